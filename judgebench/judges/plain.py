@@ -1,0 +1,97 @@
+"""The plain engine: one prompt at a time through the model's own attention. Slow, and the measure of all else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from judgebench.judges.attention import NAME
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.heads import Head
+
+
+class PlainEngine:
+    """Reads each prompt with a forward pass of its own; the same interface as the prefix engine.
+
+    Args:
+        model: any causal language model of transformers.
+        exits: see `Head`.
+    """
+
+    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+        self.model = model
+        self.head = Head(model, exits)
+
+    def read(self, groups: Sequence[Sequence[np.ndarray]], trie: CandidateTrie) -> list[torch.Tensor]:
+        """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
+        prompts = [ids for group in groups for ids in group]
+        ways = []
+        for branch in trie.branches:
+            way: list[int] = []
+            while branch.depth > 0:
+                way.insert(0, branch.token)
+                branch = trie.branches[branch.parent]
+            ways.append(way)
+        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
+        for ids in prompts:
+            columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
+            for way, children in zip(ways, trie.children, strict=True):
+                states, _ = self.forward(torch.tensor([[*ids.tolist(), *way]]), None)
+                for column, state in zip(columns, states, strict=True):
+                    column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)))
+            for rows, column in zip(per_exit, columns, strict=True):
+                rows.append(torch.cat(column, dim=1))
+        return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
+
+    def start(self, groups: Sequence[Sequence[np.ndarray]]) -> PlainAnswers:
+        """See `Engine.start`."""
+        return PlainAnswers(self, [ids for group in groups for ids in group])
+
+    def forward(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
+        """[1, tokens] -> for each exit the last token's state [1, hidden]; and the model's own cache."""
+        implementation = self.model.config._attn_implementation
+        if implementation == NAME:
+            self.model.set_attn_implementation("sdpa" if self.model._supports_sdpa else "eager")
+        try:
+            with self.head.capturing() as captured:
+                output = self.head.decoder(
+                    input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True
+                )
+        finally:
+            if implementation == NAME:
+                self.model.set_attn_implementation(NAME)
+        return [states[:, -1] for states in captured()], getattr(output, "past_key_values", None)
+
+
+class PlainAnswers:
+    """Free answers, each prompt with the model's own cache."""
+
+    def __init__(self, engine: PlainEngine, prompts: Sequence[np.ndarray]):
+        self._engine = engine
+        self._caches: list[object] = []
+        states = []
+        for ids in prompts:
+            state, cache = engine.forward(torch.tensor([ids.tolist()]), None)
+            states.append(state)
+            self._caches.append(cache)
+        self.logits = self._heads(states)
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """See `Answers.step`."""
+        states = []
+        for i, token in enumerate(tokens.tolist()):
+            state, self._caches[i] = self._engine.forward(torch.tensor([[token]]), self._caches[i])
+            states.append(state)
+        self.logits = self._heads(states)
+
+    def keep(self, which: torch.Tensor) -> None:
+        """See `Answers.keep`."""
+        self._caches = [self._caches[i] for i in which.tolist()]
+        self.logits = [logits[which] for logits in self.logits]
+
+    def _heads(self, states: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+        head = self._engine.head
+        return [head.logits(torch.cat([state[e] for state in states])) for e in range(len(head.exits))]

@@ -1,0 +1,153 @@
+"""The store of readings: durable, content-addressed, never computed twice.
+
+What one model says to one prompt is a *model reading*, stored under a key made of everything it depends on: the model's
+fingerprint, its dtype, the exact tokens, the candidates' token paths, or how the answer was generated. A judge's
+reading is its main model's and its assistant's together (`assemble.py`), so a second pass completes it, a model read as
+one run's judge serves as another's assistant, and two models can never be mistaken for each other.
+
+One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from judgebench.errors import UserError
+
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS readings (
+    key TEXT PRIMARY KEY,
+    logprobs BLOB,
+    text TEXT,
+    seconds REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS digests (
+    path TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,
+    modified INTEGER NOT NULL,
+    sha256 TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+_AT_ONCE = 500
+"""Keys per query; SQLite limits the variables of a statement."""
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """What one model says to one prompt.
+
+    Attributes:
+        key: of `reading_key`.
+        logprobs: [candidates] float32, or None where the answer was generated.
+        text: the generated answer, or None.
+        seconds: wall time of its forward passes.
+    """
+
+    key: str
+    logprobs: np.ndarray | None
+    text: str | None
+    seconds: float
+
+
+def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
+    """The address of a model reading.
+
+    Args:
+        identity: everything but the prompt that the reading depends on; JSON-serialisable.
+        token_ids: the prompt, int32.
+    """
+    digest = hashlib.sha256(json.dumps({"format": _FORMAT, **identity}, sort_keys=True).encode())
+    digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
+    return digest.hexdigest()
+
+
+class ReadingStore:
+    """The readings at `path`; made if missing. Several processes of one machine may use it at once.
+
+    Raises:
+        UserError: `path` is not a store of this format, or cannot be written.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            found = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, _FORMAT):
+                raise UserError(
+                    f"store={path}: this store has format {found}, and this version of judgebench reads format "
+                    f"{_FORMAT}; name another file."
+                )
+            self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA user_version={_FORMAT}")
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise UserError(
+                f"store={path}: no store of readings can be opened there ({error}); name a file that can be written."
+            ) from error
+
+    def close(self) -> None:
+        """Leaves the file whole and alone."""
+        self._db.close()
+
+    def missing(self, keys: Iterable[str]) -> set[str]:
+        """Those of `keys` that have no reading."""
+        wanted = set(keys)
+        return wanted - {row[0] for row in self._select("SELECT key FROM readings", sorted(wanted))}
+
+    def put(self, readings: Sequence[ModelReading]) -> None:
+        """Adds readings, all or none; what is there stays as it is."""
+        rows = [
+            (r.key, None if r.logprobs is None else np.asarray(r.logprobs, np.float32).tobytes(), r.text, r.seconds)
+            for r in readings
+        ]
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany("INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?)", rows)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
+        """The readings of those of `keys` that have one."""
+        rows = self._select("SELECT key, logprobs, text, seconds FROM readings", sorted(set(keys)))
+        return {
+            key: ModelReading(key, None if blob is None else np.frombuffer(blob, np.float32), text, seconds)
+            for key, blob, text, seconds in rows
+        }
+
+    def file_digest(self, path: Path) -> str:
+        """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
+        path = path.resolve()
+        stat = path.stat()
+        row = self._db.execute(
+            "SELECT sha256 FROM digests WHERE path=? AND size=? AND modified=?",
+            (str(path), stat.st_size, stat.st_mtime_ns),
+        ).fetchone()
+        if row is not None:
+            return str(row[0])
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self._db.execute(
+            "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", (str(path), stat.st_size, stat.st_mtime_ns, digest)
+        )
+        return digest
+
+    def _select(self, query: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            rows += self._db.execute(f"{query} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
+        return rows

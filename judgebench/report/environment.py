@@ -1,0 +1,59 @@
+"""With what code, on what machine a run was made."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import judgebench
+
+PACKAGES = (
+    *("judgebench", "torch", "lightning", "transformers", "accelerate", "numpy", "scipy", "pandas", "pyarrow"),
+    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib"),
+)
+"""The packages whose versions can change a run's numbers or files."""
+
+
+def describe_environment() -> dict[str, Any]:
+    """Package versions (null: not installed), Python, platform, and the code's git commit (null: no checkout)."""
+    commit, changed = code_version(Path(judgebench.__file__).parent)
+    return {
+        "packages": {name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git_commit": commit,
+        "git_changed": changed,
+    }
+
+
+def code_version(package: Path) -> tuple[str | None, bool | None]:
+    """The commit of the checkout that `package` belongs to, and whether its tracked files were changed since.
+
+    `(None, None)` for an installed package, even if its virtual environment lies inside some other repository.
+    """
+    # Asking for a tracked file, not just for a repository, is what tells our checkout from a stranger's around us.
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None, None
+    commit = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--untracked-files=no")
+    return commit, None if changes is None else bool(changes)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):  # no git, or a file system too slow to ask: the run matters more
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,52 @@
+"""The experts' scores, carried over to a judge's score range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from judgebench.types import ScoreRange
+
+_TIE_TOLERANCE = 1e-9
+"""Means of experts and steps of a range carry rounding errors; a tie must stay a tie."""
+
+MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
+"""What a reader must be told wherever mapped scores are shown."""
+
+
+def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRange) -> NDArray[np.float64]:
+    """Human scores, mapped linearly from the data's scale to the range and rounded to its nearest score, half up.
+
+    Args:
+        human: [n] scores on the data's own scale.
+        scale: the lowest and highest score that an expert could give.
+
+    Example:
+        >>> to_range([1, 2.5, 5], (1, 5), ScoreRange(0, 4)).tolist()
+        [0.0, 2.0, 4.0]
+    """
+    low, high = scale
+    steps = len(score_range.values) - 1
+    exact = (np.asarray(human, dtype=np.float64) - low) / (high - low) * steps
+    return nearest(exact, score_range)
+
+
+def nearest(steps: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
+    """The scores nearest to positions in the range, counted in steps from its minimum; half up, never outside."""
+    values = np.asarray(score_range.values)
+    index = np.floor(np.asarray(steps, dtype=np.float64) + 0.5 + _TIE_TOLERANCE).astype(np.int64)
+    return np.asarray(values[np.clip(index, 0, len(values) - 1)], dtype=np.float64)
+
+
+def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
+    """[examples] one human score per example, though each example has a row per judge and decoding."""
+    return scores.drop_duplicates("example_id")["human"].dropna().to_numpy(dtype=np.float64)
+
+
+def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
+    """[candidates] the share of `values` that lies nearest to each score of the range; zeros where there are none."""
+    ticks = np.asarray(score_range.values)
+    exact = (np.asarray(values, dtype=np.float64) - ticks[0]) / (ticks[1] - ticks[0])
+    index = np.searchsorted(ticks, nearest(exact, score_range) - _TIE_TOLERANCE)
+    return np.bincount(index, minlength=len(ticks)) / max(1, len(index))

@@ -1,0 +1,238 @@
+"""The run folder: the one place that knows its files, their columns and their types."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.errors import UserError
+from judgebench.report.atomic import atomic
+from judgebench.report.environment import describe_environment
+from judgebench.report.masking import mask_secrets
+
+if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
+    from matplotlib.figure import Figure
+
+_KEYS = [
+    *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],
+    *[(name, pa.float64()) for name in ("range_min", "range_max", "range_step")],
+    *[(name, pa.string()) for name in ("attack", "defense")],
+]
+_HOW = [("judge", pa.string()), ("decoding", pa.string()), ("lambda", pa.float64()), ("temperature", pa.float64())]
+
+READINGS_SCHEMA = pa.schema(
+    [
+        *_KEYS,
+        ("candidates", pa.list_(pa.string())),
+        ("main_logprobs", pa.list_(pa.float32())),
+        ("assistant_logprobs", pa.list_(pa.float32())),
+        ("text", pa.string()),
+        *_HOW,
+        ("prompt", pa.string()),
+        ("prompt_tokens", pa.int64()),
+        ("source_tokens_cut", pa.int64()),
+        ("seconds", pa.float64()),
+    ]
+)
+"""Columns of readings.parquet, one row per example x condition."""
+
+SCORES_SCHEMA = pa.schema(
+    [*_KEYS, *_HOW, ("score", pa.float64()), ("status", pa.string()), ("human", pa.float64())],
+)
+"""Columns of scores.parquet, one row per example x condition x decoding."""
+
+_PAGE_BYTES = 8 * 2**20
+"""Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
+
+
+class RunFolder:
+    """Writes and reads one run's folder. Every file is whole or absent, whenever the run is killed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = RunFolder(tempfile.mkdtemp())
+        >>> folder.write_config({"seed": 1, "api_key": "sk-123456"})
+        {'seed': 1, 'api_key': '***'}
+        >>> RunFolder.open(folder.path).config()
+        {'seed': 1, 'api_key': '***'}
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A run folder that exists.
+
+        Raises:
+            UserError: there is no such folder, or no run wrote it.
+        """
+        path = Path(path)
+        if not path.is_dir():
+            raise UserError(
+                f"{path}: there is no such folder; give a folder that a run wrote (its path is printed last)."
+            )
+        if not (path / "config.yaml").is_file():
+            raise UserError(f"{path}: not a run folder, for it has no config.yaml; give one that a run wrote.")
+        return cls(path)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def write_config(self, config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
+        """Writes config.yaml, interpolations resolved and secrets masked.
+
+        Returns:
+            what was written: the only form of the config that may leave this machine (log_run takes this).
+        """
+        plain = (
+            OmegaConf.to_container(config, resolve=True, enum_to_str=True) if OmegaConf.is_config(config) else config
+        )
+        masked: dict[str, Any] = mask_secrets(plain)
+        self._write_text("config.yaml", yaml.safe_dump(masked, sort_keys=False, allow_unicode=True, width=120))
+        return masked
+
+    def write_environment(
+        self,
+        *,
+        device: str,
+        model_fingerprints: Mapping[str, Any],
+        seconds: Mapping[str, float],
+        tokens: Mapping[str, int],
+    ) -> dict[str, Any]:
+        """Writes environment.json and returns its content; called again, it replaces the file (seconds grow).
+
+        Args:
+            device: name of what computed, such as "cpu" or "NVIDIA H200".
+            model_fingerprints: role ("main", "assistant") -> what identifies the weights.
+            seconds: stage (load, read, decode, metrics, report) -> wall seconds.
+            tokens: total and unique prompt tokens.
+        """
+        content = describe_environment() | {
+            "device": device,
+            "model_fingerprints": dict(model_fingerprints),
+            "seconds": dict(seconds),
+            "tokens": dict(tokens),
+        }
+        self._write_json("environment.json", content)
+        return content
+
+    def write_readings(self, readings: pd.DataFrame) -> None:
+        """Writes readings.parquet; log-probabilities become float32."""
+        self._write_parquet("readings.parquet", readings, READINGS_SCHEMA)
+
+    def write_scores(self, scores: pd.DataFrame) -> None:
+        """Writes scores.parquet."""
+        self._write_parquet("scores.parquet", scores, SCORES_SCHEMA)
+
+    def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
+        self._write_json("metrics.json", list(records))
+
+    def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
+        """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
+        from judgebench.report.figures import save_figures
+
+        return save_figures(figures, self.path / "figures")
+
+    def write_report(self, html: str) -> Path:
+        """Writes report.html and returns its path."""
+        return self._write_text("report.html", html)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """The resolved config, secrets masked."""
+        with self._reading("config.yaml") as path:
+            content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return content
+
+    def environment(self) -> dict[str, Any]:
+        """Versions, commit, device, fingerprints, seconds and tokens."""
+        with self._reading("environment.json") as path:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content
+
+    def readings(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The readings, or some of their columns; list columns hold Python lists, or None where there is none."""
+        with self._reading("readings.parquet") as path:
+            table = pq.read_table(path, columns=None if columns is None else list(columns))
+        frame = table.to_pandas()
+        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+            if pa.types.is_list(kind):
+                frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
+        return frame
+
+    def scores(self) -> pd.DataFrame:
+        """The scores, one row per example x condition x decoding."""
+        with self._reading("scores.parquet") as path:
+            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        return frame
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metric records; a number that could not be computed is None."""
+        with self._reading("metrics.json") as path:
+            content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return content
+
+    # --- how ----------------------------------------------------------------------------------------------------
+
+    def _write_text(self, name: str, text: str) -> Path:
+        with atomic(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return self.path / name
+
+    def _write_json(self, name: str, content: Any) -> None:
+        text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
+        self._write_text(name, text + "\n")
+
+    def _write_parquet(self, name: str, frame: pd.DataFrame, schema: pa.Schema) -> None:
+        differing = set(schema.names) ^ set(frame.columns)
+        if differing:
+            raise ValueError(
+                f"{name}: columns {sorted(differing & set(schema.names))} are missing and "
+                f"{sorted(differing - set(schema.names))} are unknown; the schema in run_folder.py is the contract."
+            )
+        table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+        table = table.replace_schema_metadata(None)  # pandas' own notes would differ between pandas versions
+        repeating = [
+            key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
+        ]
+        with atomic(self.path / name) as temporary:
+            pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        path = self.path / name
+        if not path.is_file():
+            raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")
+        try:
+            yield path
+        except (pa.ArrowInvalid, ValueError, yaml.YAMLError) as error:
+            raise UserError(
+                f"{path}: cannot be read ({str(error).splitlines()[0]}); restore the file or run again."
+            ) from error
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | np.ndarray):
+        return [_json_value(item) for item in value]
+    if isinstance(value, np.generic):
+        return _json_value(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or value is pd.NA:
+        return None
+    return value if isinstance(value, bool | int | str) else str(value)

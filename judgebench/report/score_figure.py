@@ -1,0 +1,121 @@
+"""Which scores judges give, next to the humans', a panel a range (after figure 2 of the contrastive decoding paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from judgebench.report.humans import MAPPING_NOTE, human_scores, shares, to_range
+from judgebench.report.series import (
+    Series,
+    SeriesIndex,
+    distinct,
+    first_condition,
+    ranges_of,
+    setting,
+    shown_split,
+)
+from judgebench.report.style import HUMANS, MOST_SERIES, Mark, finish, house_style, marks, panels, series_label
+from judgebench.types import ScoreRange
+
+_WIDE = 11
+"""Candidates from which on a panel takes a row of its own."""
+
+_MOST_TICKS = 21
+
+
+def score_figure(
+    scores: pd.DataFrame, dimension: str, scale: tuple[float, float], titles: Mapping[str, str | None]
+) -> Figure:
+    """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans.
+
+    Scores of the test split are shown (of the first split if there is none), without attack and defense where such
+    scores exist. Decodings whose scores mostly fall between the range's (expectation) are not drawn.
+
+    Args:
+        scores: scores.parquet; all dimensions.
+        scale: the human scale of `dimension`.
+        titles: `main` and `assistant`, the models' names.
+    """
+    split = shown_split(scores["split"])
+    rows, condition = first_condition(scores[(scores["dimension"] == dimension) & (scores["split"] == split)])
+    index = SeriesIndex.from_frame(rows)
+    discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
+    drawn = marks(discrete)
+    ranges = ranges_of(rows)
+    with house_style():
+        wide = len(ranges) == 1 or any(len(score_range.values) > _WIDE for score_range, _ in ranges)
+        figure, axes = panels(len(ranges), 1 if wide else 2, 2.3)
+        for axis, (score_range, part) in zip(axes, ranges, strict=True):
+            _panel(axis, score_range, part, index, drawn, scale)
+        for axis in axes:
+            axis.set_ylabel("texts (%)")
+        handles = [Patch(facecolor=mark.color) for mark in drawn.values()] + [Patch(facecolor=HUMANS)]
+        labels = [series_label(series, titles) for series in drawn] + ["humans"]
+        caption = f"Share of texts that get each score; {split} split{', ' + condition if condition else ''}. "
+        caption += (
+            f"n: texts. {MAPPING_NOTE.replace('the range', f'the range from their scale {scale[0]:g}-{scale[1]:g}')}"
+        )
+        if len(discrete) > MOST_SERIES:
+            caption += f" {len(discrete) - MOST_SERIES} further decodings are not drawn."
+        return finish(figure, f"Scores given, {dimension}", caption, handles, labels)
+
+
+def is_discrete(scores: pd.DataFrame) -> bool:
+    """Whether at least half of the scores are scores of their range, not values between them."""
+    found = 0
+    for score_range, part in ranges_of(scores):
+        position = (part["score"].to_numpy(dtype=np.float64) - score_range.minimum) / score_range.step
+        found += int(np.sum(np.abs(position - np.round(position)) < 1e-6))
+    return 2 * found >= len(scores)
+
+
+def _panel(
+    axis: Axes,
+    score_range: ScoreRange,
+    scores: pd.DataFrame,
+    index: SeriesIndex,
+    drawn: Mapping[Series, Mark],
+    scale: tuple[float, float],
+) -> None:
+    parts = index.parts(scores)
+    bars = [
+        (mark.color, shares(parts[series]["score"], score_range)) for series, mark in drawn.items() if series in parts
+    ]
+    bars.append((HUMANS, shares(to_range(human_scores(scores), scale, score_range), score_range)))
+    at = np.arange(len(score_range.values))
+    width = 0.84 / len(bars)
+    for i, (color, heights) in enumerate(bars):
+        left = at + (i - (len(bars) - 1) / 2) * width
+        axis.bar(left, 100 * heights, width * 0.94, color=color, linewidth=0)
+    every = -(-len(at) // _MOST_TICKS)
+    axis.set_xticks(at[::every], score_range.candidates[::every])
+    axis.tick_params(axis="x", length=0)
+    axis.set_xlim(-0.6, len(at) - 0.4)
+    axis.set_xlabel("score")
+    axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axis.grid(axis="y")
+    axis.set_title(f"range {score_range}")
+    notes = [f"n = {_count(scores, index)}", *_settings(scores, drawn, index)]
+    axis.set_title(" · ".join(notes), loc="right", fontweight="normal", fontsize=8)
+
+
+def _count(scores: pd.DataFrame, index: SeriesIndex) -> str:
+    counts = [len(part) for part in index.parts(scores).values()]
+    return f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+
+def _settings(scores: pd.DataFrame, drawn: Mapping[Series, Mark], index: SeriesIndex) -> list[str]:
+    """Lambda and t of this range, where the legend cannot say them because ranges differ."""
+    rows = distinct(scores, ["judge", "decoding", "lambda", "temperature", *_CELL_REST])
+    found = {setting(row): None for row in rows if index.of(row) in drawn and not index.of(row).setting}
+    return [text for text in found if text]
+
+
+_CELL_REST = ["split", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]

@@ -1,0 +1,127 @@
+"""Which rows of scores and records are one thing to a reader: one line of a figure, one row per range of a table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from judgebench.types import ScoreRange
+
+CELL = ("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+_JUDGES = ("main", "assistant", "pair")
+_DECODINGS = ("greedy", "expectation", "contrastive")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A judge with a decoding. `setting` tells decodings apart that one run tries side by side (a grid of lambda and
+    t); it is empty where each range has one setting, which may differ from range to range (tuned on the dev split)."""
+
+    judge: str
+    decoding: str
+    setting: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.judge}, {self.decoding}"
+        return f"{name}, {self.setting}" if self.setting else name
+
+
+class SeriesIndex:
+    """Finds the series in rows that have `CELL`, judge, decoding, lambda and temperature.
+
+    Example:
+        >>> cell = dict.fromkeys(CELL, 1)
+        >>> tried = [{**cell, "judge": "pair", "decoding": "contrastive", "lambda": x, "temperature": 1} for x in (0.1, 1)]
+        >>> [str(series) for series in SeriesIndex(tried).all]
+        ['pair, contrastive, λ 0.1, t 1', 'pair, contrastive, λ 1, t 1']
+        >>> [str(series) for series in SeriesIndex(tried[:1]).all]
+        ['pair, contrastive']
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        rows = list(rows)
+        tried: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+        for row in rows:
+            cell = tuple(row[name] for name in CELL)
+            tried[cell, row["judge"], row["decoding"]].add(setting(row))
+        self._several = {(judge, decoding) for (_, judge, decoding), found in tried.items() if len(found) > 1}
+        found = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
+        self.all = sorted(found, key=lambda series: (_rank(series), found[series], str(series)))
+
+    @classmethod
+    def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
+        """From the scores' distinct rows; scores themselves may be many."""
+        return cls(distinct(scores, [*CELL, "judge", "decoding", "lambda", "temperature"]))
+
+    def of(self, row: Mapping[str, Any]) -> Series:
+        """The series that a row belongs to."""
+        judge, decoding = str(row["judge"]), str(row["decoding"])
+        return Series(judge, decoding, setting(row) if (judge, decoding) in self._several else "")
+
+    def parts(self, scores: pd.DataFrame) -> dict[Series, pd.DataFrame]:
+        """The scores, by series, in the order of `all`."""
+        labels = scores[["judge", "decoding", "lambda", "temperature"]].to_dict("records")
+        column = pd.Series([self.of(row) for row in labels], index=scores.index, dtype=object)
+        parts = {series: scores[column == series] for series in self.all}
+        return {series: part for series, part in parts.items() if len(part)}
+
+
+def setting(row: Mapping[str, Any]) -> str:
+    """Lambda and t as a reader sees them; empty for decodings that have neither."""
+    lambda_, temperature = number(row["lambda"]), number(row["temperature"])
+    parts = [
+        f"λ {lambda_:.4g}" if lambda_ is not None else "",
+        f"t {temperature:.4g}" if temperature is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def number(value: Any) -> float | None:
+    """A number, or None for None and NaN: a null is None in records and NaN in frames."""
+    return None if value is None or pd.isna(value) else float(value)
+
+
+def range_of(row: Mapping[str, Any]) -> ScoreRange:
+    """The score range that a row is about."""
+    return ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"]))
+
+
+def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
+    """Each range, ascending, with its rows."""
+    grouped = frame.groupby(["range_min", "range_max", "range_step"], sort=True)
+    return [(range_of(part.iloc[0].to_dict()), part) for _, part in grouped]
+
+
+def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
+    """The distinct combinations of `columns`, in order of appearance."""
+    rows: list[dict[str, Any]] = frame[columns].drop_duplicates().to_dict("records")
+    return rows
+
+
+def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows that a figure of judges shows: those without attack and defense, else those of the first pair.
+
+    Returns:
+        the rows, and what to tell the reader ("" where neither attack nor defense is involved).
+    """
+    pairs = [(row["attack"], row["defense"]) for row in distinct(frame, ["attack", "defense"])]
+    attack, defense = ("none", "none") if not pairs or ("none", "none") in pairs else pairs[0]
+    rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]
+    told = [f"{axis} {name}" for axis, name in (("attack", attack), ("defense", defense)) if name != "none"]
+    return rows, ", ".join(told)
+
+
+def shown_split(splits: Iterable[str]) -> str:
+    """The split that is reported: test where there is one, else the first."""
+    found = list(dict.fromkeys(splits))
+    return "test" if "test" in found or not found else found[0]
+
+
+def _rank(series: Series) -> tuple[int, str, int, str]:
+    judge = _JUDGES.index(series.judge) if series.judge in _JUDGES else len(_JUDGES)
+    decoding = _DECODINGS.index(series.decoding) if series.decoding in _DECODINGS else len(_DECODINGS)
+    return judge, series.judge, decoding, series.decoding

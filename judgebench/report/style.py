@@ -1,0 +1,177 @@
+"""The one look of all figures: colours that colour-blind readers tell apart, and where titles and captions go."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from judgebench.report.series import Series
+
+INK, MUTED, HUMANS = "#222222", "#5f5f5f", "#7a7a7a"
+
+RC: Mapping[str, Any] = {
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same figure on every machine
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#e2e2e2",
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "judgebench",  # equal data give equal bytes
+    "svg.fonttype": "path",
+}
+
+WIDTH = 8.0
+"""Inches."""
+
+CAPTION_ID = "caption"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a series is drawn."""
+
+    color: str
+    marker: str
+    line: str
+
+
+_FIXED = {  # Okabe and Ito's palette
+    ("main", "greedy"): Mark("#0072B2", "o", "-"),
+    ("assistant", "greedy"): Mark("#E69F00", "s", "-"),
+    ("pair", "contrastive"): Mark("#009E73", "D", "-"),
+    ("main", "expectation"): Mark("#56B4E9", "o", "--"),
+    ("assistant", "expectation"): Mark("#D55E00", "s", "--"),
+}
+_FREE = [
+    Mark("#CC79A7", "^", "-."),
+    Mark("#000000", "v", ":"),
+    Mark("#D55E00", "P", "-."),
+    Mark("#56B4E9", "X", ":"),
+    Mark("#0072B2", "<", "-."),
+    Mark("#E69F00", ">", ":"),
+    Mark("#009E73", "*", "-."),
+    Mark("#F0E442", "h", "-"),
+]
+
+MOST_SERIES = 8
+"""More cannot be told apart; captions say how many are left out."""
+
+
+def marks(series: Sequence[Series]) -> dict[Series, Mark]:
+    """A mark for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
+    free = iter(_FREE)
+    found: dict[Series, Mark] = {}
+    for one in series[:MOST_SERIES]:
+        fixed = _FIXED.get((one.judge, one.decoding))
+        found[one] = fixed if fixed and fixed not in found.values() else next(free)
+    return found
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draws and saves in the house style, and leaves the caller's settings as they were."""
+    with mpl.rc_context():
+        mpl.rcParams.update(mpl.rcParamsDefault)
+        mpl.rcParams.update(RC)
+        yield
+
+
+def panels(count: int, columns: int, height: float, share_y: bool = True) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels in `columns` columns, each `height` inches high.
+
+    Built without pyplot, which would keep every figure alive and open windows in notebooks.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
+    axes = list(grid.flat)
+    for spare in axes[count:]:
+        spare.remove()
+    for one in axes[:count]:
+        one.tick_params(labelleft=True)
+    return figure, axes[:count]
+
+
+def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], labels: Sequence[str]) -> Figure:
+    """Puts title and legend above the panels and the caption below, each in room of its own.
+
+    The caption is also the figure's label (`figure.get_label()`), for whoever shows the figure with its own text.
+    """
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(caption, 118)
+    columns = _legend_columns(labels)
+    line = 0.17  # inches
+    legend_height = line * 1.15 * -(-len(labels) // columns) if labels else 0.0
+    above, below = 0.34 + legend_height + 0.08, line * len(lines) + 0.16
+    total = height + above + below
+    figure.set_size_inches(width, total)
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0.005, below / total, 0.99, height / total), h_pad=0.05, w_pad=0.06)  # type: ignore[call-arg]
+    figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
+    if labels:
+        legend: Legend = figure.legend(
+            handles,
+            labels,
+            loc="upper left",
+            bbox_to_anchor=(0.004, 1 - 0.3 / total),
+            ncols=columns,
+            borderaxespad=0.1,
+            handlelength=1.8,
+            columnspacing=1.6,
+        )
+        legend.set_in_layout(False)
+    text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
+    text.set_gid(CAPTION_ID)
+    text.set_in_layout(False)
+    figure.set_label(caption)
+    return figure
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    characters = max((len(label) for label in labels), default=1) + 7
+    return max(1, min(len(labels), 122 // characters))
+
+
+def shorten(name: str, most: int = 44) -> str:
+    """A name cut in its middle to `most` characters: ends of model names tell more than middles."""
+    if len(name) <= most:
+        return name
+    keep = (most - 1) // 2
+    return f"{name[: most - 1 - keep]}…{name[-keep:]}"
+
+
+def series_label(series: Series, titles: Mapping[str, str | None]) -> str:
+    """A legend's text: the series, and the model's name where one model is behind it."""
+    name = titles.get(series.judge)
+    return f"{series} ({shorten(name)})" if name else str(series)

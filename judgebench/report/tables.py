@@ -1,0 +1,122 @@
+"""The tables that a run prints, as rich renderables; printing is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from judgebench.report.results import CORRELATIONS, Block, Estimate, Row, arrange
+
+WIDTH = 100
+"""Columns that the tables are made for; a console narrower than this folds cells."""
+
+
+def metrics_table(
+    records: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None], split: str = "test"
+) -> RenderableType:
+    """Correlations with the humans: a table a dimension, a section a range, averages over the ranges below.
+
+    The best of each section is underlined and starred, so that it can be told in a plain file too. Give a console
+    that is at least `WIDTH` wide; rich takes 80 when its output is a file.
+
+    Args:
+        records: metrics.json; the dataset level of `split` is shown.
+        titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles").
+    """
+    blocks = arrange(records, split)
+    if not blocks:
+        return Text(f"No records of the {split} split.")
+    head = Text(judges_line(titles), style="bold")
+    note = f"{split} split. [95 % interval, {groups_word(titles)} resampled]. * best of its range."
+    if any(block.averages for block in blocks):
+        note += " average: mean over the ranges."
+    return Group(head, *(_table(block, titles) for block in blocks), Text(note, style="dim"))
+
+
+def agreement_lines(agreement: Mapping[str, Mapping[str, float]]) -> RenderableType:
+    """How far the human experts agree among themselves, the ceiling for any judge; a line a dimension.
+
+    Args:
+        agreement: dimension -> {alpha, spearman}: Krippendorff's alpha and the mean Spearman between two experts.
+    """
+    width = max((len(dimension) for dimension in agreement), default=0)
+    lines = [
+        f"experts on {dimension:<{width}}  Krippendorff's alpha {known['alpha']:.3f}, Spearman {known['spearman']:.3f}"
+        for dimension, known in agreement.items()
+    ]
+    return Text("\n".join(lines))
+
+
+def judges_line(titles: Mapping[str, str | None]) -> str:
+    """Which model is main and which assistant."""
+    assistant = titles.get("assistant")
+    return f"main: {titles['main']}" + (f" · assistant: {assistant}" if assistant else "")
+
+
+def groups_word(titles: Mapping[str, str | None]) -> str:
+    """What a group of examples is called."""
+    return titles.get("groups") or "articles"
+
+
+def _table(block: Block, titles: Mapping[str, str | None]) -> Table:
+    clamped = any(row.clamped_share for section in block.sections for row in section.rows)
+    table = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False, show_edge=True)
+    table.title = f"{block.condition}: {block.size(groups_word(titles))}"
+    table.title_justify = "left"
+    table.title_style = "bold"
+    table.add_column("range", overflow="fold", max_width=9)
+    table.add_column("judge, decoding", overflow="fold", max_width=24)
+    for name in CORRELATIONS:
+        table.add_column(name.capitalize(), min_width=18, no_wrap=True)
+    table.add_column("failed", justify="right", no_wrap=True)
+    if clamped:
+        table.add_column("clamped", justify="right", no_wrap=True)
+    for section in block.sections:
+        for position, row in enumerate(section.rows):
+            table.add_row(str(section.range) if position == 0 else "", *_cells(row, clamped))
+        table.add_section()
+    for position, row in enumerate(block.averages):
+        table.add_row("average" if position == 0 else "", *_cells(row, clamped))
+    return table
+
+
+def _cells(row: Row, clamped: bool) -> list[Text]:
+    label = Text(f"{row.series.judge}, {row.series.decoding}")
+    if row.setting:
+        label.append(f"\n  {row.setting}", style="dim")
+    if row.flags:
+        label.append(f"\n  ! {', '.join(row.flags)}", style="yellow")
+    shares = [row.failed_share, row.clamped_share] if clamped else [row.failed_share]
+    return [label, *(_estimate(row.estimates[name]) for name in CORRELATIONS), *(Text(percent(s)) for s in shares)]
+
+
+def _estimate(estimate: Estimate) -> Text:
+    if estimate.value is None:
+        return Text("-")
+    number = f"{round(estimate.value, 3) + 0.0:.3f}"  # + 0.0: a rounded -0.0 prints as 0.000
+    # Numbers are padded outside the underline, and every one leaves room for the star, so that columns line up.
+    text = Text(" " * (6 - len(number))).append(number, style="underline bold" if estimate.best else "")
+    text.append("*" if estimate.best else " ")
+    return text.append(f" {interval(estimate)}", style="dim")
+
+
+def interval(estimate: Estimate) -> str:
+    """A 95 % interval, short: `[.35, .47]`; empty where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{_short(estimate.low)}, {_short(estimate.high)}]"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with one decimal."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _short(value: float) -> str:
+    text = f"{round(value, 2) + 0.0:.2f}"
+    return text.replace("0.", ".", 1) if abs(value) < 0.995 else text

@@ -1,0 +1,206 @@
+"""The nouns of judgebench, as frozen dataclasses. Every other room speaks in these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+from judgebench.errors import UserError
+
+PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
+"""How a score came about: read as given; not readable, so the range's minimum stands in; outside the range, so
+moved to its nearest end."""
+
+_MOST_CANDIDATES = 1001
+
+
+@dataclass(frozen=True)
+class Example:
+    """One judged text with its human scores.
+
+    Attributes:
+        example_id: unique within its data set.
+        group_id: the article or dialogue that this text answers to; the unit of splitting and resampling.
+        system_id: what wrote the text.
+        source: the article, or the dialogue so far.
+        output: the judged text.
+        human: dimension -> human score, on the data's own scale.
+        context: further text that the judged one may draw on (TopicalChat's fact), empty where there is none.
+    """
+
+    example_id: str
+    group_id: str
+    system_id: str
+    source: str
+    output: str
+    human: Mapping[str, float]
+    context: str = ""
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """The scores that a judge may give: minimum, minimum + step, ..., maximum.
+
+    Example:
+        >>> ScoreRange(1, 5).candidates
+        ('1', '2', '3', '4', '5')
+        >>> ScoreRange(1, 2, 0.5).candidates
+        ('1.0', '1.5', '2.0')
+    """
+
+    minimum: float
+    maximum: float
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        shown = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
+        if not all(math.isfinite(x) for x in (self.minimum, self.maximum, self.step)):
+            raise UserError(f"{shown}: all three must be finite numbers.")
+        if self.minimum >= self.maximum:
+            raise UserError(f"{shown}: the minimum must lie below the maximum, as in [1, 5].")
+        if self.step <= 0:
+            raise UserError(f"{shown}: the step must be above 0.")
+        steps = (_decimal(self.maximum) - _decimal(self.minimum)) / _decimal(self.step)
+        if steps != steps.to_integral_value():
+            raise UserError(f"{shown}: the step must lead from the minimum to the maximum in whole steps.")
+        if steps >= _MOST_CANDIDATES:
+            raise UserError(f"{shown}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are supported.")
+
+    @classmethod
+    def parse(cls, given: Sequence[float]) -> ScoreRange:
+        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`.
+
+        Raises:
+            UserError: not two or three numbers, or not a range.
+        """
+        if (
+            isinstance(given, str)
+            or not isinstance(given, Sequence)
+            or len(given) not in (2, 3)
+            or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
+        ):
+            raise UserError(f"ranges: {given!r} is not a range; give [minimum, maximum] or [minimum, maximum, step].")
+        return cls(*(float(x) for x in given))
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The scores as numbers, ascending."""
+        return tuple(float(value) for value in self._decimals)
+
+    @cached_property
+    def candidates(self) -> tuple[str, ...]:
+        """The scores as a judge writes them, ascending, all with the same number of decimals."""
+        return tuple(self.text(float(value)) for value in self._decimals)
+
+    def text(self, value: float) -> str:
+        """`value` with as many decimals as this range's scores have."""
+        places = max(_places(self.minimum), _places(self.maximum), _places(self.step))
+        return f"{value:.{places}f}"
+
+    def __str__(self) -> str:
+        ends = f"{self.text(self.minimum)}-{self.text(self.maximum)}"
+        return ends if self.step == 1 else f"{ends} by {self.step:g}"
+
+    @property
+    def _decimals(self) -> list[Decimal]:
+        low, high, step = _decimal(self.minimum), _decimal(self.maximum), _decimal(self.step)
+        return [low + step * i for i in range(int((high - low) / step) + 1)]
+
+
+def _decimal(value: float) -> Decimal:
+    return Decimal(repr(float(value)))
+
+
+def _places(value: float) -> int:
+    exponent = _decimal(value).normalize().as_tuple().exponent
+    return max(0, -int(exponent))
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """What the judge is asked: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example."""
+
+    dimension: str
+    template: str
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Under what an example is judged: one cell of the experiment."""
+
+    dimension: str
+    range: ScoreRange
+    attack: str = "none"
+    defense: str = "none"
+
+    def __str__(self) -> str:
+        parts = [self.dimension, str(self.range)]
+        parts += [
+            f"{axis} {name}" for axis, name in (("attack", self.attack), ("defense", self.defense)) if name != "none"
+        ]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The exact text that a judge reads about one example under one condition.
+
+    Attributes:
+        prefix: text up to the first character that is the example's own; equal for its whole group.
+        tail: the rest, chat template included.
+        token_ids: the tokens of `prefix + tail`, special tokens included once.
+        source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if none.
+    """
+
+    example: Example
+    condition: Condition
+    prefix: str
+    tail: str
+    token_ids: tuple[int, ...]
+    source_tokens_cut: int = 0
+
+    @property
+    def text(self) -> str:
+        return self.prefix + self.tail
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a free answer came about: whose it is, and under which decoding (which one line of config names)."""
+
+    judge: str
+    decoding: str
+    lambda_: float | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a judge says about one example under one condition.
+
+    Attributes:
+        main_logprobs, assistant_logprobs: [candidates] log P(candidate as the next text) over the full vocabulary at
+            t = 1; None where there is no assistant, or where the answer was generated.
+        text: the generated answer; None in score_tokens mode.
+        generation: how `text` came about; None in score_tokens mode.
+        seconds: wall time of the forward passes behind it, shared evenly among the prompts of a batch.
+    """
+
+    prompt: Prompt
+    split: str
+    main_logprobs: tuple[float, ...] | None = None
+    assistant_logprobs: tuple[float, ...] | None = None
+    text: str | None = None
+    generation: Generation | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """A judge's score and how it came about: `parsed`, `failed` or `clamped`."""
+
+    value: float
+    status: str = field(default=PARSED)

@@ -1,0 +1,313 @@
+"""Builds the embedded data set `mini` from its hand-written articles.
+
+`judgebench/data/mini/articles.json` holds twelve short articles, one faithful summary of each and a list of swaps.
+From these this script makes six summaries of each article and the scores that follow from how they were made.
+No human rated them: the field `human` of a row holds the score of the construction, taken from `SCORES`.
+
+Run it from anywhere, with nothing but the standard library:
+
+    python scripts/build_mini.py            # write judgebench/data/mini/mini.jsonl
+    python scripts/build_mini.py --check    # exit 1 if the committed file is not what would be built
+    python scripts/build_mini.py --table    # print the table of scores as it stands in DATA_CARD.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA_DIR = Path(__file__).resolve().parents[1] / "judgebench" / "data" / "mini"
+SEED = 1207
+DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
+SYSTEMS = ("faithful", "shuffled", "swapped", "off_topic", "garbled", "lead")
+LEAD_SENTENCES = 2
+# The off-topic half comes from the article this many places further on, so that each article is used once.
+PARTNER_OFFSET = 5
+
+
+@dataclass(frozen=True)
+class Article:
+    """One hand-written article with its faithful summary and the swaps that make the summary false."""
+
+    id: str
+    title: str
+    sentences: tuple[str, ...]
+    faithful: tuple[str, ...]
+    swaps: tuple[tuple[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        """The whole article as one paragraph."""
+        return " ".join(self.sentences)
+
+
+@dataclass(frozen=True)
+class GarbleLevel:
+    """How much of a summary is kept, and which share of its two-word blocks is then damaged."""
+
+    kept: float
+    damaged: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """Scores of one construction at one strength, in the order of `DIMENSIONS`."""
+
+    what: str
+    scores: tuple[float, float, float, float]
+
+
+GARBLE_LEVELS = {
+    "light": GarbleLevel(kept=0.7, damaged=0.4),
+    "medium": GarbleLevel(kept=0.6, damaged=0.6),
+    "heavy": GarbleLevel(kept=0.5, damaged=0.8),
+}
+
+# The scores by construction: (system, strength) -> (coherence, consistency, fluency, relevance).
+#
+# shuffled   The facts are all there and true (5, 5). Order is what coherence measures, so it falls with the share of
+#            sentence pairs that stand the wrong way round. A "She then" with nobody before it reads a little oddly.
+# swapped    Order and language are untouched; a false statement can loosen a link, hence 4.5. Consistency falls with
+#            the share of false sentences. The points are the right ones but told wrongly, hence 4 for relevance.
+# off_topic  The foreign part is neither supported by the article nor relevant to it, so both fall with its share.
+#            The break in the middle ruins the coherence. Every sentence is sound.
+# garbled    Broken language first of all. The more is cut off, the less of the content is left; the more is
+#            transposed or lost, the less of what is left can still be found in the article.
+# lead       Two sound sentences of the article itself, but only its opening: the rest of the story is missing, and
+#            as a text it stops without an end.
+SCORES: dict[tuple[str, str], Case] = {
+    ("faithful", "all"): Case("as written", (5.0, 5.0, 5.0, 5.0)),
+    ("shuffled", "half"): Case("half of the sentence pairs inverted", (2.5, 5.0, 4.5, 5.0)),
+    ("shuffled", "most"): Case("more than half of the sentence pairs inverted", (2.0, 5.0, 4.5, 5.0)),
+    ("shuffled", "reversed"): Case("all sentence pairs inverted", (1.5, 5.0, 4.5, 5.0)),
+    ("swapped", "half"): Case("half of the sentences made false", (4.5, 2.0, 5.0, 4.0)),
+    ("swapped", "most"): Case("more than half of the sentences made false", (4.5, 1.5, 5.0, 4.0)),
+    ("swapped", "every"): Case("every sentence made false", (4.5, 1.0, 5.0, 4.0)),
+    ("off_topic", "half"): Case("half of the sentences are foreign", (2.0, 2.5, 5.0, 2.5)),
+    ("off_topic", "most"): Case("two thirds of the sentences are foreign", (1.5, 2.0, 5.0, 2.0)),
+    ("garbled", "light"): Case("70% kept, 40% of its blocks damaged", (1.5, 3.0, 2.0, 2.5)),
+    ("garbled", "medium"): Case("60% kept, 60% of its blocks damaged", (1.0, 2.5, 1.5, 2.0)),
+    ("garbled", "heavy"): Case("50% kept, 80% of its blocks damaged", (1.0, 2.0, 1.0, 1.5)),
+    ("lead", "all"): Case("the first two sentences of the article", (4.0, 5.0, 5.0, 3.0)),
+}
+
+
+def load_articles(path: Path = DATA_DIR / "articles.json") -> list[Article]:
+    """Read the hand-written file."""
+    return [
+        Article(
+            id=entry["id"],
+            title=entry["title"],
+            sentences=tuple(entry["article"]),
+            faithful=tuple(entry["faithful"]),
+            swaps=tuple((a, b) for a, b in entry["swaps"]),
+        )
+        for entry in json.loads(path.read_text(encoding="utf-8"))
+    ]
+
+
+def rng_for(article_id: str, system: str) -> random.Random:
+    """A generator of its own for each article and construction, so that adding one leaves the others alone."""
+    return random.Random(f"{SEED}/{article_id}/{system}")
+
+
+def inverted_share(order: Sequence[int]) -> float:
+    """Share of the pairs of sentences that stand the wrong way round: 0 is the right order, 1 the reverse.
+
+    >>> inverted_share([0, 1, 2]), inverted_share([2, 1, 0])
+    (0.0, 1.0)
+    """
+    pairs = list(itertools.combinations(order, 2))
+    return sum(first > second for first, second in pairs) / len(pairs)
+
+
+def shuffled_order(count: int, rng: random.Random) -> tuple[int, ...]:
+    """A scrambled order: the opening sentence never comes first, and half of the pairs or more are inverted."""
+    orders = [p for p in itertools.permutations(range(count)) if p[0] != 0 and inverted_share(p) >= 0.5]
+    return orders[int(rng.random() * len(orders))]
+
+
+def swap(sentence: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Exchange both phrases of every pair at once, longest phrase first, whole words and whole numbers only.
+
+    >>> swap("Ann beat Bo by 8 points.", [("Ann", "Bo"), ("8", "18")])
+    'Bo beat Ann by 18 points.'
+    """
+    table: dict[str, str] = {}
+    for a, b in pairs:
+        for old, new in ((a, b), (b, a)):
+            if old in table:
+                raise ValueError(f"{old!r} stands in more than one swap")
+            table[old] = new
+    phrases = "|".join(re.escape(phrase) for phrase in sorted(table, key=len, reverse=True))
+    pattern = re.compile(rf"(?<!\w)(?<!\d[.,:])(?:{phrases})(?!\w)(?![.,:]\d)")
+    swapped = pattern.sub(lambda match: table[match.group()], sentence)
+    return swapped[:1].upper() + swapped[1:]
+
+
+def garble(text: str, level: GarbleLevel, rng: random.Random) -> str:
+    """Cut the text short in the middle of a sentence and damage some of its two-word blocks.
+
+    The damaged blocks take turns at losing a word, saying a word twice and having their words exchanged.
+    """
+    words = text.split()
+    words = words[: round(level.kept * len(words))]
+    while words[-1][-1] in ".,":
+        words.pop()
+    starts = list(range(0, len(words) - 1, 2))
+    ranked = sorted(starts, key=lambda _: rng.random())
+    chosen = sorted(ranked[: round(level.damaged * len(starts))])
+    blocks = {start: words[start : start + 2] for start in range(0, len(words), 2)}
+    for turn, start in enumerate(chosen):
+        first, second = blocks[start]
+        keep_first = rng.random() < 0.5
+        if turn % 3 == 0:
+            blocks[start] = [first] if keep_first else [second]
+        elif turn % 3 == 1:
+            blocks[start] = [first, first, second] if keep_first else [first, second, second]
+        else:
+            blocks[start] = [second, first]
+    return " ".join(word for block in blocks.values() for word in block)
+
+
+def make_faithful(article: Article) -> tuple[str, str]:
+    """The summary as written."""
+    return " ".join(article.faithful), "all"
+
+
+def make_shuffled(article: Article) -> tuple[str, str]:
+    """The faithful sentences in a wrong order."""
+    order = shuffled_order(len(article.faithful), rng_for(article.id, "shuffled"))
+    share = inverted_share(order)
+    strength = "reversed" if share == 1.0 else "most" if share > 0.5 else "half"
+    return " ".join(article.faithful[i] for i in order), strength
+
+
+def make_swapped(article: Article) -> tuple[str, str]:
+    """The faithful summary with its facts exchanged; refuses a swap that changes nothing."""
+    for pair in article.swaps:
+        if all(swap(sentence, [pair]) == sentence for sentence in article.faithful):
+            raise ValueError(f"{article.id}: the swap {pair} changes nothing")
+    changed = [swap(sentence, article.swaps) for sentence in article.faithful]
+    false = sum(new != old for new, old in zip(changed, article.faithful, strict=True))
+    if 2 * false < len(changed):
+        raise ValueError(f"{article.id}: the swaps reach {false} of {len(changed)} sentences, which is less than half")
+    return " ".join(changed), "every" if false == len(changed) else "most" if 2 * false > len(changed) else "half"
+
+
+def make_off_topic(article: Article, other: Article) -> tuple[str, str]:
+    """The first half of the faithful summary, then the opening sentences of another article's summary."""
+    count = len(article.faithful)
+    kept = count // 2
+    sentences = article.faithful[:kept] + other.faithful[: count - kept]
+    return " ".join(sentences), "half" if 2 * kept == count else "most"
+
+
+def make_garbled(article: Article, index: int) -> tuple[str, str]:
+    """The faithful summary cut short and garbled; the articles take turns at the three levels."""
+    strength = list(GARBLE_LEVELS)[index % len(GARBLE_LEVELS)]
+    return garble(" ".join(article.faithful), GARBLE_LEVELS[strength], rng_for(article.id, "garbled")), strength
+
+
+def make_lead(article: Article) -> tuple[str, str]:
+    """The first sentences of the article, copied."""
+    return " ".join(article.sentences[:LEAD_SENTENCES]), "all"
+
+
+def make_all(articles: Sequence[Article]) -> list[dict[str, tuple[str, str]]]:
+    """For each article: construction -> (summary, strength), in the order of `SYSTEMS`."""
+    made = []
+    for index, article in enumerate(articles):
+        other = articles[(index + PARTNER_OFFSET) % len(articles)]
+        summaries = (
+            make_faithful(article),
+            make_shuffled(article),
+            make_swapped(article),
+            make_off_topic(article, other),
+            make_garbled(article, index),
+            make_lead(article),
+        )
+        made.append(dict(zip(SYSTEMS, summaries, strict=True)))
+    return made
+
+
+def build_rows(articles: Sequence[Article]) -> list[dict[str, Any]]:
+    """All rows of the data set, in the order of the articles and of `SYSTEMS`."""
+    return [
+        {
+            "example_id": f"{article.id}-{system}",
+            "group_id": article.id,
+            "system_id": system,
+            "source": article.text,
+            "output": output,
+            "human": dict(zip(DIMENSIONS, SCORES[system, strength].scores, strict=True)),
+        }
+        for article, summaries in zip(articles, make_all(articles), strict=True)
+        for system, (output, strength) in summaries.items()
+    ]
+
+
+def render(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as JSON lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def count_strengths(articles: Sequence[Article]) -> dict[tuple[str, str], int]:
+    """How many rows each line of `SCORES` gave."""
+    counts = dict.fromkeys(SCORES, 0)
+    for summaries in make_all(articles):
+        for system, (_, strength) in summaries.items():
+            counts[system, strength] += 1
+    return counts
+
+
+def score_table(articles: Sequence[Article]) -> str:
+    """The table of scores in Markdown, as it stands in the data card."""
+    lines = [
+        "| system | strength | rows | " + " | ".join(DIMENSIONS) + " |",
+        "|---|---|---:|" + "---:|" * len(DIMENSIONS),
+    ]
+    for (system, strength), count in count_strengths(articles).items():
+        case = SCORES[system, strength]
+        scores = " | ".join(f"{score:g}" for score in case.scores)
+        lines.append(f"| `{system}` | {case.what} | {count} | {scores} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build, check or describe the data set; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Build the embedded data set `mini`.")
+    parser.add_argument("--out", type=Path, default=DATA_DIR / "mini.jsonl", help="the file to write or to check")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the file is not what is built")
+    parser.add_argument("--table", action="store_true", help="write nothing; print the table of scores")
+    args = parser.parse_args(argv)
+
+    articles = load_articles()
+    if args.table:
+        print(score_table(articles), end="")
+        return 0
+    built = render(build_rows(articles))
+    if not args.check:
+        args.out.write_text(built, encoding="utf-8", newline="\n")
+        print(f"wrote {built.count(chr(10))} rows to {args.out}")
+        return 0
+    if not args.out.is_file():
+        print(f"{args.out} is missing; run scripts/build_mini.py", file=sys.stderr)
+        return 1
+    if args.out.read_bytes() != built.encode("utf-8"):
+        print(f"{args.out} is not what scripts/build_mini.py builds; run it again", file=sys.stderr)
+        return 1
+    print(f"{args.out} is up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
