@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
+import numpy as np
+
 from judgebench.errors import UserError
 
 PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
@@ -151,7 +153,7 @@ class Prompt:
     Attributes:
         prefix: text up to the first character that is the example's own; equal for its whole group.
         tail: the rest, chat template included.
-        token_ids: the tokens of `prefix + tail`, special tokens included once.
+        token_ids: [tokens] int32, the tokens of `prefix + tail`, special tokens included once.
         source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if none.
     """
 
@@ -159,7 +161,7 @@ class Prompt:
     condition: Condition
     prefix: str
     tail: str
-    token_ids: tuple[int, ...]
+    token_ids: np.ndarray = field(compare=False)
     source_tokens_cut: int = 0
 
     @property

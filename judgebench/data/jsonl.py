@@ -86,7 +86,7 @@ class JsonLines(JudgeDataModule):
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
-        self.name = name or (Path(path).stem if path else "jsonl")
+        self.name = str(name) if name else (Path(path).stem if path else "jsonl")
         self.fields = Fields.parse(dict.fromkeys(_NEEDED) if fields is None else fields)
         self._given_scale = _parse_scale(scale)
 

@@ -49,6 +49,8 @@ class JudgeDataModule(LightningDataModule, ABC):
         rubrics: str = "summary",
     ) -> None:
         super().__init__()
+        if path is not None and not isinstance(path, str):
+            raise UserError(f"data.path must be text, got {path!r}; put quotes around it.")
         if limit_groups is not None and (not _is_whole(limit_groups) or limit_groups < 1):
             raise UserError(f"data.limit_groups must be null or a whole number of at least 1, got {limit_groups!r}.")
         if not isinstance(dev_share, int | float) or isinstance(dev_share, bool) or not 0 <= dev_share < 1:
@@ -108,8 +110,9 @@ class JudgeDataModule(LightningDataModule, ABC):
         return self._split
 
     def predict_dataloader(self) -> DataLoader:
-        # Indices into `batches` are what Lightning's distributed sampler deals out: rank r of R gets batches r, r + R...
-        return DataLoader(self.batches, batch_size=None, num_workers=0)  # type: ignore[arg-type]
+        # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
+        # torch's default collate_fn would copy lists and turn arrays into tensors.
+        return DataLoader(self.batches, batch_size=None, num_workers=0, collate_fn=_as_it_is)  # type: ignore[arg-type]
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
@@ -121,7 +124,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         Raises:
             UserError: none was given; says that `expected` is.
         """
-        if not self.path or not str(self.path).strip():
+        if not self.path or not self.path.strip():
             raise UserError(f"data.path is not given; it must be {expected}.")
         return Path(self.path).expanduser()
 
@@ -144,6 +147,10 @@ def _first_groups(loaded: Loaded, limit: int | None) -> Loaded:
         ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
         places=[loaded.places[i] for i in rows] if loaded.places else (),
     )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 def _is_whole(value: object) -> bool:

@@ -53,10 +53,10 @@ class SummEval(JudgeDataModule):
         path = self.given_path(
             "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's parquet, or 'hub'"
         )
-        if self.path == "hub":
-            return parquet_rows(download(_HUB_ID))
-        if is_hub_id(str(self.path)):
-            return parquet_rows(download(str(self.path)))
+        # As given: Path would drop the "./" of "./owner/name", which says that it is local.
+        hub_id = _HUB_ID if self.path == "hub" else str(self.path)
+        if self.path == "hub" or is_hub_id(hub_id):
+            return parquet_rows(download(hub_id))
         return parquet_rows(path) if is_parquet(path) else json_rows(path)
 
 

@@ -126,7 +126,7 @@ AttentionInterface.register(NAME, packed_attention)
 
 @dataclass(frozen=True)
 class _How:
-    """What a layer wants of its attention; `sinks` [heads] are logits that take part in the softmax and give nothing."""
+    """What a layer wants of its attention; `sinks` [heads] are logits that only take part in the softmax."""
 
     scale: float
     window: int | None

@@ -87,27 +87,22 @@ class CandidateTrie:
         leading space; where there is none, the tokenizer's own way of writing it.
 
         Raises:
-            UserError: the tokenizer cannot write a candidate, or writes two of them alike.
+            UserError: the tokenizer cannot write a candidate.
         """
         paths: list[list[tuple[int, ...]]] = []
         for candidate, single in zip(candidates, _single_tokens(tokenizer, candidates), strict=True):
-            ways = [(token,) for token in sorted(single)]
-            written = {tokenizer.decode([token]) for token in single}
+            ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
+            written = {_text(tokenizer, way) for way in ways}
             for lead in LEADS:
                 if lead + candidate not in written:
                     way = tuple(tokenizer.encode(lead + candidate, add_special_tokens=False))
-                    if way and tokenizer.decode(way) in (candidate, lead + candidate):
+                    if way and _text(tokenizer, way) in (candidate, lead + candidate):
                         ways.append(way)
             if not ways:
                 raise UserError(
                     f"The tokenizer cannot write the score {candidate!r}; choose other ranges or judge.mode=generate."
                 )
             paths.append(ways)
-        owners: dict[tuple[int, ...], str] = {}
-        for candidate, ways in zip(candidates, paths, strict=True):
-            for way in ways:
-                if owners.setdefault(way, candidate) != candidate:
-                    raise UserError(f"The tokenizer writes the scores {owners[way]!r} and {candidate!r} alike.")
         return cls(candidates, paths)
 
     def logprobs(self, branch_logprobs: torch.Tensor) -> torch.Tensor:
@@ -135,6 +130,10 @@ class CandidateTrie:
         return torch.stack([torch.logsumexp(torch.stack(part), dim=0) for part in parts], dim=1)
 
 
+def _text(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> str:
+    return str(tokenizer.decode(list(tokens)))
+
+
 def _log1mexp(log_p: torch.Tensor) -> torch.Tensor:
     """log(1 - exp(log_p)) for log_p <= 0, without cancellation at either end (Maechler 2012)."""
     log_p = log_p.clamp(max=0.0)
@@ -151,7 +150,7 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]
         # decoding is slow and the vocabulary large: only short pieces with a digit in them can be a score
         if len(piece) > longest or token in special or not any(c.isdigit() for c in piece):
             continue
-        candidate = wanted.get(tokenizer.decode([token]))
+        candidate = wanted.get(_text(tokenizer, (token,)))
         if candidate is not None:
             found[candidate].add(token)
     return found

@@ -161,7 +161,7 @@ def check(engine: PrefixEngine) -> float:
         UserError: they differ by more than rounding explains: this model does something that packing does not know.
     """
     model = engine.model
-    size = model.get_input_embeddings().weight.shape[0]
+    size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
 
     def tokens(count: int) -> list[int]:

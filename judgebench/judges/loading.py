@@ -126,8 +126,8 @@ class ModelSource:
             reason = str(error).strip().splitlines()[0].split(" (Request ID")[0].rstrip(".")
             raise UserError(
                 f"{self.role}.path={self.path}: the model is not on this machine and the hub did not give it "
-                f"({type(error).__name__}: {reason[:160]}); give a local folder with {self.role}.path=/path/to/model, or "
-                "log in to the hub where the model asks for it."
+                f"({type(error).__name__}: {reason[:160]}); give a local folder with {self.role}.path=/path/to/model, "
+                "or log in to the hub where the model asks for it."
             ) from None
 
     def _cached(self, ask: dict[str, Any], weights: bool) -> Path | None:
@@ -175,14 +175,18 @@ class ModelSource:
             UserError: the folder has none that can be read.
         """
         folder = self.locate()
-        dtype = DTYPES.get(self.dtype, "auto")
-        if self._gguf and dtype == "auto":
-            dtype = torch.float32
+        dtype = DTYPES.get(self.effective_dtype(), "auto")
         extra = {"quantization_config": GgufConfig(dequantize=True)} if self._gguf else {"use_safetensors": True}
         model = self._loading(
             lambda: AutoModelForCausalLM.from_pretrained(**self._pretrained(folder), dtype=dtype, **extra), "model"
         )
         return model.eval().requires_grad_(False)
+
+    def effective_dtype(self) -> str:
+        """The dtype that `model` loads in; `auto` only where the checkpoint does not say."""
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if self._gguf else str(getattr(self.config(), "dtype", None) or "auto").removeprefix("torch.")
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
         """SHA-256 over the content of every file that determines what the model says.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,7 +71,7 @@ class Packed:
         """The same with its tensors on `device`."""
         if device.type == "cpu":
             return self
-        moved = {
+        moved: dict[str, Any] = {
             name: value.pin_memory().to(device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for name, value in vars(self).items()
         }

@@ -125,7 +125,7 @@ def _averages(sections: Sequence[Section], index: SeriesIndex) -> list[Row]:
         rows.append(
             Row(
                 series,
-                settings.pop() if len(settings) == 1 else "own λ, t per range",
+                settings.pop() if len(settings) == 1 else "λ, t by range",
                 {name: Estimate(_mean([row.estimates[name].value for row in found])) for name in CORRELATIONS},
                 _mean([row.failed_share for row in found]),
                 _mean([row.clamped_share for row in found]),

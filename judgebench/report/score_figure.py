@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.humans import MAPPING_NOTE, human_scores, shares, to_range
 from judgebench.report.series import (
+    CELL,
     Series,
     SeriesIndex,
     distinct,
@@ -51,7 +52,9 @@ def score_figure(
     ranges = ranges_of(rows)
     with house_style():
         wide = len(ranges) == 1 or any(len(score_range.values) > _WIDE for score_range, _ in ranges)
-        figure, axes = panels(len(ranges), 1 if wide else 2, 2.3)
+        # Shares fall as scores get more numerous, so heights compare only between ranges with equally many.
+        comparable = len({len(score_range.values) for score_range, _ in ranges}) == 1
+        figure, axes = panels(len(ranges), 1 if wide else 2, 2.3, share_y=comparable)
         for axis, (score_range, part) in zip(axes, ranges, strict=True):
             _panel(axis, score_range, part, index, drawn, scale)
         for axis in axes:
@@ -113,9 +116,6 @@ def _count(scores: pd.DataFrame, index: SeriesIndex) -> str:
 
 def _settings(scores: pd.DataFrame, drawn: Mapping[Series, Mark], index: SeriesIndex) -> list[str]:
     """Lambda and t of this range, where the legend cannot say them because ranges differ."""
-    rows = distinct(scores, ["judge", "decoding", "lambda", "temperature", *_CELL_REST])
+    rows = distinct(scores, ["judge", "decoding", "lambda", "temperature", *CELL])
     found = {setting(row): None for row in rows if index.of(row) in drawn and not index.of(row).setting}
     return [text for text in found if text]
-
-
-_CELL_REST = ["split", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]

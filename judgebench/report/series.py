@@ -35,7 +35,8 @@ class SeriesIndex:
 
     Example:
         >>> cell = dict.fromkeys(CELL, 1)
-        >>> tried = [{**cell, "judge": "pair", "decoding": "contrastive", "lambda": x, "temperature": 1} for x in (0.1, 1)]
+        >>> cell |= {"judge": "pair", "decoding": "contrastive", "temperature": 1}
+        >>> tried = [cell | {"lambda": x} for x in (0.1, 1)]
         >>> [str(series) for series in SeriesIndex(tried).all]
         ['pair, contrastive, λ 0.1, t 1', 'pair, contrastive, λ 1, t 1']
         >>> [str(series) for series in SeriesIndex(tried[:1]).all]

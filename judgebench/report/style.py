@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ from judgebench.report.series import Series
 
 INK, MUTED, HUMANS = "#222222", "#5f5f5f", "#7a7a7a"
 
-RC: Mapping[str, Any] = {
+RC: Any = {  # matplotlib types its settings by literal names
     "figure.dpi": 100,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
@@ -60,7 +60,7 @@ class Mark:
 
     color: str
     marker: str
-    line: str
+    line: Literal["-", "--", "-.", ":"]
 
 
 _FIXED = {  # Okabe and Ito's palette
@@ -75,24 +75,26 @@ _FREE = [
     Mark("#000000", "v", ":"),
     Mark("#D55E00", "P", "-."),
     Mark("#56B4E9", "X", ":"),
-    Mark("#0072B2", "<", "-."),
-    Mark("#E69F00", ">", ":"),
     Mark("#009E73", "*", "-."),
-    Mark("#F0E442", "h", "-"),
+    Mark("#E69F00", ">", ":"),
+    Mark("#0072B2", "<", "-."),
 ]
 
-MOST_SERIES = 8
+MOST_SERIES = 7
 """More cannot be told apart; captions say how many are left out."""
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
-    """A mark for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
-    free = iter(_FREE)
+    """A mark of its own colour for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
+    shown = series[:MOST_SERIES]
     found: dict[Series, Mark] = {}
-    for one in series[:MOST_SERIES]:
+    for one in shown:
         fixed = _FIXED.get((one.judge, one.decoding))
-        found[one] = fixed if fixed and fixed not in found.values() else next(free)
-    return found
+        if fixed and fixed not in found.values():
+            found[one] = fixed
+    taken = {mark.color for mark in found.values()}
+    free = iter([mark for mark in _FREE if mark.color not in taken])
+    return {one: found.get(one) or next(free) for one in shown}
 
 
 @contextmanager
@@ -128,7 +130,7 @@ def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], lab
     The caption is also the figure's label (`figure.get_label()`), for whoever shows the figure with its own text.
     """
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(caption, 118)
+    lines = textwrap.wrap(caption, 136)
     columns = _legend_columns(labels)
     line = 0.17  # inches
     legend_height = line * 1.15 * -(-len(labels) // columns) if labels else 0.0
@@ -147,7 +149,7 @@ def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], lab
             bbox_to_anchor=(0.004, 1 - 0.3 / total),
             ncols=columns,
             borderaxespad=0.1,
-            handlelength=1.8,
+            handlelength=2.6,
             columnspacing=1.6,
         )
         legend.set_in_layout(False)

@@ -65,14 +65,14 @@ def groups_word(titles: Mapping[str, str | None]) -> str:
 
 def _table(block: Block, titles: Mapping[str, str | None]) -> Table:
     clamped = any(row.clamped_share for section in block.sections for row in section.rows)
-    table = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False, show_edge=True)
+    table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False)
     table.title = f"{block.condition}: {block.size(groups_word(titles))}"
     table.title_justify = "left"
     table.title_style = "bold"
     table.add_column("range", overflow="fold", max_width=9)
     table.add_column("judge, decoding", overflow="fold", max_width=24)
     for name in CORRELATIONS:
-        table.add_column(name.capitalize(), min_width=18, no_wrap=True)
+        table.add_column(name.capitalize(), overflow="fold")
     table.add_column("failed", justify="right", no_wrap=True)
     if clamped:
         table.add_column("clamped", justify="right", no_wrap=True)
@@ -106,10 +106,10 @@ def _estimate(estimate: Estimate) -> Text:
 
 
 def interval(estimate: Estimate) -> str:
-    """A 95 % interval, short: `[.35, .47]`; empty where there is none."""
+    """A 95 % interval, short: `[.35,.47]`; empty where there is none. Without a space, so that it never breaks."""
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"[{_short(estimate.low)}, {_short(estimate.high)}]"
+    return f"[{_short(estimate.low)},{_short(estimate.high)}]"
 
 
 def percent(share: float | None) -> str:

@@ -1,0 +1,31 @@
+"""Wall time by stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Clock:
+    """Adds up the seconds spent in each named stage.
+
+    Example:
+        >>> clock = Clock()
+        >>> with clock("read"):
+        ...     pass
+        >>> list(clock.seconds)
+        ['read']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Counts what happens within it under `stage`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began

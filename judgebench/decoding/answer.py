@@ -1,0 +1,124 @@
+"""The one parser of free-text answers.
+
+Numbers become tokens first (`numerals`); then ever weaker evidence is asked for the answer. The first kind that the
+text holds decides, and all that it finds must be one score:
+
+1. a *final* answer: `Final rating: 3`;
+2. an *overall* one: `Overall: 3`;
+3. a *marked* one: `Score: 3`, or a line with nothing but the score;
+4. another *heading*: `Coherence: 3`;
+5. *prose*: `I would give it a 3`, `3 - because ...`, `3 out of 5`;
+6. a *lone* number at the very end: `..., 3`.
+
+Anything else has failed, refusals and digits inside reasoning among them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
+from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
+
+
+def parse_answer(text: str, score_range: ScoreRange) -> Score:
+    """The score that a free-text answer names, within `score_range`.
+
+    A number between two steps is kept as read (3.5 on 1-5 is 3.5, `parsed`): it says more than its rounding. One beyond
+    an end is moved to that end (`clamped`). Where no number, or no single one, can be read as the answer, the score is
+    the minimum (`failed`), as in the CD paper (section 4.1) and Liu et al. (2023). An answer on another scale (`7/10`
+    where 1-5 was asked for) has failed too: to rescale it or to clamp it would be a guess.
+
+    Never raises, whatever the text.
+
+    Example:
+        >>> parse_answer("I would rate this 4 because 2 of the facts are wrong.", ScoreRange(1, 5))
+        Score(value=4.0, status='parsed')
+        >>> parse_answer("Two of the 3 facts are wrong.", ScoreRange(1, 5))
+        Score(value=1.0, status='failed')
+    """
+    value = _answer(text, score_range)
+    if math.isnan(value):
+        return Score(float(score_range.minimum), FAILED)
+    inside = float(min(max(value, score_range.minimum), score_range.maximum))
+    return Score(inside, PARSED if inside == value else CLAMPED)
+
+
+def _answer(text: str, score_range: ScoreRange) -> float:
+    """The one number that the strongest evidence names; NaN if there is none, or several."""
+    tokens = tokenize(text, score_range)
+    if tokens is None:
+        return math.nan
+    for evidence in (_final, _overall, _marked, _headed, _prose, _lone):
+        found = {value_of(token) for token in evidence(tokens)}
+        if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
+            found = {value for value in found if score_range.minimum <= value <= score_range.maximum}
+        if found:
+            return found.pop() if len(found) == 1 else math.nan
+    return math.nan
+
+
+_SCORE = r"(?:scores?|ratings?|grades?|answer|verdict|marks?|assessment|evaluation)"
+_QUALITY = (
+    r"(?:coherence|consistency|fluency|relevance|relevancy|quality|coverage|clarity|informativeness|naturalness"
+    r"|engagingness|groundedness|understandability|accuracy|faithfulness|factuality)"
+)
+_GIVE = (
+    r"(?:rate[sd]?|rating|scor(?:es?|ed|ing)|giv(?:es?|en|ing)|gave|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|deserves?"
+    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with)"
+)
+_WITHHELD = r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have)(?: [a-z]+)? )?"
+_GAP = r"[^\w⟦⟧.!?]"  # punctuation and space within a sentence
+_LINKS = r"(?:is|of|was|be|as|at|to|an?|the|would|should|will|therefore|only|just|about)"
+_LINK = rf"{_GAP}{{0,9}}(?:{_LINKS}{_GAP}{{1,9}}){{0,4}}"  # what may stand between `score` and the number
+_WITHIN = r"[^.!?:;\n⟦⟧]"  # one character of a clause, no number
+
+_FINAL = re.compile(rf"\bfinal(?: [a-z]+){{0,2}}? {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
+_OVERALL = re.compile(rf"\boverall(?: [a-z]+)?(?: {_SCORE})?\b{_LINK}{TOKEN}{ENDS}")
+_MARKED = re.compile(rf"\b{_SCORE}\b(?! scale)[^.!?:=\n⟦⟧]{{0,60}}[:=]{_LINK}{TOKEN}{ENDS}")
+_BARE = re.compile(rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|分)[^\w⟦⟧]*)?")
+_HEADED = re.compile(
+    r"(?:^|[\n.;,!?(\-|{])[^\w⟦⟧]{0,6}(?P<heading>[^\W\d]+(?:[ -][^\W\d]+){0,2})[ ()]*[:=][ (\[{|-]*" + TOKEN + ENDS
+)
+_COUNTS = re.compile(
+    r"\b(?:number|count|total|confidence|errors?|mistakes?|facts?|claims?|sentences?|issues?|problems?|words?|steps?"
+    r"|reason(?:s|ing)?|explanations?|notes?|examples?|criteria|scale|range|analysis|year|page|line|details)\b"
+)
+_STATED = re.compile(  # one pattern, so that what is withheld in `not give it a 5` is not found again in `a 5`
+    _WITHHELD
+    + rf"\b(?:{_GIVE}\b{_WITHIN}{{0,80}}?"
+    + rf"|(?:{_SCORE}|{_QUALITY})\b(?:{_WITHIN}{{0,60}}?\b(?:is|was|be|as|at)\b)?{_LINK}"
+    + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}{ENDS}"
+)
+_LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
+_LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
+
+
+def _final(text: str) -> Sequence[str]:
+    return _FINAL.findall(text)
+
+
+def _overall(text: str) -> Sequence[str]:
+    return _OVERALL.findall(text)
+
+
+def _marked(text: str) -> Sequence[str]:
+    bare = [token for line in text.split("\n") if _BARE.fullmatch(line) for token in re.findall(TOKEN, line)]
+    return _MARKED.findall(text) + bare
+
+
+def _headed(text: str) -> Sequence[str]:
+    return [found[2] for found in _HEADED.finditer(text) if not _COUNTS.search(found["heading"])]
+
+
+def _prose(text: str) -> Sequence[str]:
+    stated = [found[2] for found in _STATED.finditer(text) if not found["withheld"]]
+    leading = [found[1] for line in text.split("\n") if (found := _LEADING.match(line))]
+    return stated + leading + re.findall(OUT_OF_MAXIMUM + ENDS, text)
+
+
+def _lone(text: str) -> Sequence[str]:
+    alone = len(set(re.findall(TOKEN, text))) == 1
+    return _LONE.findall(text) if alone else []

@@ -1,0 +1,119 @@
+"""From readings to scores: every decoding of every reading it applies to, as the columns of scores.parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from judgebench.decoding.answer import parse_answer
+from judgebench.decoding.protocol import Decoding
+from judgebench.types import PARSED, Reading, ScoreRange
+
+KEYS = (
+    *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
+    *("attack", "defense"),
+)
+"""What identifies an example under a condition, in every table."""
+
+COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
+
+
+def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
+    """The `KEYS` of readings, as columns."""
+    examples = [reading.prompt.example for reading in readings]
+    conditions = [reading.prompt.condition for reading in readings]
+    return {
+        "example_id": [e.example_id for e in examples],
+        "group_id": [e.group_id for e in examples],
+        "system_id": [e.system_id for e in examples],
+        "split": [reading.split for reading in readings],
+        "dimension": [c.dimension for c in conditions],
+        "range_min": [c.range.minimum for c in conditions],
+        "range_max": [c.range.maximum for c in conditions],
+        "range_step": [c.range.step for c in conditions],
+        "attack": [c.attack for c in conditions],
+        "defense": [c.defense for c in conditions],
+    }
+
+
+def decode(readings: Sequence[Reading], decodings: Mapping[str, Decoding]) -> dict[str, np.ndarray]:
+    """Scores of all readings.
+
+    Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the others the main
+    model's and, where there is one, the assistant's. A generated text has its decoding behind it and is only parsed.
+
+    Args:
+        readings: of one mode; those of a condition share its candidates.
+        decodings: name -> decoding.
+
+    Returns:
+        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
+    """
+    parts: list[dict[str, Any]] = []
+    answered = [reading for reading in readings if reading.text is not None]
+    if answered:
+        parts.append(_parsed(answered))
+    for score_range in dict.fromkeys(r.prompt.condition.range for r in readings if r.text is None):
+        held = [r for r in readings if r.text is None and r.prompt.condition.range == score_range]
+        for name, decoding in decodings.items():
+            parts += _decoded(held, score_range, name, decoding)
+    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in COLUMNS}
+
+
+def _decoded(
+    readings: Sequence[Reading], score_range: ScoreRange, name: str, decoding: Decoding
+) -> list[dict[str, Any]]:
+    values = np.array(score_range.values)
+    main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)
+    assistant = None
+    if readings[0].assistant_logprobs is not None:
+        assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)
+    if decoding.needs_assistant:
+        judged = {"pair": decoding.scores(main, assistant, values)}
+    else:
+        judged = {"main": decoding.scores(main, None, values)}
+        if assistant is not None:
+            judged["assistant"] = decoding.scores(assistant, None, values)
+    return [
+        _columns(readings, judge, name, decoding.lambda_, decoding.temperature, scores, [PARSED] * len(readings))
+        for judge, scores in judged.items()
+    ]
+
+
+def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
+    how = [reading.generation for reading in readings]
+    scores = [parse_answer(reading.text or "", reading.prompt.condition.range) for reading in readings]
+    columns = _columns(readings, "", "", None, None, [s.value for s in scores], [s.status for s in scores])
+    columns["judge"] = [h.judge if h else "" for h in how]
+    columns["decoding"] = [h.decoding if h else "" for h in how]
+    columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
+    columns["temperature"] = [_or_nan(h.temperature if h else None) for h in how]
+    return columns
+
+
+def _columns(
+    readings: Sequence[Reading],
+    judge: str,
+    decoding: str,
+    lambda_: float | None,
+    temperature: float | None,
+    scores: Sequence[float] | np.ndarray,
+    statuses: Sequence[str],
+) -> dict[str, Any]:
+    count = len(readings)
+    human = [reading.prompt.example.human for reading in readings]
+    return key_columns(readings) | {
+        "judge": [judge] * count,
+        "decoding": [decoding] * count,
+        "lambda": [_or_nan(lambda_)] * count,
+        "temperature": [_or_nan(temperature)] * count,
+        "score": scores,
+        "status": statuses,
+        "human": [h[reading.prompt.condition.dimension] for h, reading in zip(human, readings, strict=True)],
+    }
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,192 @@
+"""The numbers of an answer as tokens, `⟦4.0⟧`, so that what surrounds them can be matched without reading digits again.
+
+Steps, in this order:
+
+1. *Clean*: reasoning in think tags, markup and odd characters go.
+2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become tokens. What cannot
+   be a score does not: `4th`, `GPT-4`, `80%`, the numbers of a list, `Summary 2`.
+3. *Echoes* of the scale vanish: `(1-5)`, `between 1 and 5`, `5-point scale`, `out of 5` in a heading.
+4. *Fractions* of the maximum become a marked numerator, `4/5` -> `⟦4.0/⟧`; what names no single score on this scale
+   becomes `⟦nan⟧`: `7/10` on 1-5, `3 or 4`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from judgebench.types import ScoreRange
+
+TOKEN = r"⟦([^⟦⟧]{1,40})⟧"
+"""One number; its group is what `value_of` takes."""
+
+OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
+"""One number that was given as a fraction of the maximum."""
+
+_MAY_FOLLOW = (
+    r"stars?|points?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although|while|based|with|to|or"
+    r"|from|at|than|which|indicating|meaning|reflecting|is"
+)
+ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|分|(?:{_MAY_FOLLOW})\b))"
+"""Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
+
+
+def value_of(token: str) -> float:
+    """The number in a token; NaN for what names no single score on the scale."""
+    return float(token.rstrip("/"))
+
+
+def tokenize(text: str, score_range: ScoreRange) -> str | None:
+    """`text` in lower case with its numbers as tokens; None if it says that it judges on another scale."""
+    text = _without_echoes(_number_tokens(_clean(text), score_range), score_range)
+    return None if _OTHER_SCALE.search(text) else _collapsed(text, score_range)
+
+
+def _token(value: float) -> str:
+    return f"⟦{value!r}⟧"
+
+
+# 1. Clean
+
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
+        **dict.fromkeys("’‘ʼ", "'"),
+        **dict.fromkeys('"“”„«»*`#_$', " "),
+        **dict.fromkeys("\ufe0f\u20e3\u200b\u200c\u200d\ufeff⟦⟧☆", ""),  # variation selectors, keycaps, zero widths
+        **dict.fromkeys("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
+        **{"：": ":", "／": "/", "，": ",", "．": ".", "。": ".", "（": "(", "）": ")", "½": ".5"},
+    }
+)
+
+
+def _clean(text: str) -> str:
+    text = text.translate(_CHARACTERS).lower()
+    text = text.rpartition("</think>")[2]
+    text = text.partition("<think>")[0]  # cut off while still thinking: what follows is no answer
+    text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
+    text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
+    text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
+    text = re.sub(r"\\boxed\b", " final answer: ", text)
+    text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
+    text = re.sub(r"(?<=\d)\s*[★⭐]+", " stars", text)
+    text = re.sub(r"[★⭐]+", lambda stars: f" {len(stars[0])} stars ", text)
+    text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)  # long rules of dashes and the like would only cost time
+    text = re.sub(r"\s*\n\s*", "\n", text)
+    return re.sub(r"[^\S\n]+", " ", text).strip()
+
+
+# 2. Numbers
+
+_NUMBER = re.compile(
+    r"(?<![a-z\d])(?<![a-z]-)(?<!\d[.,:])"
+    r"(?P<sign>-)?(?P<digits>\d{1,3}(?:,\d{3})+|\d+(?:[.,]\d+)?|\.\d+)(?P<half> and a half\b)?"
+    r"(?![a-z\d]|[.,:]\d| ?%)"
+)
+_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_WORD = re.compile(
+    r"(?<![\w-])(?<!this )(?<!that )(?<!the )(?<!no )(?<!any )(?<!each )(?<!every )"
+    rf"(?P<word>{'|'.join(_WORDS)})(?P<half> and a half\b)?(?!-[a-z])(?:{ENDS}|(?= ?/))"
+)
+_REFERENCE = re.compile(
+    r"(?<!this )(?<!the )(?<!that )(?<!your )(?<!above )(?<!given )"
+    r"\b(?:summary|response|reply|reference|sentences?|paragraph|step|criterion|article) ?\d{1,3}\b(?![.,/]\d)"
+)
+_LIST_NUMBER = re.compile(r"(?<!\S)(\d{1,2})[.)](?=\s+[^\W\d])")
+
+
+def _number_tokens(text: str, score_range: ScoreRange) -> str:
+    if score_range.maximum == 100:
+        text = re.sub(r"(?<=\d) ?%", "", text)
+    text = _REFERENCE.sub(" ", _without_list_numbers(text))
+
+    def digits(found: re.Match[str]) -> str:
+        # A dash after a word is a sign only where scores can be negative: `Coherence -3`.
+        before = text[max(0, found.start() - 2) : found.start()].rstrip(" ")[-1:]
+        negative = found["sign"] and (score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "["))
+        written = found["digits"]
+        thousands = written.count(",") > 1 or (re.search(r",\d{3}$", written) and score_range.maximum >= 1000)
+        value = float(written.replace(",", "" if thousands else ".")) + (0.5 if found["half"] else 0.0)
+        return _token(-value) if negative else (found["sign"] or "") + _token(value)
+
+    def word(found: re.Match[str]) -> str:
+        return _token(_WORDS.index(found["word"]) + (0.5 if found["half"] else 0.0))
+
+    return _WORD.sub(word, _NUMBER.sub(digits, text))
+
+
+def _without_list_numbers(text: str) -> str:
+    """Without the `1.`, `2.`, ... of a list, which must count up from 1 to at least 2."""
+    numbers = [int(found[1]) for found in _LIST_NUMBER.finditer(text)]
+    is_list = len(numbers) > 1 and numbers == list(range(1, len(numbers) + 1))
+    return _LIST_NUMBER.sub("", text) if is_list else text
+
+
+# 3. Echoes of the scale
+
+_ASIDE = r"(?: ?\([^()⟦⟧]{0,40}\))?"  # 1 (worst) to 5 (best)
+_SPAN = re.compile(
+    r"(?:\b(?:on|using) (?:a|the) scale (?:of |from )?)?(?P<between>\bbetween )?"
+    rf"{TOKEN}{_ASIDE} ?(?P<by>-|to|through|and|~|\.\.\.?) ?{TOKEN}{_ASIDE}"
+)
+_INTERVAL = re.compile(rf"[\[(] ?{TOKEN} ?, ?{TOKEN} ?[\])]")
+_OF_MAXIMUM = re.compile(
+    r"(?<!⟧)(?<!⟧ )\b(?:out of|scale of|(?:maximum|highest)(?: possible)?(?: score| rating)?(?: of| is|:))(?: a| the)? "
+    + TOKEN
+)
+_POINT_SCALE = re.compile(rf"{TOKEN}[ -]points? (?:likert )?scale")
+_MEANS = r"(?: (?:is|being|as|means|meaning|indicates|indicating|represents|representing)\b| ?=)"
+_END = r"(?: (?:the )?(?:highest|best|lowest|worst|maximum|minimum)\b)"
+_EXPLAINED = [
+    re.compile(rf"\b(?:where|with) {TOKEN}{_MEANS}(?:[^.;\n⟦⟧]{{0,60}}{TOKEN}(?:{_MEANS}|{_END}))?"),
+    re.compile(rf"(?<=\() ?{TOKEN}{_MEANS}[^.;\n⟦⟧]{{0,60}}{TOKEN}(?:{_MEANS}|{_END})"),
+]
+_OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to|and) ?{TOKEN}")
+
+
+def _without_echoes(text: str, score_range: ScoreRange) -> str:
+    ends = (score_range.minimum, score_range.maximum)
+
+    def span(found: re.Match[str]) -> str:
+        named = (value_of(found[2]), value_of(found[4]))
+        return " " if named == ends and (found["by"] != "and" or found["between"]) else found[0]
+
+    def interval(found: re.Match[str]) -> str:
+        return " " if (value_of(found[1]), value_of(found[2])) == ends else found[0]
+
+    def explained_ends(found: re.Match[str]) -> str:
+        return " " if all(value_of(token) in ends for token in found.groups() if token) else found[0]
+
+    def maximum(found: re.Match[str]) -> str:
+        return " " if value_of(found[1]) == score_range.maximum else found[0]
+
+    text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
+    for pattern in _EXPLAINED:
+        text = pattern.sub(explained_ends, text)
+    return _OF_MAXIMUM.sub(maximum, _POINT_SCALE.sub(maximum, text))
+
+
+# 4. Fractions and alternatives
+
+_FRACTION = re.compile(
+    rf"{TOKEN} ?(?:(?:stars?|points?) )?"
+    rf"(?P<of>/|out of(?: the| a(?: possible| maximum(?: of)?| total of)?)?|of(?: the)?) ?{TOKEN}"
+)
+_ALTERNATIVES = re.compile(rf"(?:\bbetween )?{TOKEN}(?:(?: ?(?:, ?or|,|or|-|to|and|~|/) ?| ){TOKEN}){{1,20}}{ENDS}")
+
+
+def _collapsed(text: str, score_range: ScoreRange) -> str:
+    def fraction(found: re.Match[str]) -> str:
+        if value_of(found[3]) == score_range.maximum:
+            return f"⟦{found[1]}/⟧"
+        return found[0] if found["of"].startswith("of") else _token(math.nan)
+
+    def alternatives(found: re.Match[str]) -> str:
+        tokens = re.findall(TOKEN, found[0])
+        if len({value_of(token) for token in tokens}) == 1:
+            return f"⟦{tokens[0]}⟧"
+        if " and " in found[0] and not found[0].startswith("between"):
+            return found[0]  # two numbers side by side, not one vague one
+        return _token(math.nan)
+
+    return _ALTERNATIVES.sub(alternatives, _FRACTION.sub(fraction, text))

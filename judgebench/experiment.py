@@ -1,0 +1,138 @@
+"""From configuration to the parts of an experiment, everything checked before anything is computed or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.data.module import JudgeDataModule
+from judgebench.decoding.protocol import Decoding
+from judgebench.errors import UserError
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.loading import check_vocabularies
+from judgebench.judges.planning import plan
+from judgebench.judges.reader import JudgeSpec, Reader
+from judgebench.metrics.evaluate import LEVELS
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.readings.store import ReadingStore
+from judgebench.types import Condition, Prompt, ScoreRange
+
+
+@dataclass
+class Experiment:
+    """The parts that a configuration describes.
+
+    Raises:
+        UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
+    """
+
+    config: DictConfig
+    judge: JudgeSpec
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    data: JudgeDataModule
+    conditions: list[Condition]
+    builder: PromptBuilder
+    prompts: list[Prompt]
+
+    @classmethod
+    def parse(cls, config: DictConfig) -> Experiment:
+        """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
+        judge: JudgeSpec = instantiate(config.judge)
+        assistant: Assistant = instantiate(config.assistant)
+        decodings = _decodings(config.decoding)
+        ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
+        dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
+        _listed(config.metrics, "levels", known=LEVELS)
+        tokenizer = judge.source.tokenizer()
+        limit = _most_tokens(judge.source.config())
+        if assistant.source is not None:
+            check_vocabularies(tokenizer, assistant.source.tokenizer())
+            limit = min(limit, _most_tokens(assistant.source.config()))
+        data: JudgeDataModule = instantiate(config.data)
+        data.setup()
+        for dimension in dimensions:
+            if dimension not in data.dimensions:
+                raise UserError(
+                    f"dimensions: {data.name} has no human scores for {dimension!r}; it has "
+                    f"{', '.join(data.dimensions)}."
+                )
+        variants = OmegaConf.to_container(config.prompt.variants)
+        rubrics = load_rubrics(config.prompt.rubrics, dimensions, variants)  # type: ignore[arg-type]
+        # what follows the prompt must fit too: a free answer, or the tokens of a candidate
+        room = judge.max_new_tokens if judge.mode == "generate" else 16
+        most = min(limit - room, config.prompt.max_tokens or limit)
+        options: Any = OmegaConf.to_container(config.prompt.template_options)
+        builder = PromptBuilder(tokenizer, rubrics, most, config.prompt.truncate, options)
+        conditions = [Condition(dimension, r) for dimension in dimensions for r in ranges]
+        prompts = builder.build(data.examples, conditions)
+        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts)
+
+    @cached_property
+    def titles(self) -> dict[str, str | None]:
+        """Short names of main model and assistant."""
+        return {"main": self.judge.source.title, "assistant": self.assistant.title}
+
+    def tokens(self) -> dict[Condition, tuple[int, int]]:
+        """Condition -> tokens of its prompts together, and those of them that must be computed."""
+        totals = dict.fromkeys(self.conditions, (0, 0))
+        for batch in plan(self.prompts, self.judge.token_budget):
+            condition = batch.prompts[0].condition
+            total, unique = batch.tokens()
+            totals[condition] = (totals[condition][0] + total, totals[condition][1] + unique)
+        return totals
+
+    def reader(self, store: ReadingStore) -> Reader:
+        """What reads the prompts, with `store` behind it."""
+        return Reader(
+            judge=self.judge,
+            assistant=self.assistant,
+            decodings=self.decodings,
+            tokenizer=self.builder.tokenizer,
+            prompts=self.prompts,
+            null=self.builder.null,
+            store=store,
+        )
+
+    def store(self) -> ReadingStore:
+        """The store that the configuration names."""
+        return ReadingStore(Path(self.config.store).expanduser())
+
+
+def _decodings(config: DictConfig) -> dict[str, Decoding]:
+    """The entries of the decoding group that name a class; the knobs stand beside them."""
+    found = {
+        str(name): instantiate(entry)
+        for name, entry in config.items()
+        if isinstance(entry, DictConfig) and "_target_" in entry
+    }
+    if not found:
+        raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
+    return found
+
+
+def _listed(config: DictConfig, key: str, known: tuple[str, ...] = ()) -> list[Any]:
+    items = OmegaConf.to_container(config)[key]  # type: ignore[index,call-overload]
+    if not isinstance(items, list) or not items:
+        raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
+    if known and (odd := [item for item in items if item not in known]):
+        raise UserError(f"{key}: {odd[0]!r} is not one of {', '.join(known)}.")
+    return items
+
+
+def _distinct(key: str, items: list[Any]) -> list[Any]:
+    if len(set(items)) < len(items):
+        raise UserError(f"{key}: {', '.join(map(str, items))} names one twice.")
+    return items
+
+
+def _most_tokens(config: Any) -> int:
+    text = config.get_text_config(decoder=True)
+    return int(getattr(text, "max_position_embeddings", None) or 2**31)

@@ -1,0 +1,68 @@
+"""Assistants: whose preferences contrastive decoding takes off the judge's.
+
+The paper's assistant is a smaller model of the same family. Two cost no second model: an early exit of the main model,
+and the main model asked about nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from judgebench.errors import UserError
+from judgebench.judges.loading import ModelSource
+
+KINDS = ("none", "model", "early_exit", "null_context")
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """Where the assistant's log-probabilities come from.
+
+    Args:
+        kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
+            after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
+            an empty article and an empty judged text.
+        source: the second model, for `model` alone.
+        layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
+
+    Raises:
+        UserError: an unknown kind, or one without what it needs.
+    """
+
+    kind: str = "none"
+    source: ModelSource | None = None
+    layer: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UserError(f"assistant.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
+        if self.kind == "model" and self.source is None:
+            raise UserError("assistant=model: give the second model with assistant.path=.")
+        if self.kind == "early_exit" and (not isinstance(self.layer, int) or self.layer < 1):
+            raise UserError(f"assistant.layer: {self.layer!r} is not a layer; give a whole number from 1.")
+
+    @property
+    def title(self) -> str | None:
+        """A short name for tables and figures; None for `none`."""
+        if self.kind == "model":
+            assert self.source is not None
+            return self.source.title
+        return {"none": None, "early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}[
+            self.kind
+        ]
+
+
+def assistant(
+    kind: str = "none",
+    path: str | None = None,
+    gguf_file: str | None = None,
+    revision: str | None = None,
+    dtype: str = "auto",
+    trust_remote_code: bool = False,
+    layer: int | None = None,
+) -> Assistant:
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`."""
+    if kind == "model" and not path:
+        raise UserError("assistant=model: give the second model with assistant.path=.")
+    source = ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant") if path else None
+    return Assistant(kind, source if kind == "model" else None, layer)

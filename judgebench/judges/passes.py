@@ -1,0 +1,226 @@
+"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from judgebench.errors import UserError
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.engine import Engine, PrefixEngine, check
+from judgebench.judges.generation import Chooser, generate
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.plain import PlainEngine
+from judgebench.judges.planning import Batch
+from judgebench.readings.store import ModelReading, reading_key
+from judgebench.types import Condition, Prompt, ScoreRange
+
+ENGINES = ("prefix", "plain")
+
+
+@dataclass(frozen=True)
+class Voice:
+    """Whose next-token distributions are read: a model, at its end or at an earlier exit.
+
+    Attributes:
+        fingerprint: SHA-256 of the model's content.
+        engine: `prefix` or `plain`; they differ in the last bits.
+        exit: layers before the exit; None is the full model.
+    """
+
+    source: ModelSource
+    fingerprint: str
+    engine: str = "prefix"
+    exit: int | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """All that its distributions depend on, but the prompt."""
+        return {
+            "model": self.fingerprint,
+            "dtype": self.source.effective_dtype(),
+            "engine": self.engine,
+            "exit": self.exit,
+        }
+
+
+class Pass(Protocol):
+    """One forward pass, or one generation, over each prompt."""
+
+    prompts: Sequence[Prompt]
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        """The models that it needs in memory together."""
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """Where the store holds what this pass computes for a prompt."""
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """Takes its models, once, and proves that they can be read."""
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """Computes a batch; the readings stand in no particular order."""
+
+
+@dataclass
+class ScorePass:
+    """Candidate log-probabilities of one model, at one or several exits in the same forward pass.
+
+    Args:
+        voices: the exits of one model.
+        prompts: what is read.
+        tries: score range -> its candidates' token paths.
+    """
+
+    voices: Sequence[Voice]
+    prompts: Sequence[Prompt]
+    tries: Mapping[ScoreRange, CandidateTrie]
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        """See `Pass`."""
+        return [self.voices[0].source]
+
+    def key(self, voice: Voice, prompt: Prompt) -> str:
+        """Where the store holds what one voice says to a prompt."""
+        paths = self.tries[prompt.condition.range].token_paths
+        return reading_key({**voice.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        return [self.key(voice, prompt) for voice in self.voices]
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """See `Pass`."""
+        self._engine = _engine(models[self.sources[0]], self.voices)
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """See `Pass`."""
+        began = time.perf_counter()
+        prompts = batch.prompts
+        per_voice = self._engine.read(_token_ids(batch), self.tries[prompts[0].condition.range])
+        rows = [logprobs.float().cpu().numpy() for logprobs in per_voice]
+        seconds = (time.perf_counter() - began) / len(prompts)
+        for values in rows:
+            refuse_nan(values, prompts, self.sources[0])
+        return [
+            ModelReading(self.key(voice, prompt), values[i], None, seconds)
+            for voice, values in zip(self.voices, rows, strict=True)
+            for i, prompt in enumerate(prompts)
+        ]
+
+
+@dataclass
+class GeneratePass:
+    """Free answers of one model, or of one model less another.
+
+    Args:
+        voice: the model that answers.
+        minus: what is subtracted at every token, if anything.
+        nulls: condition -> the prompt about nothing that `minus` reads instead, for the null context.
+        chooser: the decoding that picks each token; its `repr` is part of the key.
+        prompts: what is answered.
+        tokenizer: turns tokens into text and says what ends an answer.
+        max_new_tokens: most tokens of an answer.
+    """
+
+    voice: Voice
+    minus: Voice | None
+    nulls: Mapping[Condition, Prompt] | None
+    chooser: Chooser
+    prompts: Sequence[Prompt]
+    tokenizer: PreTrainedTokenizerBase
+    max_new_tokens: int
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        """See `Pass`."""
+        return list(dict.fromkeys(voice.source for voice in (self.voice, self.minus) if voice is not None))
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
+        identity = {
+            **self.voice.identity(),
+            "mode": "generate",
+            "minus": None if self.minus is None else {**self.minus.identity(), "prompt": null},
+            "chooser": repr(self.chooser),
+            "max_new_tokens": self.max_new_tokens,
+        }
+        return [reading_key(identity, prompt.token_ids)]
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """See `Pass`."""
+        beside = self.minus is not None and self.minus.source == self.voice.source and self.nulls is None
+        voices = [self.voice, self.minus] if beside and self.minus is not None else [self.voice]
+        model = models[self.voice.source]
+        self._main = _engine(model, voices)
+        self._assistant: Engine | None = None
+        if self.nulls is not None:
+            self._assistant = self._main
+        elif self.minus is not None and not beside:
+            self._assistant = _engine(models[self.minus.source], [self.minus])
+        ends = getattr(model.generation_config, "eos_token_id", None)
+        self._stops = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """See `Pass`."""
+        began = time.perf_counter()
+        prompts = batch.prompts
+        main = self._main.start(_token_ids(batch))
+        assistant = None
+        if self._assistant is not None:
+            null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
+            assistant = self._assistant.start(_token_ids(batch) if null is None else [[null] * len(prompts)])
+
+        def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
+            theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
+            refuse_nan(main.logits[0].sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.voice.source)
+            if theirs is None:
+                return main.logits[0], None
+            # models of one family may pad their heads to different sizes behind the same vocabulary
+            size = min(main.logits[0].shape[1], theirs.shape[1])
+            return main.logits[0][:, :size], theirs[:, :size].to(main.logits[0].device)
+
+        sides = [main] if assistant is None else [main, assistant]
+        answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
+        seconds = (time.perf_counter() - began) / len(prompts)
+        return [
+            ModelReading(
+                self.keys(prompt)[0], None, str(self.tokenizer.decode(tokens, skip_special_tokens=True)), seconds
+            )
+            for prompt, tokens in zip(prompts, answers, strict=True)
+        ]
+
+
+def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
+    """values [rows, any], rows of `prompts` in order where there are as many.
+
+    Raises:
+        UserError: a NaN is among them; names the example.
+    """
+    bad = np.isnan(values).any(axis=1)
+    if not bad.any():
+        return
+    about = f" to example {prompts[int(bad.argmax())].example.example_id}" if len(values) == len(prompts) else ""
+    hint = "; float16 overflows in some models: try dtype bfloat16" if source.effective_dtype() == "float16" else ""
+    raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
+
+
+def _engine(model: PreTrainedModel, voices: Sequence[Voice]) -> Engine:
+    exits = [voice.exit for voice in voices]
+    if voices[0].engine == "plain":
+        return PlainEngine(model, exits)
+    engine = PrefixEngine(model, exits)
+    check(engine)
+    return engine
+
+
+def _token_ids(batch: Batch) -> list[list[np.ndarray]]:
+    return [[prompt.token_ids for prompt in group] for group in batch.groups]

@@ -1,0 +1,76 @@
+"""Plans which prompts are read together.
+
+A batch is whole groups of one condition, as many as the token budget takes. The plan depends on the experiment alone,
+not on what is already stored, so a resumed run reads the same batches and gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from judgebench.judges.packing import unique_tokens
+from judgebench.types import Prompt
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prompts that are read in one forward pass: groups of one condition."""
+
+    groups: tuple[tuple[Prompt, ...], ...]
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [prompt for group in self.groups for prompt in group]
+
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of its prompts together, and those of them that must be computed."""
+        ids = [[prompt.token_ids for prompt in group] for group in self.groups]
+        return sum(len(i) for group in ids for i in group), unique_tokens(ids)
+
+
+_SPLIT_ABOVE = 8
+"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
+Only memory asks for the split."""
+
+
+def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
+    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more.
+
+    Args:
+        prompts: condition by condition, groups together.
+        token_budget: most tokens to compute at once, above 0.
+    """
+    batches: list[Batch] = []
+    for _, condition in groupby(prompts, key=lambda prompt: prompt.condition):
+        held: list[tuple[Prompt, ...]] = []
+        size = 0
+        for _, members in groupby(condition, key=lambda prompt: prompt.example.group_id):
+            for part in _split(tuple(members), token_budget * _SPLIT_ABOVE):
+                cost = unique_tokens([[prompt.token_ids for prompt in part]])
+                if held and size + cost > token_budget:
+                    batches.append(Batch(tuple(held)))
+                    held, size = [], 0
+                held.append(part)
+                size += cost
+        batches.append(Batch(tuple(held)))
+    return batches
+
+
+def without(batch: Batch, done: set[int]) -> Batch | None:
+    """The batch less the prompts at these places of `batch.prompts`; None if nothing is left."""
+    groups, at = [], 0
+    for group in batch.groups:
+        kept = tuple(prompt for i, prompt in enumerate(group, at) if i not in done)
+        at += len(group)
+        if kept:
+            groups.append(kept)
+    return Batch(tuple(groups)) if groups else None
+
+
+def _split(group: tuple[Prompt, ...], limit: int) -> list[tuple[Prompt, ...]]:
+    if len(group) == 1 or unique_tokens([[prompt.token_ids for prompt in group]]) <= limit:
+        return [group]
+    middle = len(group) // 2
+    return _split(group[:middle], limit) + _split(group[middle:], limit)

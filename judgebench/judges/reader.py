@@ -1,0 +1,255 @@
+"""From prompts to readings: which passes of which models an experiment needs, what of them is missing, and the reading
+that main model and assistant give together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from transformers import PreTrainedTokenizerBase
+
+from judgebench.decoding.protocol import Decoding
+from judgebench.errors import UserError
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.judge import Judge, Models, StoreWriter
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import ENGINES, GeneratePass, Pass, ScorePass, Voice
+from judgebench.judges.planning import Batch, plan, without
+from judgebench.judges.progress import ReadingBar
+from judgebench.readings.store import ReadingStore
+from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
+
+MODES = ("score_tokens", "generate")
+
+
+@dataclass(frozen=True)
+class JudgeSpec:
+    """How the main model judges, as configuration says it.
+
+    Args:
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
+        mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or `generate`, a free
+            answer.
+        max_new_tokens: longest free answer.
+        engine: `prefix`, shared prefixes once; `plain`, every prompt by itself.
+        token_budget: groups are read together up to so many tokens to compute.
+
+    Raises:
+        UserError: a value that is none of these.
+    """
+
+    path: str
+    gguf_file: str | None = None
+    revision: str | None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    mode: str = "score_tokens"
+    max_new_tokens: int = 16
+    engine: str = "prefix"
+    token_budget: int = 2048
+
+    def __post_init__(self) -> None:
+        for name, known in (("mode", MODES), ("engine", ENGINES)):
+            if getattr(self, name) not in known:
+                raise UserError(f"judge.{name}: {getattr(self, name)!r} is not one of {', '.join(known)}.")
+        for name in ("max_new_tokens", "token_budget"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise UserError(f"judge.{name}: {value!r} is not a whole number of at least 1.")
+
+    @cached_property
+    def source(self) -> ModelSource:
+        """Where the main model comes from."""
+        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
+
+
+@dataclass
+class Reader:
+    """Reads prompts under one judge and assistant.
+
+    Args:
+        judge, assistant: as configured.
+        decodings: name -> decoding; what `generate` answers under, and whether an assistant is needed at all.
+        tokenizer: the main model's.
+        prompts: what is read.
+        null: condition -> the prompt about nothing.
+        store: where readings are kept.
+
+    Raises:
+        UserError: a decoding that does not fit the mode or the assistant.
+    """
+
+    judge: JudgeSpec
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    tokenizer: PreTrainedTokenizerBase
+    prompts: Sequence[Prompt]
+    null: Callable[[Condition], Prompt]
+    store: ReadingStore
+    _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        for name, decoding in self.decodings.items():
+            if decoding.needs_assistant and self.assistant.kind == "none":
+                raise UserError(
+                    f"decoding {name}: it needs an assistant; choose one with assistant=model, assistant=early_exit or "
+                    "assistant=null_context."
+                )
+            if self.judge.mode == "generate" and not decoding.generates:
+                raise UserError(
+                    f"decoding {name}: it reads the candidates' probabilities, which judge.mode=generate does not "
+                    "give; choose decoding=[greedy] or judge.mode=score_tokens."
+                )
+
+    @cached_property
+    def passes(self) -> list[Pass]:
+        """Every pass that the experiment needs, whether or not its readings are stored."""
+        return self._scoring() if self.judge.mode == "score_tokens" else self._generating()
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Title -> SHA-256 of each model."""
+        voices = [self._main, *([self._other] if self._other else [])]
+        return {voice.source.title: voice.fingerprint for voice in voices}
+
+    def read(self, data: L.LightningDataModule, trainer: Callable[[list[Callback]], L.Trainer]) -> L.Trainer | None:
+        """Computes and stores what is missing, pass by pass, batch by batch.
+
+        Args:
+            data: its `batches` are set to what is to be read.
+            trainer: makes a Trainer with the given callbacks.
+
+        Returns:
+            The last trainer that ran; None if nothing was missing.
+        """
+        models = Models()
+        last = None
+        todo = [(pass_, pending) for pass_ in self.passes if (pending := self._pending(pass_))]
+        for i, (pass_, pending) in enumerate(todo):
+            models.keep_only({source for later, _ in todo[i:] for source in later.sources})
+            last = trainer([StoreWriter(self.store), ReadingBar(" and ".join(s.title for s in pass_.sources))])
+            # Lightning deals at least one batch to every rank
+            data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]
+            last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
+            # another rank may still be writing what this one is about to look up
+            last.strategy.barrier()
+        return last
+
+    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        """The readings of all prompts, from the store; in `generate` mode one a prompt and way of answering.
+
+        Args:
+            split: group_id -> dev or test.
+        """
+        passes = self.passes
+        keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
+        found = self.store.get(keys)
+        if self.judge.mode == "generate":
+            return [
+                Reading(prompt, split[prompt.example.group_id], text=held.text, generation=how, seconds=held.seconds)
+                for how, pass_ in self._generated
+                for prompt in self.prompts
+                for held in [found[pass_.keys(prompt)[0]]]
+            ]
+        readings = []
+        for prompt in self.prompts:
+            main = found[self._score.key(self._main, prompt)]
+            other = found.get(self._assistant_key(prompt) or "")
+            assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
+            assert main.logprobs is not None
+            seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
+            readings.append(
+                Reading(
+                    prompt, split[prompt.example.group_id], tuple(main.logprobs.tolist()), assistant, seconds=seconds
+                )
+            )
+        return readings
+
+    @staticmethod
+    def device(trainer: L.Trainer | None) -> str:
+        """What computed, by name."""
+        if trainer is None:
+            return "none: every reading was in the store"
+        device = trainer.strategy.root_device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+    @cached_property
+    def _main(self) -> Voice:
+        source = self.judge.source
+        return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+
+    @cached_property
+    def _other(self) -> Voice | None:
+        """The assistant's voice; the null context is the main model's own."""
+        if self.assistant.kind == "none":
+            return None
+        if self.assistant.source is not None:
+            source = self.assistant.source
+            return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+        main = self._main
+        return Voice(main.source, main.fingerprint, main.engine, self.assistant.layer)
+
+    @cached_property
+    def _nulls(self) -> dict[Condition, Prompt] | None:
+        if self.assistant.kind != "null_context":
+            return None
+        return {condition: self.null(condition) for condition in dict.fromkeys(p.condition for p in self.prompts)}
+
+    @cached_property
+    def _tries(self) -> dict[ScoreRange, CandidateTrie]:
+        ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
+        return {r: CandidateTrie.of(self.tokenizer, r.candidates) for r in ranges}
+
+    @cached_property
+    def _score(self) -> ScorePass:
+        voices = [self._main, self._other] if self.assistant.kind == "early_exit" else [self._main]
+        return ScorePass([v for v in voices if v], [*self.prompts, *(self._nulls or {}).values()], self._tries)
+
+    def _scoring(self) -> list[Pass]:
+        if self.assistant.kind == "model" and self._other:
+            return [self._score, ScorePass([self._other], self.prompts, self._tries)]
+        return [self._score]
+
+    def _assistant_key(self, prompt: Prompt) -> str | None:
+        if self._other is None:
+            return None
+        return self._score.key(self._other, self._nulls[prompt.condition] if self._nulls else prompt)
+
+    def _generating(self) -> list[Pass]:
+        for name, decoding in self.decodings.items():
+            options: dict[str, Any] = {
+                "chooser": decoding,
+                "prompts": self.prompts,
+                "tokenizer": self.tokenizer,
+                "max_new_tokens": self.judge.max_new_tokens,
+            }
+            how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
+            if decoding.needs_assistant:
+                pair = GeneratePass(self._main, self._other, self._nulls, **options)
+                self._generated.append((Generation("pair", **how), pair))  # type: ignore[arg-type]
+                continue
+            self._generated.append((Generation("main", **how), GeneratePass(self._main, None, None, **options)))  # type: ignore[arg-type]
+            # asked about nothing, the main model says the same to every example: no judge of its own
+            if self._other and self._nulls is None:
+                alone = GeneratePass(self._other, None, None, **options)
+                self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
+        return [pass_ for _, pass_ in self._generated]
+
+    def _pending(self, pass_: Pass) -> list[Batch]:
+        """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same
+        ones: a batch that was never finished is read whole."""
+        batches = plan(pass_.prompts, self.judge.token_budget)
+        keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
+        missing = self.store.missing(key for held in keys.values() for key in held)
+        pending = []
+        for batch in batches:
+            done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
+            if (left := without(batch, done)) is not None:
+                pending.append(left)
+        return pending

@@ -1,0 +1,105 @@
+"""Correlations of two vectors, defined for every input: what is constant correlates 0.0, never NaN.
+
+Each exists once for one pair of vectors, and once for many pairs at a time (`*_rows`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+CORRELATIONS = ("pearson", "spearman", "kendall")
+"""The correlations in the order in which every array of this room holds them."""
+
+_MOST_ENTRIES = 4_000_000  # of a temporary array, so that memory stays flat however much is resampled
+
+
+def pearson(judge: np.ndarray, human: np.ndarray) -> float:
+    """Pearson's r of two vectors [N]; 0.0 where either is constant (see `is_constant`).
+
+    Raises:
+        ValueError: other shapes, NaN or infinite values. So do `spearman` and `kendall`.
+    """
+    judge, human = _vectors(judge, human)
+    if is_constant(judge) or is_constant(human):
+        return 0.0
+    return float(pearson_rows(judge[None], human[None])[0])
+
+
+def spearman(judge: np.ndarray, human: np.ndarray) -> float:
+    """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
+    judge, human = _vectors(judge, human)
+    if is_constant(judge) or is_constant(human):
+        return 0.0
+    return float(spearman_rows(judge[None], human[None])[0])
+
+
+def kendall(judge: np.ndarray, human: np.ndarray) -> float:
+    """Kendall's tau-b of two vectors [N], corrected for ties on both sides; 0.0 where either is constant."""
+    judge, human = _vectors(judge, human)
+    if is_constant(judge) or is_constant(human):
+        return 0.0
+    return float(stats.kendalltau(judge, human).statistic)  # n log n, and exact where kendall_rows would need n * n
+
+
+def is_constant(values: np.ndarray) -> bool:
+    """Whether all values are equal, to the last bit; also where there are fewer than two.
+
+    Equality is exact on purpose: a judge whose scores differ at all, were it in the ninth digit, ranks its examples,
+    and its correlation says how well. Decodings give equal log-probabilities equal scores.
+    """
+    return len(values) < 2 or bool((values == values[0]).all())
+
+
+def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """All correlations of many pairs of vectors: [B, N] and [B, N] -> [3, B] in the order of `CORRELATIONS`."""
+    return np.stack([pearson_rows(judge, human), spearman_rows(judge, human), kendall_rows(judge, human)])
+
+
+def pearson_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """Pearson's r of each row, [B, N] -> [B]; 0.0 where either side of a row is constant."""
+    x, y = _centered(judge), _centered(human)
+    return ratio((x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1))
+
+
+def spearman_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """Spearman's rho of each row, [B, N] -> [B]; 0.0 where either side of a row is constant."""
+    return pearson_rows(_ranks(judge), _ranks(human))
+
+
+def kendall_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """Kendall's tau-b of each row, [B, N] -> [B]; 0.0 where either side of a row is constant. Time goes as B * N * N."""
+    rows, width = judge.shape
+    parts = []
+    for start in range(0, rows, chunk := max(1, _MOST_ENTRIES // max(1, width * width))):
+        x, y = (
+            np.sign(v[:, :, None] - v[:, None, :]) for v in (judge[start : start + chunk], human[start : start + chunk])
+        )
+        parts.append(ratio((x * y).sum(axis=(1, 2)), (x * x).sum(axis=(1, 2)), (y * y).sum(axis=(1, 2))))
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np.ndarray:
+    """product / sqrt(square_x * square_y), held within [-1, 1]; 0.0 where a square is 0. All [B]."""
+    scale = np.sqrt(square_x) * np.sqrt(square_y)
+    defined = scale > 0
+    return np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=defined), -1.0, 1.0)
+
+
+def _vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    judge, human = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    if judge.ndim != 1 or judge.shape != human.shape:
+        raise ValueError(f"judge and human must be vectors of one length, got {judge.shape} and {human.shape}")
+    if not (np.isfinite(judge).all() and np.isfinite(human).all()):
+        raise ValueError("judge and human must be finite numbers")
+    return judge, human
+
+
+def _centered(values: np.ndarray) -> np.ndarray:
+    # First to the row's first value: a constant row becomes exactly 0, which its mean's rounding would not promise.
+    shifted = values - values[:, :1]
+    return shifted - shifted.mean(axis=1, keepdims=True) if values.shape[1] else shifted
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.asarray(stats.rankdata(values, axis=1)) if values.shape[1] else values

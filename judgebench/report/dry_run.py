@@ -1,0 +1,44 @@
+"""What a run would read, before anything is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from judgebench.report.tables import judges_line
+from judgebench.types import Condition, Prompt
+
+
+def dry_run_view(
+    prompts: Sequence[Prompt], tokens: Mapping[Condition, tuple[int, int]], titles: Mapping[str, str | None]
+) -> RenderableType:
+    """Conditions with their numbers of examples and tokens, and the first prompt of each.
+
+    Args:
+        prompts: all prompts, condition by condition.
+        tokens: condition -> prompt tokens together, and those of them that must be computed.
+        titles: `main` and `assistant`, the models' names.
+    """
+    table = Table(box=box.SIMPLE_HEAD, title="Dry run: nothing was computed", title_justify="left")
+    for name in ("dimension", "range", "attack", "defense"):
+        table.add_column(name)
+    for name in ("examples", "tokens", "unique tokens", "longest prompt"):
+        table.add_column(name, justify="right")
+    firsts: list[RenderableType] = []
+    for condition, (total, unique) in tokens.items():
+        held = [prompt for prompt in prompts if prompt.condition == condition]
+        longest = max(len(prompt.token_ids) for prompt in held)
+        table.add_row(
+            *(condition.dimension, str(condition.range), condition.attack, condition.defense),
+            *(f"{len(held):,}", f"{total:,}", f"{unique:,}", f"{longest:,}"),
+        )
+        firsts += [Rule(f"first prompt: {condition}, example {held[0].example.example_id}"), Text(held[0].text)]
+    sums = [sum(pair[i] for pair in tokens.values()) for i in range(2)]
+    table.add_section()
+    table.add_row("all", "", "", "", f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
+    return Group(Text(judges_line(titles), style="bold"), table, *firsts)

@@ -1,0 +1,77 @@
+"""All figures of a run, and how they are saved."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from judgebench.report.atomic import atomic
+from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.logprob_figure import logprob_figure
+from judgebench.report.score_figure import score_figure
+from judgebench.report.style import CAPTION_ID, house_style
+
+DPI = 200
+
+_METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "png": {}}
+"""No date in the file: equal data give equal bytes."""
+
+
+def draw_all(
+    readings: pd.DataFrame,
+    scores: pd.DataFrame,
+    records: Sequence[Mapping[str, Any]],
+    scale: Mapping[str, tuple[float, float]],
+    titles: Mapping[str, str | None],
+) -> dict[str, Figure]:
+    """Every figure that this run's data can fill, by name.
+
+    `spearman_by_range`: correlation with the humans. `scores_<dimension>`: which scores judges and humans give.
+    `logprobs_<dimension>`: log-probability of each score, left out in free generation.
+    """
+    figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(records, titles)}
+    for dimension in dict.fromkeys(scores["dimension"]):
+        name = file_name(dimension)
+        figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
+        figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Saves each figure as `<name>.png` (200 dpi) and `<name>.svg` and returns the paths."""
+    paths = [folder / f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
+    for path in paths:
+        with house_style(), atomic(path) as temporary:
+            kind = path.suffix[1:]
+            figures[path.stem].savefig(temporary, format=kind, dpi=DPI, metadata=_METADATA[kind])
+    return paths
+
+
+def svg_without_caption(figure: Figure) -> bytes:
+    """The figure as SVG, for a page that shows the caption as its own text; the figure itself is left as it was."""
+    captions = figure.findobj(lambda artist: artist.get_gid() == CAPTION_ID)
+    for caption in captions:
+        caption.set_visible(False)
+    try:
+        with house_style(), io.BytesIO() as buffer:
+            figure.savefig(buffer, format="svg", metadata=_METADATA["svg"], bbox_inches="tight", pad_inches=0.05)
+            return buffer.getvalue()
+    finally:
+        for caption in captions:
+            caption.set_visible(True)
+
+
+def file_name(dimension: str) -> str:
+    """A dimension's name as part of a file's name.
+
+    Example:
+        >>> file_name("coherence"), file_name("tone / style")
+        ('coherence', 'tone-style')
+    """
+    return re.sub(r"[^\w]+", "-", dimension).strip("-") or "dimension"

@@ -1,0 +1,127 @@
+"""report.html: one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+import yaml
+from matplotlib.figure import Figure
+
+from judgebench.report.answers import (
+    HUMANS,
+    Favourite,
+    change_sentences,
+    changes,
+    favourite_sentences,
+    favourites,
+    spread_sentences,
+)
+from judgebench.report.figures import svg_without_caption
+from judgebench.report.humans import MAPPING_NOTE
+from judgebench.report.results import CORRELATIONS, Block, arrange
+from judgebench.report.series import distinct, range_of, shown_split
+from judgebench.report.tables import groups_word, interval, percent
+
+FLAGS: Mapping[str, str] = {
+    "constant": "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
+    "inverted": "the correlation is negative: the judge ranks texts against the humans",
+    "failed": "many answers could not be read as a score; the range's lowest score stands in for them",
+    "clamped": "many answers lay outside the range and were moved to its nearest end",
+}
+"""What a flag means, for readers who meet it first here."""
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render_report(
+    *,
+    config: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    scores: pd.DataFrame,
+    records: Sequence[Mapping[str, Any]],
+    figures: Mapping[str, Figure],
+    scale: Mapping[str, tuple[float, float]],
+    titles: Mapping[str, str | None],
+    agreement: Mapping[str, Mapping[str, float]] | None = None,
+) -> str:
+    """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
+
+    Args:
+        config: what `RunFolder.write_config` returned, secrets masked.
+        environment: what `RunFolder.write_environment` returned.
+        scores, records: scores.parquet and metrics.json.
+        figures: what `draw_all` returned; their captions become the page's.
+        scale: dimension -> the human scale.
+        titles: `main` and `assistant`, the models' names.
+        agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
+    """
+    split = shown_split(record["split"] for record in records)
+    blocks = arrange(records, split)
+    found = favourites(scores, scale)
+    changed = changes(scores)
+    return _TEMPLATES.get_template("report.html.j2").render(
+        titles=titles,
+        groups=groups_word(titles),
+        datasets=list(dict.fromkeys(record["dataset"] for record in records)),
+        split=split,
+        dimensions=list(dict.fromkeys(scores["dimension"])),
+        ranges=[str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
+        blocks=blocks,
+        answers=[*favourite_sentences(found), *change_sentences(changed), *spread_sentences(blocks)],
+        favourites=_favourite_tables(found),
+        mapping_note=MAPPING_NOTE,
+        correlations=CORRELATIONS,
+        interval=interval,
+        percent=percent,
+        flags=_flags(blocks),
+        figures=[
+            {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}
+            for name, figure in figures.items()
+        ],
+        agreement=agreement or {},
+        environment=environment,
+        seconds=dict(environment.get("seconds") or {}),
+        tokens=dict(environment.get("tokens") or {}),
+        config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
+    )
+
+
+def _favourite_tables(found: Sequence[Favourite]) -> list[dict[str, Any]]:
+    """A table a dimension: ranges down, judges and humans across."""
+    tables = []
+    for dimension in dict.fromkeys(one.dimension for one in found):
+        own = [one for one in found if one.dimension == dimension]
+        who = [name for name in dict.fromkeys(one.who for one in own) if name != HUMANS] + [HUMANS]
+        cells = {(one.range, one.who): one for one in own}
+        ranges = list(dict.fromkeys(one.range for one in own))
+        rows = [(str(score_range), [cells.get((score_range, name)) for name in who]) for score_range in ranges]
+        tables.append({"dimension": dimension, "who": who, "rows": rows})
+    return tables
+
+
+def _flags(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """Each flag that occurs, what it means, and where it occurs."""
+    where: dict[str, list[str]] = {}
+    for block in blocks:
+        for section in block.sections:
+            for row in section.rows:
+                for flag in row.flags:
+                    place = f"{block.condition}, range {section.range}: {row.series}"
+                    where.setdefault(flag, []).append(place)
+    return [{"name": flag, "meaning": FLAGS.get(flag, ""), "where": places} for flag, places in where.items()]
+
+
+def _data_uri(svg: bytes) -> str:
+    # An image, not markup in the page: what an SVG says can then never run, and ids of two figures never meet.
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"

@@ -1,0 +1,111 @@
+"""What judges expect to say before they are held to one score (after figure 3 of the contrastive decoding paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from judgebench.report.humans import MAPPING_NOTE, human_scores, shares, to_range
+from judgebench.report.series import Series, first_condition, ranges_of, shown_split
+from judgebench.report.style import Mark, finish, house_style, marks, panels, shorten
+from judgebench.types import ScoreRange
+
+_JUDGES = {"main": "main_logprobs", "assistant": "assistant_logprobs"}
+_WIDE = 21
+_MOST_TICKS = 21
+_BAND = "#e9e9e9"
+
+
+def logprob_figure(
+    readings: pd.DataFrame,
+    scores: pd.DataFrame,
+    dimension: str,
+    scale: tuple[float, float],
+    titles: Mapping[str, str | None],
+) -> Figure | None:
+    """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range.
+
+    A band marks the score that the humans give most often. Rows are chosen as `score_figure` chooses them.
+
+    Returns:
+        None where the readings of this dimension hold no log-probabilities (free generation).
+    """
+    split = shown_split(readings["split"])
+    rows, condition = first_condition(readings[(readings["dimension"] == dimension) & (readings["split"] == split)])
+    rows = rows[rows["main_logprobs"].notna()]
+    if rows.empty:
+        return None
+    judges = [judge for judge, column in _JUDGES.items() if rows[column].notna().any()]
+    looks = dict(zip(judges, marks([Series(judge, "greedy") for judge in judges]).values(), strict=True))
+    humans = scores[(scores["dimension"] == dimension) & (scores["split"] == split)]
+    ranges = ranges_of(rows)
+    with house_style():
+        wide = len(ranges) == 1 or any(len(score_range.values) > _WIDE for score_range, _ in ranges)
+        figure, axes = panels(len(ranges), 1 if wide else 2, 2.45)
+        for axis, (score_range, part) in zip(axes, ranges, strict=True):
+            _panel(axis, score_range, part, looks)
+            _human_band(axis, score_range, to_range(human_scores(humans), scale, score_range))
+        handles = [
+            Line2D([], [], color=look.color, marker=look.marker, linestyle=look.line, markersize=5)
+            for look in looks.values()
+        ]
+        labels = [f"{judge} ({shorten(titles.get(judge) or judge)})" for judge in judges] + [
+            "humans' most frequent score"
+        ]
+        caption = (
+            f"Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1; {split} "
+            f"split{', ' + condition if condition else ''}. Whiskers: ±1 standard deviation over texts (spread, not "
+            f"error of the mean). Together: the probability that all scores of the range hold, mean over texts. "
+            f"n: texts. {MAPPING_NOTE}"
+        )
+        return finish(
+            figure, f"Log-probability of each score, {dimension}", caption, [*handles, Patch(facecolor=_BAND)], labels
+        )
+
+
+def _panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, looks: Mapping[str, Mark]) -> None:
+    at = np.arange(len(score_range.values))
+    mass = []
+    for i, (judge, look) in enumerate(looks.items()):
+        values = _stack(readings[_JUDGES[judge]])
+        shift = 0.16 * (i - (len(looks) - 1) / 2)
+        axis.errorbar(
+            at + shift,
+            np.mean(values, axis=0),
+            yerr=np.std(values, axis=0),
+            color=look.color,
+            marker=look.marker,
+            linestyle=look.line,
+            markersize=4.5,
+            linewidth=1.1,
+            elinewidth=1.1,
+            capsize=2,
+        )
+        mass.append(f"{judge} {100 * float(np.mean(np.exp(values).sum(axis=1))):.0f} %")
+    every = -(-len(at) // _MOST_TICKS)
+    axis.set_xticks(at[::every], score_range.candidates[::every])
+    axis.set_xlim(-0.6, len(at) - 0.4)
+    axis.set_xlabel(f"score (together: {', '.join(mass)})")
+    axis.set_ylabel("mean log P")
+    axis.grid(axis="y")
+    axis.set_title(f"range {score_range}")
+    axis.set_title(f"n = {len(readings)}", loc="right", fontweight="normal", fontsize=8)
+
+
+def _human_band(axis: Axes, score_range: ScoreRange, humans: NDArray[np.float64]) -> None:
+    if len(humans):
+        most = int(np.argmax(shares(humans, score_range)))
+        axis.axvspan(most - 0.5, most + 0.5, color=_BAND, linewidth=0, zorder=0)
+
+
+def _stack(lists: pd.Series) -> NDArray[np.float64]:
+    """[texts, candidates]; an underflown probability counts as the smallest that float32 tells from zero."""
+    values = np.array([list(one) for one in lists.dropna()], dtype=np.float64)
+    return np.maximum(values, np.log(np.finfo(np.float32).tiny))

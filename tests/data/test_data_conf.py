@@ -1,0 +1,80 @@
+"""conf/data: each file makes the DataModule that it names, and explains every key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from judgebench.data.jsonl import JsonLines
+from judgebench.data.mini import Mini
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.summeval import SummEval
+from judgebench.data.topicalchat import TopicalChat
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "mini": Mini}
+
+
+@pytest.fixture(autouse=True)
+def _conf() -> Iterator[None]:
+    with initialize_config_dir(str(CONF), version_base=None):
+        yield
+
+
+def composed(name: str, *overrides: str) -> DictConfig:
+    return compose(f"data/{name}", list(overrides)).data
+
+
+def test_each_file_is_known_here() -> None:
+    assert {path.stem for path in (CONF / "data").glob("*.yaml")} == set(CLASSES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_defaults_make_the_class(name: str) -> None:
+    config = composed(name)
+    data = instantiate(config)
+    assert type(data) is CLASSES[name]
+    assert isinstance(data, JudgeDataModule)
+    assert data.name == name
+    assert data.rubrics == config.rubrics == ("dialogue" if name == "topicalchat" else "summary")
+    assert (data.limit_groups, data.dev_share, data.seed) == (None, 0.1, 0)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_key_and_the_file_say_what_they_are_for(name: str) -> None:
+    lines = (CONF / "data" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    assert lines[1].startswith("_target_: ")
+    assert [line for line in lines[2:] if " # " not in line] == []
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_fields_and_scale_come_from_the_command_line(tmp_path: Path) -> None:
+    row = {"article": "An article.", "output": "A summary.", "coh": 3}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    config = composed(
+        "jsonl",
+        f"data.path={tmp_path / 'mine.jsonl'}",
+        "data.fields.source=article",
+        "data.fields.human={coherence: coh}",
+        "data.scale=[1,5]",
+    )
+    data = instantiate(config)
+    data.setup()
+    assert data.examples[0].human == {"coherence": 3.0}
+    assert data.scale == {"coherence": (1.0, 5.0)}
+
+
+def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path: Path) -> None:
+    row = {"source": "An article.", "output": "A summary.", "human": {"coherence": 3}}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    config = composed("jsonl", f"data.path={tmp_path / 'mine.jsonl'}", "data.scale={coherence: [0, 4]}")
+    data = instantiate(config)
+    data.setup()
+    assert data.scale == {"coherence": (0.0, 4.0)}

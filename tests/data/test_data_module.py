@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from lightning import LightningModule, Trainer
+from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSamplerWrapper
+
+from judgebench.data.loaded import Loaded
+from judgebench.data.module import JudgeDataModule
+from judgebench.errors import UserError
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+ORDER = ["b", "a", "b", "c", "a", "d", "c", "e"]
+
+
+class Letters(JudgeDataModule):
+    """Groups named by letters, one example for each entry of ORDER, its rank as its rating."""
+
+    name = "letters"
+    loads = 0
+
+    def load(self) -> Loaded:
+        self.loads += 1
+        examples = [
+            Example(f"e{i}", g, "s", f"article {g}", "text", {"fluency": float(i)}) for i, g in enumerate(ORDER)
+        ]
+        ratings = np.arange(2 * len(ORDER), dtype=float).reshape(-1, 2)
+        return Loaded(examples, {"fluency": (0.0, 99.0)}, {"fluency": ratings})
+
+
+def ready(**arguments: Any) -> Letters:
+    data = Letters(**arguments)
+    data.setup()
+    return data
+
+
+def test_without_a_limit_everything_is_there_in_file_order() -> None:
+    data = ready()
+    assert [example.group_id for example in data.examples] == ORDER
+    assert data.dimensions == ("fluency",)
+    assert list(data.split) == ["b", "a", "c", "d", "e"]
+    assert data.rubrics == "summary"
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(1, "b"), (2, "ba"), (3, "bac"), (5, "bacde"), (99, "bacde")])
+def test_the_limit_keeps_whole_groups_and_their_ratings(limit: int, kept: str) -> None:
+    data = ready(limit_groups=limit)
+    rows = [i for i, group in enumerate(ORDER) if group in kept]
+    assert [example.example_id for example in data.examples] == [f"e{i}" for i in rows]
+    assert data.ratings["fluency"].tolist() == [[2.0 * i, 2.0 * i + 1] for i in rows]
+    assert list(data.split) == list(kept)
+
+
+@pytest.mark.parametrize("limit", [2, 3, 4])
+def test_a_small_limit_leaves_a_dev_and_a_test_group(limit: int) -> None:
+    for seed in range(10):
+        assert set(ready(limit_groups=limit, seed=seed).split.values()) == {"dev", "test"}
+
+
+def test_no_dev_share_leaves_all_to_test() -> None:
+    assert set(ready(dev_share=0).split.values()) == {"test"}
+
+
+def test_setup_loads_once_and_reading_before_it_is_refused() -> None:
+    data = Letters()
+    with pytest.raises(RuntimeError, match="call setup"):
+        _ = data.examples
+    data.setup()
+    data.setup("predict")
+    assert data.loads == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"path": 5}, "data.path must be text, got 5"),
+        ({"limit_groups": 0}, "data.limit_groups must be null or a whole number of at least 1, got 0"),
+        ({"limit_groups": -3}, "data.limit_groups .* got -3"),
+        ({"limit_groups": 1.5}, "data.limit_groups .* got 1.5"),
+        ({"limit_groups": True}, "data.limit_groups .* got True"),
+        ({"dev_share": 1}, "data.dev_share must be at least 0 and below 1, got 1"),
+        ({"dev_share": -0.1}, "data.dev_share .* got -0.1"),
+        ({"dev_share": float("nan")}, "data.dev_share .* got nan"),
+        ({"dev_share": "0.1"}, "data.dev_share .* got '0.1'"),
+        ({"seed": -1}, "data.seed must be a whole number of at least 0, got -1"),
+        ({"seed": 0.5}, "data.seed .* got 0.5"),
+    ],
+)
+def test_arguments_out_of_bounds_are_told(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        Letters(**arguments)
+
+
+def planned(data: Letters) -> list[list[Prompt]]:
+    groups: dict[str, list[Prompt]] = {}
+    condition = Condition("fluency", ScoreRange(1, 5))
+    for example in data.examples:
+        groups.setdefault(example.group_id, []).append(Prompt(example, condition, "prefix", "tail", np.array([1, 2])))
+    return list(groups.values())
+
+
+class Recorder(LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[Any] = []
+
+    def predict_step(self, batch: Any, batch_idx: int) -> None:
+        self.read.append(batch)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5])
+def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches: int) -> None:
+    data = ready()
+    data.batches = planned(data)[:batches]
+    trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
+    judge = Recorder()
+    trainer.predict(judge, datamodule=data)
+    assert len(judge.read) == batches
+    assert all(got is batch for got, batch in zip(judge.read, data.batches, strict=True))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_lightnings_distributed_sampler_gives_each_batch_to_exactly_one_rank(ranks: int) -> None:
+    data = ready()
+    data.batches = planned(data)
+    sampler = data.predict_dataloader().sampler
+    shares = [
+        list(UnrepeatedDistributedSamplerWrapper(sampler, num_replicas=ranks, rank=r, shuffle=False))
+        for r in range(ranks)
+    ]
+    assert shares == [list(range(r, 5, ranks)) for r in range(ranks)]

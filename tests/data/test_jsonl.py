@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judgebench.data.jsonl import JsonLines
+from judgebench.data.loaded import group_hash
+from judgebench.errors import UserError
+
+FIELDS = {"source": "article", "output": "summary", "human": "scores"}
+
+
+def my_rows() -> list[dict[str, Any]]:
+    return [
+        {"article": f"Article {a}.", "summary": f"Sum {a} {s}.", "scores": {"clarity": 1 + s, "tone": 2.5},
+         "clar": 1 + s, "no": 2 * a + s, "art": f"a{a}", "bot": f"bot{s}", "fact": f"Fact {a}."}
+        for a in range(3) for s in range(2)
+    ]  # fmt: skip
+
+
+def ready(path: str | None, fields: dict[str, Any] | None = None, **arguments: Any) -> JsonLines:
+    data = JsonLines(path, FIELDS if fields is None else fields, **arguments)
+    data.setup()
+    return data
+
+
+def test_the_defaults_name_what_the_rows_do_not(write_jsonl: Callable[..., str]) -> None:
+    data = ready(write_jsonl(my_rows()))
+    assert data.name == "mine"
+    assert [e.example_id for e in data.examples] == [f"line-{i}" for i in range(1, 7)]
+    assert [e.group_id for e in data.examples[:3]] == [group_hash("Article 0.", "")] * 2 + [
+        group_hash("Article 1.", "")
+    ]
+    assert {e.system_id for e in data.examples} == {"system"}
+    assert {e.context for e in data.examples} == {""}
+    assert data.examples[1].human == {"clarity": 2.0, "tone": 2.5}
+    assert data.scale == {}
+
+
+def test_every_field_can_be_named(write_jsonl: Callable[..., str]) -> None:
+    fields = {
+        **FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot",
+        "context": "fact",
+    }  # fmt: skip
+    data = ready(write_jsonl(my_rows()), fields, scale=[1, 5], name="ours")
+    example = data.examples[3]
+    assert (example.example_id, example.group_id, example.system_id, example.context) == ("3", "a1", "bot1", "Fact 1.")
+    assert example.human == {"clearness": 2.0}
+    assert data.scale == {"clearness": (1.0, 5.0)}
+    assert data.name == "ours"
+
+
+def test_a_scale_can_differ_by_dimension(write_jsonl: Callable[..., str]) -> None:
+    path = write_jsonl(my_rows())
+    assert ready(path, scale={"clarity": [1, 2]}).scale == {"clarity": (1.0, 2.0)}
+    with pytest.raises(
+        UserError, match=r"mine.jsonl line 1, example 'line-1': the human score 2.5 for 'tone' lies out"
+    ):
+        ready(path, scale={"clarity": [1, 2], "tone": [1, 2]})
+    with pytest.raises(UserError, match=r"scale: 'tune' is no dimension with human scores; .*'clarity', 'tone'"):
+        ready(path, scale={"tune": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"summary": None}, "mine.jsonl line 2: field 'summary' is missing or null"),
+        ({"summary": "  "}, "mine.jsonl line 2, example 'line-2': the judged text is empty"),
+        ({"article": 3}, "mine.jsonl line 2: field 'article' must be text, got 3"),
+        ({"scores": {"clarity": 1}}, "mine.jsonl line 2, example 'line-2': has no human score for 'tone'"),
+        (
+            {"scores": {"clarity": 1, "tone": None}},
+            "mine.jsonl line 2, field 'scores': field 'tone' is missing or null",
+        ),
+        ({"scores": {"clarity": 1, "tone": "3"}}, "line 2, field 'scores': field 'tone' must be a number, got '3'"),
+        ({"scores": {"clarity": 1, "tone": float("nan")}}, "line 2, example 'line-2': the human score nan for 'tone'"),
+        ({"scores": [1, 2]}, r"mine.jsonl line 2: field 'scores' must be an object, as in {...}, got \[1, 2\]"),
+    ],
+)
+def test_a_bad_row_is_told_with_its_line(
+    write_jsonl: Callable[..., str], change: dict[str, Any], sentence: str
+) -> None:
+    rows = my_rows()
+    rows[1].update(change)
+    with pytest.raises(UserError, match=sentence):
+        ready(write_jsonl(rows))
+
+
+def test_a_missing_score_in_a_field_of_its_own_is_told(write_jsonl: Callable[..., str]) -> None:
+    rows = my_rows()
+    del rows[4]["clar"]
+    with pytest.raises(UserError, match=r"mine.jsonl line 5: field 'clar' is missing or null"):
+        ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar"}})
+
+
+def test_an_empty_file_is_told(write_jsonl: Callable[..., str]) -> None:
+    with pytest.raises(UserError, match=r"the data holds no example"):
+        ready(write_jsonl([]), scale=[1, 5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
+        ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
+        ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; there are source, output, human, "),
+        ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
+        (
+            {"fields": {**FIELDS, "human": {"clarity": 1}}},
+            "data.fields.human.clarity must be the name of a field, got 1",
+        ),
+        ({"fields": {**FIELDS, "source": ["a"]}}, r"data.fields.source must be the name of a field, got \['a'\]"),
+        ({"fields": FIELDS, "scale": [1]}, r"data.scale must be the lowest and the highest human score, .* got \[1\]"),
+        ({"fields": FIELDS, "scale": [5, 1]}, "data.scale must be the lowest and the highest"),
+        ({"fields": FIELDS, "scale": 5}, "data.scale must be .* got 5"),
+        ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
+    ],
+)
+def test_wrong_settings_are_told(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        JsonLines("mine.jsonl", **arguments)
+
+
+def test_no_path_is_told() -> None:
+    with pytest.raises(UserError, match=r"data.path is not given; it must be a file with one JSON object a line"):
+        ready(None)

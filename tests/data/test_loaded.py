@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judgebench.data.loaded import Loaded, group_hash, validate
+from judgebench.errors import UserError
+from judgebench.types import Example
+
+GOOD = [
+    Example(f"e{i}", f"g{i // 2}", f"s{i % 2}", f"article {i // 2}", "a summary", {"fluency": 3.0}) for i in range(4)
+]
+SCALE = {"fluency": (1.0, 5.0)}
+
+
+def with_third(**changes: Any) -> Loaded:
+    return Loaded([*GOOD[:2], replace(GOOD[2], **changes), GOOD[3]], SCALE, places=[f"f line {i}" for i in range(1, 5)])
+
+
+def test_good_data_passes() -> None:
+    validate(Loaded(GOOD, SCALE))
+    validate(Loaded(GOOD, {}, {"fluency": np.full((4, 3), 2.0)}))
+    validate(with_third(human={"fluency": 5.0 + 1e-9}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"output": ""}, "the judged text is empty; write it, or remove the example"),
+        ({"output": " \n\t"}, "the judged text is empty"),
+        ({"source": " "}, "the source is empty"),
+        ({"human": {}}, "has no human score for 'fluency'"),
+        ({"human": {"fluency": 1.0, "other": 1.0}}, "has a human score for 'other', which the first example lacks"),
+        ({"human": {"fluency": 5.5}}, "the human score 5.5 for 'fluency' lies outside the data's own scale, 1 to 5"),
+        ({"human": {"fluency": 0.0}}, "the human score 0 for 'fluency' lies outside"),
+        ({"human": {"fluency": math.nan}}, "the human score nan for 'fluency' is not a finite number"),
+        ({"human": {"fluency": -math.inf}}, "the human score -inf for 'fluency' is not a finite number"),
+    ],
+)
+def test_a_bad_example_is_named_with_its_place(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=f"^f line 3, example 'e2': {sentence}"):
+        validate(with_third(**changes))
+
+
+def test_an_example_id_used_twice_is_told_with_both_places() -> None:
+    with pytest.raises(UserError, match=r"^f line 3, example 'e0': this example_id is taken by f line 1, example 'e0'"):
+        validate(with_third(example_id="e0"))
+
+
+def test_a_group_is_one_article() -> None:
+    with pytest.raises(UserError, match=r"f line 3, example 'e2': group 'g0' has another source or context here"):
+        validate(with_third(group_id="g0"))
+
+
+def test_without_places_the_example_is_named() -> None:
+    with pytest.raises(UserError, match=r"^example 'e2': the judged text is empty"):
+        validate(replace(with_third(output=""), places=()))
+
+
+def test_no_example_and_no_dimension_are_told() -> None:
+    with pytest.raises(UserError, match=r"the data holds no example"):
+        validate(Loaded([], SCALE))
+    with pytest.raises(UserError, match=r"example 'e0': has no human score"):
+        validate(Loaded([replace(GOOD[0], human={})], {}))
+
+
+def test_a_scale_for_no_dimension_is_told() -> None:
+    with pytest.raises(UserError, match=r"scale: 'fluencie' is no dimension with human scores.*'fluency'"):
+        validate(Loaded(GOOD, {"fluencie": (1.0, 5.0)}))
+
+
+@pytest.mark.parametrize(("value", "problem"), [(9.0, "lies outside"), (math.nan, "is not a finite number")])
+def test_a_single_experts_bad_score_is_told_though_the_mean_may_hide_it(value: float, problem: str) -> None:
+    ratings = np.full((4, 3), 1.0)
+    ratings[2, 1] = value
+    with pytest.raises(UserError, match=f"example 'e2': the score {value:g} of expert 2 for 'fluency' {problem}"):
+        validate(Loaded(GOOD, SCALE, {"fluency": ratings}))
+
+
+def test_an_infinite_rating_is_told_though_no_scale_is_known() -> None:
+    ratings = np.array([[1.0], [2.0], [math.inf], [3.0]])
+    with pytest.raises(UserError, match=r"example 'e2': the score inf of expert 1 for 'fluency' is not a finite"):
+        validate(Loaded(GOOD, {}, {"fluency": ratings}))
+
+
+def test_group_hashes_are_fixed_for_all_time_and_tell_texts_apart() -> None:
+    assert group_hash("abc") == "ba7816bf8f01"  # the first 12 digits of FIPS 180's example for SHA-256
+    assert group_hash("a", "b") != group_hash("ab", "") != group_hash("", "ab")

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judgebench.data.rows import Row, is_parquet, json_array, json_lines, json_rows, parquet_rows
+from judgebench.errors import UserError
+
+ROW = Row(
+    {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1}},
+    "mine.jsonl line 3",
+    3,
+)
+
+
+def test_lines_know_their_number_and_blank_ones_count_but_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"k": 1}\n\n  \r\n{"k": "\xe2\x80\xa8\xc3\xa9"}')
+    assert [(row.values, row.place, row.position) for row in json_lines(path)] == [
+        ({"k": 1}, "a.jsonl line 1", 1),
+        ({"k": "\u2028é"}, "a.jsonl line 4", 4),
+    ]
+
+
+def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path: Path) -> None:
+    values = [{"k": i} for i in range(3)]
+    (tmp_path / "a.json").write_text(" \n" + json.dumps(values, indent=2))
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, values)))
+    as_list, as_lines = json_rows(tmp_path / "a.json"), json_rows(tmp_path / "a.jsonl")
+    assert [row.values for row in as_list] == [row.values for row in as_lines] == values
+
+
+@pytest.mark.parametrize(
+    ("content", "reader", "sentence"),
+    [
+        (b'{"k": 1}\n{"k": \n', json_lines, "f line 2: not valid JSON .*one whole JSON object"),
+        (b'{"k": 1}\n[1]\n', json_lines, "f line 2: holds a list; each line must be one JSON object"),
+        (b'{"k": 1}\n{"k": "\xe9"}\n', json_lines, "f line 2: not UTF-8 .byte 0xe9 at position 8.; save the file as"),
+        (b'{"k": ' + b"1" * 5000 + b"}", json_lines, "f line 1: not valid JSON"),
+        (b'[{"k": 1},\n{"k"}]', json_array, "f: not valid JSON .*line 2 column 5"),
+        (b'[\n"\xe9"]', json_array, "f line 2: not UTF-8"),
+        (b'{"k": 1}', json_array, "f: holds a dict; it must be one JSON list of objects"),
+        (b'[{"k": 1}, 2]', json_array, "f entry 2: holds a int; each entry must be an object"),
+        (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
+    ],
+)
+def test_a_broken_file_is_told_with_its_place(
+    tmp_path: Path, content: bytes, reader: Callable[[Path], Any], sentence: str
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=sentence):
+        list(reader(path))
+
+
+@pytest.mark.parametrize("reader", [json_lines, json_array, json_rows])
+def test_a_missing_file_and_a_folder_are_told(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
+    with pytest.raises(UserError, match=r"nowhere: there is no such file; data.path must be an existing file"):
+        list(reader(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"this is a folder; data.path must be a file"):
+        list(reader(tmp_path))
+
+
+def test_a_folder_without_parquet_is_told(tmp_path: Path) -> None:
+    assert is_parquet(tmp_path)
+    with pytest.raises(UserError, match=r"no parquet file in this folder"):
+        list(parquet_rows(tmp_path))
+
+
+def test_getters_return_what_is_there() -> None:
+    assert ROW.text("text") == ROW.identifier("text") == "word"
+    assert ROW.identifier("number") == "2"
+    assert (ROW.number("number"), ROW.number("real")) == (2.0, 0.5)
+    assert ROW.inner("object").number("k") == 1.0
+    assert (ROW.has("text"), ROW.has("none"), ROW.has("other")) == (True, False, False)
+    assert Row({"l": ["a", "b"]}, "x", 1).texts("l") == ["a", "b"]
+    assert [inner.number("k") for inner in Row({"l": [{"k": 1}, {"k": 2}]}, "x", 1).inners("l")] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("get", "sentence"),
+    [
+        (lambda r: r.text("none"), "field 'none' is missing or null; the fields here are 'text', "),
+        (lambda r: r.text("other"), "field 'other' is missing or null"),
+        (lambda r: r.text("number"), "field 'number' must be text, got 2"),
+        (lambda r: r.number("text"), "field 'text' must be a number, got 'word'"),
+        (lambda r: r.number("yes"), "field 'yes' must be a number, got True"),
+        (lambda r: r.identifier("real"), "field 'real' must be a name or a whole number, got 0.5"),
+        (lambda r: r.identifier("yes"), "field 'yes' must be a name or a whole number, got True"),
+        (lambda r: r.inner("text"), "field 'text' must be an object, as in {...}, got 'word'"),
+        (lambda r: r.texts("text"), "field 'text' must be a list with at least one entry, got 'word'"),
+        (lambda r: r.numbers("list"), r"field 'list\[1\]' must be a number, got 'a'"),
+        (lambda r: r.inners("list"), r"field 'list\[0\]' must be an object"),
+        (lambda r: r.inner("object").text("k"), "field 'object': field 'k' must be text, got 1"),
+    ],
+)
+def test_a_wrong_field_is_told_with_its_place(get: Callable[[Row], Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=r"^mine.jsonl line 3.*" + sentence):
+        get(ROW)
+
+
+def test_values_that_cannot_be_stored_are_told() -> None:
+    row = Row(json.loads('{"text": "a\\ud83d", "big": 1' + "0" * 400 + "}"), "f line 1", 1)
+    with pytest.raises(UserError, match=r"f line 1: field 'text' holds half a character"):
+        row.text("text")
+    with pytest.raises(UserError, match=r"f line 1: field 'big' must be a number of ordinary size"):
+        row.number("big")

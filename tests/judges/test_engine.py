@@ -1,0 +1,161 @@
+"""The prefix engine gives what plain forward passes give, for every architecture that people judge with."""
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+
+from judgebench.errors import UserError
+from judgebench.judges.attention import _attend_plain, attend
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.engine import PrefixEngine, check
+from judgebench.judges.plain import PlainEngine
+
+SIZES = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+HEAD = {"head_dim": 16}
+CONFIGS = {
+    "llama": tf.LlamaConfig(**SIZES),
+    "qwen2": tf.Qwen2Config(**SIZES),
+    "qwen2_window": tf.Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=12, max_window_layers=2),
+    "qwen3": tf.Qwen3Config(**SIZES, **HEAD),
+    "mistral": tf.MistralConfig(**SIZES, sliding_window=None),
+    "mistral_window": tf.MistralConfig(**SIZES, sliding_window=16),
+    "mixtral": tf.MixtralConfig(**SIZES),
+    "gemma": tf.GemmaConfig(**SIZES, **HEAD),
+    "gemma2": tf.Gemma2Config(**SIZES, **HEAD, sliding_window=16),
+    "gemma3": tf.Gemma3TextConfig(**SIZES, **HEAD, sliding_window=16),
+    "phi": tf.PhiConfig(**SIZES),
+    "phi3": tf.Phi3Config(**SIZES),
+    "granite": tf.GraniteConfig(**SIZES, logits_scaling=3.0),
+    "cohere": tf.CohereConfig(**SIZES),
+    "gpt_oss": tf.GptOssConfig(
+        **SIZES,
+        **HEAD,
+        num_local_experts=4,
+        sliding_window=16,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    ),
+    "gpt2": tf.GPT2Config(vocab_size=300, n_embd=64, n_layer=4, n_head=4, bos_token_id=1, eos_token_id=2),
+}
+# "1" goes on to "10", "2" to "2.5"; each also after a leading token 9
+TRIE = CandidateTrie(["1", "2", "2.5", "10"], [[(1,), (9, 1)], [(2,), (9, 2)], [(2, 7, 5)], [(1, 0), (9, 1, 0)]])
+
+
+def model_of(name, dtype=torch.float32):
+    torch.manual_seed(0)
+    model = tf.AutoModelForCausalLM.from_config(CONFIGS[name], dtype=dtype).eval().requires_grad_(False)
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.normal_(0, 0.2)  # larger than at initialisation, so that a wrong mask shows
+    return model
+
+
+def prompts():
+    draw = np.random.default_rng(1)
+
+    def tokens(count):
+        return draw.integers(3, 300, count).tolist()
+
+    rubric = tokens(30)
+    return [
+        [np.array(rubric + article + tokens(int(draw.integers(1, 12)))) for _ in range(count)]
+        for count in (3, 1, 2)
+        for article in [tokens(25)]
+    ]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
+def test_packed_reading_is_plain_reading(name):
+    model = model_of(name)
+    packed, plain = PrefixEngine(model, (None, 2)), PlainEngine(model, (None, 2))
+    for ours, theirs in zip(packed.read(prompts(), TRIE), plain.read(prompts(), TRIE), strict=True):
+        assert ours.shape == (6, 4)
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
+def test_packed_generation_is_plain_generation(name):
+    model = model_of(name)
+    packed, plain = PrefixEngine(model, (None, 2)).start(prompts()), PlainEngine(model, (None, 2)).start(prompts())
+    for step in range(5):
+        for ours, theirs in zip(packed.logits, plain.logits, strict=True):
+            torch.testing.assert_close(ours.log_softmax(-1), theirs.log_softmax(-1), atol=3e-4, rtol=0)
+        if step == 2:  # the second and third answers, and the last, are complete
+            packed.keep(torch.tensor([0, 3, 4]))
+            plain.keep(torch.tensor([0, 3, 4]))
+        tokens = plain.logits[0].argmax(-1)
+        packed.step(tokens)
+        plain.step(tokens)
+
+
+@torch.inference_mode()
+def test_generation_outgrows_its_first_room():
+    model = model_of("llama")
+    packed, plain = PrefixEngine(model).start(prompts()), PlainEngine(model).start(prompts())
+    for _ in range(80):
+        tokens = plain.logits[0].argmax(-1)
+        packed.step(tokens)
+        plain.step(tokens)
+    torch.testing.assert_close(packed.logits[0].log_softmax(-1), plain.logits[0].log_softmax(-1), atol=3e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral"])
+def test_bfloat16_passes_the_check_and_stays_near_float32(name):
+    with torch.inference_mode():
+        exact = PlainEngine(model_of(name)).read(prompts(), TRIE)[0]
+        engine = PrefixEngine(model_of(name, torch.bfloat16))
+        check(engine)
+        near = engine.read(prompts(), TRIE)[0]
+    assert (exact - near).abs().median() < 0.3
+
+
+def test_check_refuses_a_model_that_reads_more_than_its_context():
+    model = model_of("llama")
+    engine = PrefixEngine(model)
+    layer = model.model.layers[1].mlp
+    plain = layer.forward
+    # something that sees the whole row, as a packed row must never be seen
+    layer.forward = lambda states: plain(states) + states.mean(dim=1, keepdim=True)
+    with pytest.raises(UserError, match=r"judge\.engine=plain"):
+        check(engine)
+
+
+def test_state_space_models_are_refused_and_read_plainly():
+    model = tf.MambaForCausalLM(tf.MambaConfig(vocab_size=300, hidden_size=64, num_hidden_layers=2)).eval()
+    with pytest.raises(UserError, match=r"judge\.engine=plain"):
+        PrefixEngine(model)
+
+
+def test_an_exit_beyond_the_layers_is_refused():
+    with pytest.raises(UserError, match="not between 1 and 3"):
+        PrefixEngine(model_of("llama"), (None, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_kernel_is_attention_written_out(dtype, causal):
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, 6, 9, 16), torch.randn(2, 2, 9, 16), torch.randn(2, 2, 9, 16)
+    given = [x.to(dtype) for x in (query, key, value)]
+    bias = torch.where(torch.rand(2, 1, 9, 9) < 0.3, -1e9, 0.0).to(dtype) if not causal else None
+    out, lse = attend(*given, 0.3, causal, bias)
+    expected, expected_lse = _attend_plain(
+        *[x.float() for x in given], 0.3, causal, None if bias is None else bias.float()
+    )
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(out.float(), expected, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(lse, expected_lse, atol=tolerance, rtol=tolerance)
+    assert out.dtype == dtype
