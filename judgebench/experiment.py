@@ -18,6 +18,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import plan
 from judgebench.judges.reader import JudgeSpec, Reader
+from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import LEVELS
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -80,6 +81,25 @@ class Experiment:
         """Short names of main model and assistant."""
         return {"main": self.judge.source.title, "assistant": self.assistant.title}
 
+    @cached_property
+    def scale(self) -> dict[str, tuple[float, float]]:
+        """Dimension -> the humans' scale; where the data does not say, what their scores span."""
+        spans = dict(self.data.scale)
+        for dimension in {condition.dimension for condition in self.conditions} - set(spans):
+            given = [example.human[dimension] for example in self.data.examples]
+            spans[dimension] = (min(given), max(given))
+        return spans
+
+    def agreement(self) -> dict[str, dict[str, float]]:
+        """Dimension -> how far the experts agree among themselves, where their single scores are known."""
+        found = {}
+        for dimension in dict.fromkeys(condition.dimension for condition in self.conditions):
+            ratings = self.data.ratings.get(dimension)
+            if ratings is not None and (alpha := krippendorff_alpha(ratings)) is not None:
+                found[dimension] = {"alpha": alpha, "spearman": mean_pairwise_spearman(ratings) or 0.0}
+        return found
+
+    @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         totals = dict.fromkeys(self.conditions, (0, 0))
@@ -89,8 +109,14 @@ class Experiment:
             totals[condition] = (totals[condition][0] + total, totals[condition][1] + unique)
         return totals
 
-    def reader(self, store: ReadingStore) -> Reader:
-        """What reads the prompts, with `store` behind it."""
+    @property
+    def all_tokens(self) -> dict[str, int]:
+        """Tokens of all prompts together (`total`), and those of them that must be computed (`unique`)."""
+        totals, uniques = zip(*self.tokens.values(), strict=True)
+        return {"total": sum(totals), "unique": sum(uniques)}
+
+    def reader(self) -> Reader:
+        """What reads the prompts, with the configured store behind it."""
         return Reader(
             judge=self.judge,
             assistant=self.assistant,
@@ -98,12 +124,8 @@ class Experiment:
             tokenizer=self.builder.tokenizer,
             prompts=self.prompts,
             null=self.builder.null,
-            store=store,
+            store=ReadingStore(Path(self.config.store).expanduser()),
         )
-
-    def store(self) -> ReadingStore:
-        """The store that the configuration names."""
-        return ReadingStore(Path(self.config.store).expanduser())
 
 
 def _decodings(config: DictConfig) -> dict[str, Decoding]:

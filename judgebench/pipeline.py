@@ -15,7 +15,6 @@ from rich.console import Console
 from judgebench.clock import Clock
 from judgebench.decoding.decode import decode
 from judgebench.experiment import Experiment
-from judgebench.metrics.agreement import agreement
 from judgebench.metrics.evaluate import evaluate
 from judgebench.readings.table import reading_columns
 from judgebench.report.dry_run import dry_run_view
@@ -35,47 +34,49 @@ def run(config: DictConfig) -> Path | None:
     Raises:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
     """
-    console = Console(width=max(WIDTH, Console().width), soft_wrap=False)
+    console = Console(width=max(WIDTH, Console().width))
     clock = Clock()
     with clock("load"):
         experiment = Experiment.parse(config)
     if config.dry_run:
-        console.print(dry_run_view(experiment.prompts, experiment.tokens(), experiment.titles))
+        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles))
         return None
+
     with clock("read"):
-        reader = experiment.reader(experiment.store())
+        reader = experiment.reader()
         trainer = reader.read(experiment.data, partial(_trainer, config))
+        readings = reader.readings(experiment.data.split)
     if trainer is not None and not trainer.is_global_zero:
         return None
-    readings = reader.readings(experiment.data.split)
     with clock("decode"):
         columns = decode(readings, experiment.decodings)
     with clock("metrics"):
         records = evaluate(columns, experiment.data.name, **config.metrics)
-        agreed = agreement(experiment.data.ratings)
+        agreement = experiment.agreement()
 
     folder = RunFolder(config.run_dir)
     written = folder.write_config(config)
-    reading_frame, score_frame = pd.DataFrame(reading_columns(readings)), pd.DataFrame(columns)
-    folder.write_readings(reading_frame)
-    folder.write_scores(score_frame)
+    read, scores = pd.DataFrame(reading_columns(readings)), pd.DataFrame(columns)
+    folder.write_readings(read)
+    folder.write_scores(scores)
     folder.write_metrics(records)
+    cost = {
+        "device": reader.device(trainer),
+        "model_fingerprints": reader.fingerprints,
+        "seconds": clock.seconds,
+        "tokens": experiment.all_tokens,
+    }
+    environment = folder.write_environment(**cost)
     with clock("report"):
-        figures = draw_all(reading_frame, score_frame, records, experiment.data.scale, experiment.titles)
+        shown = {"scores": scores, "records": records, "scale": experiment.scale, "titles": experiment.titles}
+        figures = draw_all(readings=read, **shown)
         folder.write_figures(figures)
-        environment = folder.write_environment(
-            device=reader.device(trainer),
-            model_fingerprints=reader.fingerprints,
-            seconds=clock.seconds,
-            tokens=dict(
-                zip(("total", "unique"), map(sum, zip(*experiment.tokens().values(), strict=True)), strict=True)
-            ),
-        )
-        folder.write_report(render_report(written, records, score_frame, figures, environment, experiment.titles))
-    if config.logger is not None:
-        logger = instantiate(config.logger)
-        log_run(logger, written, records, figures, score_frame, reading_frame)
-    console.print(metrics_table(records, experiment.titles), agreement_lines(agreed))
+        page = render_report(config=written, environment=environment, figures=figures, agreement=agreement, **shown)
+        folder.write_report(page)
+        if config.logger is not None:
+            log_run(instantiate(config.logger), written, records, figures, scores, read)
+    folder.write_environment(**cost)
+    console.print(agreement_lines(agreement), metrics_table(records, experiment.titles))
     return folder.path
 
 

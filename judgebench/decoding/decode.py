@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from judgebench.decoding.answer import parse_answer
+from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import PARSED, Reading, ScoreRange
+from judgebench.types import FAILED, PARSED, Reading, ScoreRange
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -71,15 +72,19 @@ def _decoded(
     if readings[0].assistant_logprobs is not None:
         assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)
     if decoding.needs_assistant:
-        judged = {"pair": decoding.scores(main, assistant, values)}
+        judged = {"pair": (decoding.scores(main, assistant, values), main)}
     else:
-        judged = {"main": decoding.scores(main, None, values)}
+        judged = {"main": (decoding.scores(main, None, values), main)}
         if assistant is not None:
-            judged["assistant"] = decoding.scores(assistant, None, values)
+            judged["assistant"] = (decoding.scores(assistant, None, values), assistant)
     return [
-        _columns(readings, judge, name, decoding.lambda_, decoding.temperature, scores, [PARSED] * len(readings))
-        for judge, scores in judged.items()
+        _columns(readings, judge, name, decoding.lambda_, decoding.temperature, scores, _statuses(given))
+        for judge, (scores, given) in judged.items()
     ]
+
+
+def _statuses(logprobs: np.ndarray) -> np.ndarray:
+    return np.where(has_answer(logprobs), PARSED, FAILED)
 
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def _columns(
     lambda_: float | None,
     temperature: float | None,
     scores: Sequence[float] | np.ndarray,
-    statuses: Sequence[str],
+    statuses: Sequence[str] | np.ndarray,
 ) -> dict[str, Any]:
     count = len(readings)
     human = [reading.prompt.example.human for reading in readings]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import io
 import re
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +151,7 @@ class ModelSource:
         }
         return given | ({"gguf_file": self._gguf} if self._gguf else {})
 
+    @cache  # noqa: B019 - sources are few and live as long as the process; reading a GGUF file takes seconds
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer alone.
 
@@ -157,6 +161,7 @@ class ModelSource:
         folder = self.locate(weights=False)
         return self._loading(lambda: AutoTokenizer.from_pretrained(**self._pretrained(folder)), "tokenizer")
 
+    @cache  # noqa: B019 - as above
     def config(self) -> Any:
         """The model's configuration alone: sizes, limits."""
         folder = self.locate(weights=False)
@@ -204,10 +209,11 @@ class ModelSource:
         return combined.hexdigest()
 
     def _loading(self, load: Callable[[], Any], what: str) -> Any:
-        # transformers draws bars of its own while it loads
+        # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            return load()
+            with redirect_stderr(io.StringIO()):
+                return load()
         except UserError:
             raise
         except Exception as error:

@@ -3,6 +3,7 @@ that main model and assistant give together."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,7 +53,7 @@ class JudgeSpec:
     mode: str = "score_tokens"
     max_new_tokens: int = 16
     engine: str = "prefix"
-    token_budget: int = 2048
+    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         for name, known in (("mode", MODES), ("engine", ENGINES)):
@@ -136,7 +137,12 @@ class Reader:
             last = trainer([StoreWriter(self.store), ReadingBar(" and ".join(s.title for s in pass_.sources))])
             # Lightning deals at least one batch to every rank
             data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]
-            last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
+            with warnings.catch_warnings():
+                # a batch knows its own prompts; their indices are of no use
+                warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
+                # Lightning's own, about torch and about its recommended number of workers
+                warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
+                last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
             # another rank may still be writing what this one is about to look up
             last.strategy.barrier()
         return last

@@ -41,10 +41,8 @@ def krippendorff_alpha(ratings: np.ndarray, metric: str = "interval") -> float |
     weighted = counts / (per_example - 1)[:, None]
     coincidences = weighted.T @ counts - np.diag(weighted.sum(axis=0))
     totals = counts.sum(axis=0)
-    if metric == "interval":
-        places = values
-    else:
-        places = totals.cumsum() - totals / 2  # differences: the ratings between, each end counted half
+    # Ordinal: two ranks are as far apart as there are ratings between them, each end counted half.
+    places = values if metric == "interval" else totals.cumsum() - totals / 2
     distance = (places[:, None] - places[None, :]) ** 2
     n = totals.sum()
     return float(1 - (n - 1) * (coincidences * distance).sum() / (totals @ distance @ totals))

@@ -82,32 +82,28 @@ class _Pairs:
         Plain moments would cancel where a resample varies far less than the data; this form is 0 exactly where a
         resample is constant.
         """
-        x, y = self.x[self.jx], self.y[self.jy]
         size = self.counts.sum(axis=1)
-        mean_x, mean_y = self._group_means(x, size), self._group_means(y, size)
-        coordinates = self.counts.tocoo()
-        g, j, c = coordinates.row, coordinates.col, coordinates.data
-        dx, dy = x[j] - mean_x[g], y[j] - mean_y[g]
-        within = [np.bincount(g, c * p, len(size)) for p in (dx * dy, dx * dx, dy * dy)]
+        at = self.counts.tocoo()
         mass = weights * size
-        # Centered on a group that the resample holds: equal means then differ from it by exactly 0.
+        total = np.maximum(mass.sum(axis=1), 1.0)
+        # Deviations from a group that the resample holds: groups of equal means then differ from it by exactly 0.
         held = (mass > 0).argmax(axis=1)
-        bx, by = mean_x - mean_x[held, None], mean_y - mean_y[held, None]
-        total = mass.sum(axis=1)
-        total[total == 0] = 1.0
-        bx -= ((mass * bx).sum(axis=1) / total)[:, None]
-        by -= ((mass * by).sum(axis=1) / total)[:, None]
-        between = [(mass * p).sum(axis=1) for p in (bx * by, bx * bx, by * by)]
-        return ratio(*(weights @ w + b for w, b in zip(within, between, strict=True)))
-
-    def _group_means(self, values: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """[G] means, exact where a group is constant; 0 for an empty group."""
-        first = np.zeros(len(size))
-        filled = size > 0
-        first[filled] = values[self.counts.indices[self.counts.indptr[:-1][filled]]]
-        coordinates = self.counts.tocoo()
-        shifted = coordinates.data * (values[coordinates.col] - first[coordinates.row])
-        return first + np.bincount(coordinates.row, shifted, len(size)) / np.maximum(size, 1)
+        within, between = [], []
+        for values in (self.x[self.jx], self.y[self.jy]):
+            first = np.zeros(len(size))
+            first[size > 0] = values[self.counts.indices[self.counts.indptr[:-1][size > 0]]]
+            offsets = values[at.col] - first[at.row]
+            rest = np.bincount(at.row, at.data * offsets, len(size)) / np.maximum(
+                size, 1
+            )  # mean - first, in each group
+            within.append(offsets - rest[at.row])
+            apart = (first - first[held, None]) + (rest - rest[held, None])
+            between.append(apart - ((mass * apart).sum(axis=1) / total)[:, None])
+        sums = []
+        for a, b in ((0, 1), (0, 0), (1, 1)):
+            inner = np.bincount(at.row, at.data * within[a] * within[b], len(size))
+            sums.append(weights @ inner + (mass * between[a] * between[b]).sum(axis=1))
+        return ratio(*sums)
 
     def spearman(self, weights: np.ndarray) -> np.ndarray:
         """Through the resample's mid-ranks: [B, G] -> [B].

@@ -68,7 +68,10 @@ def spearman_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
 
 
 def kendall_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Kendall's tau-b of each row, [B, N] -> [B]; 0.0 where either side of a row is constant. Time goes as B * N * N."""
+    """Kendall's tau-b of each row, [B, N] -> [B]; 0.0 where either side of a row is constant.
+
+    Time goes as B * N * N: for few columns, such as systems.
+    """
     rows, width = judge.shape
     parts = []
     for start in range(0, rows, chunk := max(1, _MOST_ENTRIES // max(1, width * width))):

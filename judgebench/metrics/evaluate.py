@@ -66,14 +66,10 @@ def evaluate(
         if len(set(part["example_id"].tolist())) < len(rows):
             raise ValueError(f"scores: an example appears twice under {named}")
         rated = np.isfinite(part["human"])
+        judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
         described = _described(part)
         for level in levels:
-            found = correlate(
-                level,
-                *(part[name][rated] for name in ("score", "human", "group_id", "system_id")),
-                resamples=resamples,
-                seed=seed,
-            )
+            found = correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
             head = {"dataset": dataset, "split": named["split"], "level": level}
             records.append(head | named | _measured(found) | described | {"flags": []})
             records[-1]["flags"] = _flags(records[-1])
@@ -110,7 +106,7 @@ def _checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"scores: columns of different lengths {lengths}")
-    for name in ("score", "human"):
+    for name in ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human"):
         columns[name] = columns[name].astype(np.float64)
     if not np.isfinite(columns["score"]).all():
         raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")

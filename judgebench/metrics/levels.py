@@ -101,14 +101,14 @@ def difference(first: Correlated, second: Correlated) -> list[tuple[float, tuple
 def _documents(judge: np.ndarray, human: np.ndarray, group: np.ndarray, weights: np.ndarray) -> Correlated:
     count = weights.shape[1]
     within = resampled_correlations(judge, human, group, np.eye(count, dtype=np.int64))  # [3, G]
-    silent = [_varies_in(values, group, count) for values in (judge, human)]
+    judge_varies, human_varies = (_varies_in(values, group, count) for values in (judge, human))
     return Correlated(
         values=within.mean(axis=1) if count else np.zeros(3),
         resampled=within @ weights.T / max(1, count),
         n=count,
         groups=count,
-        constant=not silent[0].any(),
-        constant_groups=int((~(silent[0] & silent[1])).sum()),
+        constant=not judge_varies.any(),
+        constant_groups=int((~(judge_varies & human_varies)).sum()),
     )
 
 

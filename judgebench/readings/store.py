@@ -114,7 +114,7 @@ class ReadingStore:
         ]
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany("INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO readings VALUES (?, ?, ?, ?) ON CONFLICT (key) DO NOTHING", rows)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise

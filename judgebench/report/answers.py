@@ -23,7 +23,7 @@ _BASELINE = Series("main", "greedy")
 
 
 @dataclass(frozen=True)
-class Favourite:
+class Favorite:
     """The score that someone gives most often in one range, and the share of texts that get it."""
 
     dimension: str
@@ -33,7 +33,7 @@ class Favourite:
     share: float
 
 
-def favourites(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[Favourite]:
+def favorites(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[Favorite]:
     """The most frequent score of each judge with discrete scores, and of the humans (mapped to the range).
 
     The same scores as in the figures: test split, without attack and defense where there are such.
@@ -50,11 +50,11 @@ def favourites(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -
             given[HUMANS] = to_range(human_scores(part), scale[dimension], score_range)
             for who, values in given.items():
                 if len(values):
-                    found.append(_favourite(dimension, score_range, who, values))
+                    found.append(_favorite(dimension, score_range, who, values))
     return found
 
 
-def favourite_sentences(found: Sequence[Favourite], judge: str = "main, greedy") -> list[str]:
+def favorite_sentences(found: Sequence[Favorite], judge: str = "main, greedy") -> list[str]:
     """One sentence a dimension: the range in which the judge is most set on one score, against the humans there."""
     sentences = []
     for dimension in dict.fromkeys(one.dimension for one in found):
@@ -74,33 +74,41 @@ def favourite_sentences(found: Sequence[Favourite], judge: str = "main, greedy")
 
 
 def spread_sentences(blocks: Sequence[Block], correlation: str = "spearman") -> list[str]:
-    """One sentence a block with several ranges: between what values each series' correlation moves."""
+    """One sentence a block with several ranges: how far the main model's greedy scores depend on the range, and
+    whether contrasting the pair lessens it."""
     sentences = []
     for block in blocks:
-        if len(block.sections) < 2:
+        ends = {
+            series: found
+            for series in dict.fromkeys(row.series for section in block.sections for row in section.rows)
+            if (found := _ends(block, series, correlation)) is not None
+        }
+        if len(block.sections) < 2 or _BASELINE not in ends:
             continue
-        told = []
-        for series in dict.fromkeys(row.series for section in block.sections for row in section.rows):
-            values = [
-                row.estimates[correlation].value
-                for section in block.sections
-                for row in section.rows
-                if row.series == series
-            ]
-            known = [value for value in values if value is not None]
-            if len(known) == len(block.sections):
-                told.append(f"{series} {min(known):.3f} to {max(known):.3f}")
-        if told:
-            sentences.append(
-                f"{block.condition}: {correlation.capitalize()} over {len(block.sections)} ranges: {'; '.join(told)}."
-            )
+        low, high = ends[_BASELINE]
+        sentence = (
+            f"{block.condition}: over {len(block.sections)} ranges, {correlation.capitalize()} of {_BASELINE} lies "
+            f"between {low:.3f} and {high:.3f}"
+        )
+        for series in (one for one in ends if one.judge == "pair"):
+            pair_low, pair_high = ends[series]
+            verdict = "a smaller" if pair_high - pair_low < high - low else "no smaller a"
+            sentence += f"; of {series} between {pair_low:.3f} and {pair_high:.3f}, {verdict} spread"
+        sentences.append(sentence + ".")
     return sentences
 
 
-def _favourite(dimension: str, score_range: ScoreRange, who: str, values: NDArray[np.float64]) -> Favourite:
+def _ends(block: Block, series: Series, correlation: str) -> tuple[float, float] | None:
+    """The lowest and highest value over the ranges; None where a range lacks it."""
+    rows = [row for section in block.sections for row in section.rows if row.series == series]
+    values = [value for row in rows if (value := row.estimates[correlation].value) is not None]
+    return (min(values), max(values)) if len(values) == len(block.sections) else None
+
+
+def _favorite(dimension: str, score_range: ScoreRange, who: str, values: NDArray[np.float64]) -> Favorite:
     found = shares(values, score_range)
     most = int(np.argmax(found))
-    return Favourite(dimension, score_range, who, score_range.candidates[most], float(found[most]))
+    return Favorite(dimension, score_range, who, score_range.candidates[most], float(found[most]))
 
 
 def _percent(share: float) -> str:
@@ -147,18 +155,29 @@ def changes(scores: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> 
 
 
 def change_sentences(found: Sequence[Change]) -> list[str]:
-    """One sentence a dimension and series: the change in each range, and in how many it is not by chance."""
+    """One sentence a dimension and series: where the change is clear, with intervals, and where it is not."""
     sentences = []
     for dimension, series in dict.fromkeys((one.dimension, one.series) for one in found):
         own = [one for one in found if (one.dimension, one.series) == (dimension, series)]
-        told = [f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}] in range {one.range}" for one in own]
-        up, down = sum(one.low > 0 for one in own), sum(one.high < 0 for one in own)
-        sentences.append(
-            f"{dimension}: {series} changes Spearman, against {own[0].baseline}, by {'; '.join(told)} "
-            f"(95 % interval of the paired difference). It is clearly up in {up} of {len(own)} "
-            f"range{'s' if len(own) > 1 else ''} and clearly down in {down}."
-        )
+        clear = [one for one in own if one.low > 0 or one.high < 0]
+        head = f"{dimension}: {series}, against {own[0].baseline},"
+        if len(own) == 1:
+            verdict = "a clear change" if clear else "no clear change, for its interval holds 0"
+            sentence = f"{head} changes Spearman by {_told(own[0])}: {verdict}."
+        elif clear:
+            sentence = f"{head} clearly changes Spearman in {len(clear)} of {len(own)} ranges: "
+            sentence += "; ".join(_told(one) for one in clear)
+            sentence += "; in the others the interval holds 0." if len(clear) < len(own) else "."
+        else:
+            least, most = min(one.difference for one in own), max(one.difference for one in own)
+            sentence = f"{head} clearly changes Spearman in none of {len(own)} ranges: the changes are {least:+.3f} to "
+            sentence += f"{most:+.3f}, and every 95 % interval holds 0."
+        sentences.append(sentence)
     return sentences
+
+
+def _told(change: Change) -> str:
+    return f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}] in range {change.range}"
 
 
 def _difference(

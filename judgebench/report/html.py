@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 from judgebench.report.answers import (
     HUMANS,
-    Favourite,
+    Favorite,
     change_sentences,
     changes,
-    favourite_sentences,
-    favourites,
+    favorite_sentences,
+    favorites,
     spread_sentences,
 )
 from judgebench.report.figures import svg_without_caption
@@ -29,9 +29,7 @@ from judgebench.report.tables import groups_word, interval, percent
 
 FLAGS: Mapping[str, str] = {
     "constant": "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
-    "inverted": "the correlation is negative: the judge ranks texts against the humans",
-    "failed": "many answers could not be read as a score; the range's lowest score stands in for them",
-    "clamped": "many answers lay outside the range and were moved to its nearest end",
+    "inverted": "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
 }
 """What a flag means, for readers who meet it first here."""
 
@@ -68,7 +66,7 @@ def render_report(
     """
     split = shown_split(record["split"] for record in records)
     blocks = arrange(records, split)
-    found = favourites(scores, scale)
+    found = favorites(scores, scale)
     changed = changes(scores)
     return _TEMPLATES.get_template("report.html.j2").render(
         titles=titles,
@@ -78,8 +76,8 @@ def render_report(
         dimensions=list(dict.fromkeys(scores["dimension"])),
         ranges=[str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
         blocks=blocks,
-        answers=[*favourite_sentences(found), *change_sentences(changed), *spread_sentences(blocks)],
-        favourites=_favourite_tables(found),
+        answers=[*favorite_sentences(found), *change_sentences(changed), *spread_sentences(blocks)],
+        favorites=_favorite_tables(found),
         mapping_note=MAPPING_NOTE,
         correlations=CORRELATIONS,
         interval=interval,
@@ -97,7 +95,7 @@ def render_report(
     )
 
 
-def _favourite_tables(found: Sequence[Favourite]) -> list[dict[str, Any]]:
+def _favorite_tables(found: Sequence[Favorite]) -> list[dict[str, Any]]:
     """A table a dimension: ranges down, judges and humans across."""
     tables = []
     for dimension in dict.fromkeys(one.dimension for one in found):

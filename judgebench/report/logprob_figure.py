@@ -21,6 +21,7 @@ _JUDGES = {"main": "main_logprobs", "assistant": "assistant_logprobs"}
 _WIDE = 21
 _MOST_TICKS = 21
 _BAND = "#e9e9e9"
+_LEAST = float(np.log(np.finfo(np.float32).tiny))
 
 
 def logprob_figure(
@@ -65,6 +66,8 @@ def logprob_figure(
             f"error of the mean). Together: the probability that all scores of the range hold, mean over texts. "
             f"n: texts. {MAPPING_NOTE}"
         )
+        if any(np.isneginf(_stack(rows[_JUDGES[judge]])).any() for judge in judges):
+            caption += f" Probabilities of 0 are drawn as {np.exp(_LEAST):.0e}."
         return finish(
             figure, f"Log-probability of each score, {dimension}", caption, [*handles, Patch(facecolor=_BAND)], labels
         )
@@ -75,11 +78,12 @@ def _panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, looks: M
     mass = []
     for i, (judge, look) in enumerate(looks.items()):
         values = _stack(readings[_JUDGES[judge]])
+        drawable = np.maximum(values, _LEAST)
         shift = 0.16 * (i - (len(looks) - 1) / 2)
         axis.errorbar(
             at + shift,
-            np.mean(values, axis=0),
-            yerr=np.std(values, axis=0),
+            np.mean(drawable, axis=0),
+            yerr=np.std(drawable, axis=0),
             color=look.color,
             marker=look.marker,
             linestyle=look.line,
@@ -106,6 +110,5 @@ def _human_band(axis: Axes, score_range: ScoreRange, humans: NDArray[np.float64]
 
 
 def _stack(lists: pd.Series) -> NDArray[np.float64]:
-    """[texts, candidates]; an underflown probability counts as the smallest that float32 tells from zero."""
-    values = np.array([list(one) for one in lists.dropna()], dtype=np.float64)
-    return np.maximum(values, np.log(np.finfo(np.float32).tiny))
+    """[texts, candidates] log-probabilities; -inf where a probability is 0."""
+    return np.array([list(one) for one in lists.dropna()], dtype=np.float64).reshape(lists.notna().sum(), -1)

@@ -1,4 +1,4 @@
-"""The one look of all figures: colours that colour-blind readers tell apart, and where titles and captions go."""
+"""The one look of all figures: colors that color-blind readers tell apart, and where titles and captions go."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ RC: Any = {  # matplotlib types its settings by literal names
     "ytick.labelcolor": INK,
     "legend.fontsize": 8.5,
     "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a model's name is a dollar
     "svg.hashsalt": "judgebench",  # equal data give equal bytes
     "svg.fonttype": "path",
 }
@@ -85,7 +86,7 @@ MOST_SERIES = 7
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
-    """A mark of its own colour for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
+    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
     shown = series[:MOST_SERIES]
     found: dict[Series, Mark] = {}
     for one in shown:

@@ -1,0 +1,280 @@
+"""Decodings: identities, the laws of contrastive decoding, and what they refuse."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy.special import log_softmax
+
+from judgebench.decoding import Contrastive, Decoding, Expectation, Greedy, contrast, has_answer
+from judgebench.errors import UserError
+
+VALUES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+INF = math.inf
+
+logprobs = st.one_of(st.floats(-40, 0, width=32), st.just(-INF))
+tables = npst.arrays(np.float32, st.tuples(st.integers(1, 6), st.just(5)), elements=logprobs)
+finite_tables = npst.arrays(np.float64, (4, 5), elements=st.floats(-20, 0).map(lambda x: round(x, 3)))
+lambdas = st.sampled_from([0.01, 0.1, 0.5, 1.0, 2.0, -0.5])
+temperatures = st.sampled_from([0.5, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def literal(main, assistant, lambda_, temperature):
+    """Eq. 1 as printed, with the softmax that is meant."""
+    return log_softmax(main, axis=1) - lambda_ * log_softmax(assistant / temperature, axis=1)
+
+
+def clear(adjusted):
+    """Rows whose best candidate is ahead of the second by more than rounding."""
+    top = np.sort(adjusted, axis=1)
+    return top[:, -1] - top[:, -2] > 1e-9
+
+
+# Greedy and the expectation
+
+
+def test_greedy_takes_the_most_likely_and_of_equals_the_lowest():
+    main = np.log([[0.1, 0.2, 0.4, 0.2, 0.1], [0.3, 0.3, 0.3, 0.05, 0.05]])
+    assert Greedy().scores(main, None, VALUES).tolist() == [3.0, 1.0]
+
+
+def test_expectation_by_hand():
+    main = np.log(
+        np.array([[0.5, 0.0, 0.25, 0.0, 0.25], [0.1, 0.1, 0.1, 0.1, 0.1]]),
+        where=[[1, 0, 1, 0, 1]] * 2,
+        out=np.full((2, 5), -INF),
+    )
+    assert Expectation().scores(main, None, VALUES) == pytest.approx([0.5 + 0.75 + 1.25, 3.0], abs=1e-15)
+
+
+@given(tables)
+def test_scores_lie_within_the_range_and_are_float64(main):
+    for decoding in (Greedy(), Expectation(), Contrastive(0.5), Contrastive(0.5, rule="expectation")):
+        scores = decoding.scores(main, main[::-1], VALUES)
+        assert scores.dtype == np.float64
+        assert scores.shape == (len(main),)
+        assert ((scores >= 1) & (scores <= 5)).all()
+
+
+@given(tables)
+def test_a_row_does_not_depend_on_the_batch(main):
+    for decoding in (Greedy(), Expectation(), Contrastive(0.5), Contrastive(0.5, rule="expectation")):
+        together = decoding.scores(np.tile(main, (50, 1)), np.tile(main / 2, (50, 1)), VALUES)
+        alone = [decoding.scores(row[None], row[None] / 2, VALUES)[0] for row in main]
+        assert together.tolist() == alone * 50
+
+
+def test_inputs_are_left_alone_and_any_layout_will_do():
+    main = np.asfortranarray(np.log([[0.1, 0.2, 0.4, 0.2, 0.1]] * 3))
+    main.flags.writeable = False
+    before = main.copy()
+    Contrastive(0.5, alpha=0.5, rule="expectation").scores(main, main, VALUES)
+    assert (main == before).all()
+
+
+def test_where_no_candidate_is_possible_the_score_is_the_lowest():
+    silent = np.full((1, 5), -INF)
+    for decoding in (Greedy(), Expectation(), Contrastive(0.5), Contrastive(0.5, alpha=0.1, rule="expectation")):
+        assert decoding.scores(silent, np.zeros((1, 5)), VALUES).tolist() == [1.0]
+    assert has_answer(np.vstack([silent, np.zeros((1, 5))])).tolist() == [False, True]
+
+
+def test_no_rows_give_no_scores():
+    for decoding in (Greedy(), Expectation(), Contrastive(0.5), Contrastive(0.5, rule="expectation")):
+        assert decoding.scores(np.empty((0, 5)), np.empty((0, 5)), VALUES).shape == (0,)
+
+
+# Identities
+
+
+@given(tables, st.data())
+def test_lambda_zero_is_greedy_and_the_expectation_to_the_last_bit(main, data):
+    assistant = data.draw(npst.arrays(np.float32, main.shape, elements=logprobs))
+    t = data.draw(temperatures)
+    greedy, mean = Contrastive(0.0, t), Contrastive(-0.0, t, rule="expectation")
+    assert greedy.scores(main, assistant, VALUES).tobytes() == Greedy().scores(main, None, VALUES).tobytes()
+    assert mean.scores(main, assistant, VALUES).tobytes() == Expectation().scores(main, None, VALUES).tobytes()
+    logits, other = torch.from_numpy(main), torch.from_numpy(assistant)
+    assert torch.equal(greedy.next_token(logits, other), Greedy().next_token(logits, None))
+
+
+@given(finite_tables, finite_tables, lambdas, temperatures)
+def test_it_is_the_printed_law(main, assistant, lambda_, temperature):
+    adjusted = literal(main, assistant, lambda_, temperature)
+    rows = clear(adjusted)
+    found = Contrastive(lambda_, temperature).scores(main, assistant, VALUES)
+    assert (found == VALUES[adjusted.argmax(axis=1)])[rows].all()
+    probabilities = np.exp(log_softmax(adjusted, axis=1))
+    means = Contrastive(lambda_, temperature, rule="expectation").scores(main, assistant, VALUES)
+    assert means == pytest.approx(probabilities @ VALUES, abs=1e-9)
+
+
+@given(finite_tables, finite_tables, lambdas, temperatures, st.sampled_from([2.0, 0.25, 8.0]))
+def test_only_lambda_over_temperature_matters(main, assistant, lambda_, temperature, factor):
+    for rule in ("argmax", "expectation"):
+        one = Contrastive(lambda_, temperature, rule=rule)
+        other = Contrastive(lambda_ * factor, temperature * factor, rule=rule)
+        assert one.kappa == other.kappa
+        assert (one.scores(main, assistant, VALUES) == other.scores(main, assistant, VALUES)).all()
+
+
+@given(finite_tables, finite_tables, lambdas, st.integers(-9, 9), st.integers(-9, 9))
+def test_constants_of_a_row_do_not_matter(main, assistant, lambda_, up, down):
+    decoding = Contrastive(lambda_)
+    shifted = decoding.scores(main + up, assistant + down, VALUES)
+    rows = clear(main - lambda_ * assistant)
+    assert (shifted == decoding.scores(main, assistant, VALUES))[rows].all()
+    normalized = decoding.scores(log_softmax(main, axis=1), log_softmax(assistant, axis=1), VALUES)
+    assert (normalized == decoding.scores(main, assistant, VALUES))[rows].all()
+    means = Contrastive(lambda_, rule="expectation")
+    assert means.scores(main + up, assistant + down, VALUES) == pytest.approx(
+        means.scores(main, assistant, VALUES), abs=1e-9
+    )
+
+
+@given(finite_tables, finite_tables)
+def test_a_greedy_score_changes_at_most_k_minus_1_times_along_kappa(main, assistant):
+    path = np.stack([Contrastive(kappa).scores(main, assistant, VALUES) for kappa in np.linspace(0, 30, 61)])
+    assert ((np.diff(path, axis=0) != 0).sum(axis=0) <= len(VALUES) - 1).all()
+
+
+@given(finite_tables, finite_tables, lambdas)
+def test_candidates_and_tokens_share_one_law(main, assistant, lambda_):
+    decoding = Contrastive(lambda_, alpha=0.01)
+    tokens = decoding.next_token(torch.from_numpy(main), torch.from_numpy(assistant))
+    assert tokens.dtype == torch.int64
+    assert (VALUES[tokens.numpy()] == decoding.scores(main, assistant, VALUES)).all()
+
+
+# Plausibility and zeros
+
+
+def test_contrast_by_hand():
+    main, assistant = np.log([[0.6, 0.4]]), np.log([[0.9, 0.1]])
+    # log .6 - .5 log .9 = -.4581, log .4 - .5 log .1 = .2350; at t = 2 the weight is .25: -.4845, -.3406
+    adjusted = contrast(torch.from_numpy(main), torch.from_numpy(assistant), 0.5)
+    assert adjusted.numpy() == pytest.approx(np.array([[-0.458146, 0.235002]]), abs=1e-6)
+    assert Contrastive(0.5, 2.0).scores(main, assistant, VALUES[:2]).tolist() == [2.0]
+    assert Contrastive(0.1).scores(main, assistant, VALUES[:2]).tolist() == [1.0]
+
+
+def test_alpha_keeps_the_implausible_out():
+    main, assistant = np.log([[0.9, 0.06, 0.04]]), np.log([[0.98, 0.01, 0.01]])
+    values = VALUES[:3]
+    assert Contrastive(1.0).scores(main, assistant, values).tolist() == [2.0]
+    assert Contrastive(1.0, alpha=0.05).scores(main, assistant, values).tolist() == [2.0]
+    assert Contrastive(1.0, alpha=0.1).scores(main, assistant, values).tolist() == [1.0]
+    mean = Contrastive(1.0, alpha=0.1, rule="expectation").scores(main, assistant, values)
+    assert mean.tolist() == [1.0]
+
+
+@given(st.permutations([-0.5, -1.0, -2.0, -3.0, -INF]), npst.arrays(np.float64, (1, 5), elements=logprobs))
+def test_alpha_one_is_greedy_where_nothing_ties(row, assistant):
+    main = np.array([row])
+    found = Contrastive(3.0, alpha=1.0).scores(main, assistant, VALUES)
+    assert (found == Greedy().scores(main, None, VALUES)).all()
+
+
+@given(tables, st.data())
+def test_what_the_main_model_excludes_is_never_chosen(main, data):
+    assistant = data.draw(npst.arrays(np.float32, main.shape, elements=logprobs))
+    rows = has_answer(main)
+    for lambda_ in (0.0, 0.5, -0.5, 5.0):
+        index = Contrastive(lambda_).scores(main, assistant, VALUES).astype(int) - 1
+        assert np.isfinite(main[np.arange(len(main)), index])[rows].all()
+
+
+def test_a_zero_of_the_assistant_is_its_smallest_known_probability():
+    main = np.array([[-2.0, -1.0, -1.0]])
+    floored = contrast(torch.from_numpy(main), torch.tensor([[-3.0, -INF, -1.0]], dtype=torch.float64), 1.0)
+    assert floored.tolist() == [[1.0, 2.0, 0.0]]
+
+
+@given(finite_tables)
+def test_an_assistant_that_lists_nothing_changes_nothing(main):
+    silent = np.full_like(main, -INF)
+    assert (Contrastive(2.0).scores(main, silent, VALUES) == Greedy().scores(main, None, VALUES)).all()
+
+
+def test_half_precision_logits_are_contrasted_in_float32():
+    # In bfloat16 20.0625 is 20.0 or 20.125; the contrast must not be rounded once more.
+    main = torch.tensor([[20.125, 20.0]], dtype=torch.bfloat16)
+    assistant = torch.tensor([[10.0, 8.875]], dtype=torch.bfloat16)
+    # 20.125 - 1.0 = 19.125 against 20.0 - 0.8875 = 19.1125: bfloat16 would tie or turn them
+    assert Contrastive(0.1).next_token(main, assistant).tolist() == [0]
+    assert Greedy().next_token(main, None).tolist() == [0]
+    assert Contrastive(0.2).next_token(main, assistant).tolist() == [1]
+
+
+# What they are, and what they refuse
+
+
+def test_what_each_decoding_needs_and_can():
+    found: list[Decoding] = [Greedy(), Expectation(), Contrastive(0.5, 2), Contrastive(0.5, rule="expectation")]
+    assert [(d.kind, d.needs_assistant, d.generates, d.lambda_, d.temperature) for d in found] == [
+        ("greedy", False, True, None, None),
+        ("expectation", False, False, None, None),
+        ("contrastive", True, True, 0.5, 2.0),
+        ("contrastive", True, False, 0.5, 1.0),
+    ]
+
+
+@pytest.mark.parametrize("decoding", [Expectation(), Contrastive(0.5, rule="expectation")])
+def test_a_mean_cannot_generate(decoding):
+    with pytest.raises(UserError, match="cannot choose the tokens"):
+        decoding.next_token(torch.zeros(1, 3), torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"lambda_": math.nan}, r"decoding\.lambda: nan is not a finite number"),
+        ({"lambda_": INF}, r"decoding\.lambda: inf is not"),
+        ({"lambda_": "much"}, r"decoding\.lambda: 'much' is not"),
+        ({"lambda_": None}, r"decoding\.lambda: None is not"),
+        ({"lambda_": True}, r"decoding\.lambda: True is not"),
+        ({"lambda_": 1, "temperature": 0}, r"decoding\.temperature: 0 is not above 0"),
+        ({"lambda_": 1, "temperature": -1.5}, r"decoding\.temperature: -1\.5 is not"),
+        ({"lambda_": 1, "temperature": 1e-300}, r"decoding\.lambda: 1 at decoding\.temperature 1e-300 is too large"),
+        ({"lambda_": 1, "alpha": 1.5}, r"decoding\.alpha: 1\.5 is not in \[0, 1\]"),
+        ({"lambda_": 1, "alpha": -0.1}, r"decoding\.alpha: -0\.1 is not"),
+        ({"lambda_": 1, "rule": "max"}, r"decoding\.rule: 'max' is not one of argmax, expectation"),
+    ],
+)
+def test_wrong_knobs_are_refused_by_the_name_of_their_key(knobs, message):
+    with pytest.raises(UserError, match=message):
+        Contrastive(**knobs)
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF])
+def test_what_is_no_log_probability_is_refused(bad):
+    good, odd = np.zeros((2, 5)), np.zeros((2, 5))
+    odd[1, 2] = bad
+    for decoding in (Greedy(), Expectation(), Contrastive(0.5)):
+        with pytest.raises(ValueError, match="main must be free of NaN"):
+            decoding.scores(odd, good, VALUES)
+    with pytest.raises(ValueError, match="assistant must be free of NaN"):
+        Contrastive(0.0).scores(good, odd, VALUES)
+    with pytest.raises(ValueError, match="main must be free of NaN"):
+        Greedy().next_token(torch.from_numpy(odd), None)
+    with pytest.raises(ValueError, match="assistant must be free of NaN"):
+        Contrastive(0.5).next_token(torch.from_numpy(good), torch.from_numpy(odd))
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"main must have shape \[N, 5\], got \[2, 4\]"):
+        Greedy().scores(np.zeros((2, 4)), None, VALUES)
+    with pytest.raises(ValueError, match="main model's 2 rows, got 1"):
+        Contrastive(0.5).scores(np.zeros((2, 5)), np.zeros((1, 5)), VALUES)
+    with pytest.raises(ValueError, match="needs the assistant"):
+        Contrastive(0.5).scores(np.zeros((2, 5)), None, VALUES)
+    with pytest.raises(ValueError, match="needs the assistant"):
+        Contrastive(0.5).next_token(torch.zeros(2, 5), None)
+    with pytest.raises(ValueError, match="ascending"):
+        Greedy().scores(np.zeros((2, 5)), None, VALUES[::-1])
+    with pytest.raises(ValueError, match=r"main model's shape \[2, 5\], got \[2, 4\]"):
+        Contrastive(0.5).next_token(torch.zeros(2, 5), torch.zeros(2, 4))

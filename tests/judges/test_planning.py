@@ -1,0 +1,55 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgebench.judges.packing import unique_tokens
+from judgebench.judges.planning import plan, without
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
+
+
+def prompts_of(sizes):
+    """sizes: for each group the tail lengths of its prompts; two conditions of them all."""
+    return [
+        Prompt(
+            Example(f"{g}/{i}", str(g), str(i), "", "", {}),
+            condition,
+            "",
+            "",
+            np.array([1] * 20 + [100 + g] * 10 + [200 + i] * tail, np.int32),
+        )
+        for condition in CONDITIONS
+        for g, tails in enumerate(sizes)
+        for i, tail in enumerate(tails)
+    ]
+
+
+groups = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=5), min_size=1, max_size=8)
+
+
+@given(groups, st.integers(5, 300))
+def test_every_prompt_is_planned_once_in_order(sizes, budget):
+    prompts = prompts_of(sizes)
+    batches = plan(prompts, budget)
+    assert [id(p) for batch in batches for p in batch.prompts] == [id(p) for p in prompts]
+    for batch in batches:
+        assert len({p.condition for p in batch.prompts}) == 1
+        cost = unique_tokens([[p.token_ids for p in group] for group in batch.groups])
+        assert len(batch.groups) == 1 or cost <= budget
+        assert all(len(group) == 1 or cost <= 8 * budget for group in batch.groups)
+
+
+def test_groups_stay_whole_and_fill_the_budget():
+    batches = plan(prompts_of([[5, 5], [5, 5], [5, 5]]), 80)
+    # a group alone is 30 + 10 tokens; two are counted as 80, the third begins a batch
+    assert [[len(group) for group in batch.groups] for batch in batches] == [[2, 2], [2], [2, 2], [2]]
+    assert batches[0].tokens() == (4 * 35, 20 + 2 * 10 + 4 * 5)
+
+
+def test_without_leaves_what_is_not_done():
+    batch = plan(prompts_of([[5, 6], [7]]), 1000)[0]
+    left = without(batch, {0, 2})
+    assert left is not None
+    assert [p.example.example_id for p in left.prompts] == ["0/1"]
+    assert without(batch, {0, 1, 2}) is None

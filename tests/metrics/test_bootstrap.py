@@ -1,0 +1,135 @@
+"""The bootstrap by weights is the bootstrap by building every resample, to rounding."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judgebench.metrics import group_weights, interval, kendall, pearson, resampled_correlations, spearman
+
+
+def built(judge, human, groups, weights):
+    """The same by building each resample's vectors, with scipy underneath (see test_correlation)."""
+    columns = []
+    for row in weights:
+        index = [i for g, times in enumerate(row) for _ in range(times) for i in np.flatnonzero(groups == g)]
+        columns.append([f(judge[index], human[index]) for f in (pearson, spearman, kendall)])
+    return np.array(columns).T
+
+
+@st.composite
+def samples(draw):
+    groups = draw(st.integers(2, 8))
+    sizes = draw(st.lists(st.integers(1, 5), min_size=groups, max_size=groups))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = sum(sizes)
+    kinds = {
+        "two": lambda: rng.integers(0, 2, n).astype(float),
+        "five": lambda: rng.integers(1, 6, n).astype(float),
+        "thirds": lambda: rng.integers(3, 16, n) / 3,
+        "real": lambda: rng.normal(3, 1, n),
+        "mostly constant": lambda: np.where(rng.random(n) < 0.9, 0.1, 0.7),
+        "far apart": lambda: rng.choice([1.0, 1.0 + 1e-6, 5.0], n),
+    }
+    judge, human = (kinds[draw(st.sampled_from(sorted(kinds)))]() for _ in range(2))
+    order = rng.permutation(n)
+    return judge, human, np.repeat(np.arange(groups), sizes)[order], group_weights(groups, 20, int(rng.integers(99)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(samples())
+def test_weights_are_as_good_as_building_the_resamples(sample):
+    judge, human, groups, weights = sample
+    found = resampled_correlations(judge, human, groups, weights)
+    assert found == pytest.approx(built(judge, human, groups, weights), abs=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [0, 8])
+def test_a_real_sized_bootstrap_agrees_to_1e_12(decimals):
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(30), 16)
+    human = rng.integers(3, 16, 480) / 3
+    judge = np.round(human + rng.normal(size=480), decimals)
+    weights = group_weights(30, 40, 3)
+    assert resampled_correlations(judge, human, groups, weights) == pytest.approx(
+        built(judge, human, groups, weights), abs=1e-12
+    )
+
+
+def test_constant_resamples_are_exactly_zero():
+    judge = np.array([0.1, 0.1, 0.1, 0.3, 0.7])
+    human = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    groups = np.array([0, 0, 1, 1, 2])
+    weights = np.array([[3, 0, 0], [0, 0, 3], [0, 3, 0]])
+    found = resampled_correlations(judge, human, groups, weights)
+    assert (found[:, :2] == 0).all()
+    assert found[:, 2] == pytest.approx([1, 1, 1], abs=1e-12)
+    assert (resampled_correlations(human, judge, groups, weights)[:, :2] == 0).all()
+
+
+def test_the_identity_gives_each_group_its_own():
+    rng = np.random.default_rng(0)
+    judge, human = rng.integers(1, 6, 60).astype(float), rng.normal(size=60)
+    groups = np.arange(60) % 5
+    found = resampled_correlations(judge, human, groups, np.eye(5, dtype=int))
+    for g in range(5):
+        here = groups == g
+        assert found[:, g] == pytest.approx([f(judge[here], human[here]) for f in (pearson, spearman, kendall)])
+
+
+def test_all_weights_one_is_the_data_itself():
+    rng = np.random.default_rng(0)
+    judge, human, groups = rng.integers(1, 6, 60).astype(float), rng.normal(size=60), np.arange(60) % 7
+    found = resampled_correlations(judge, human, groups, np.ones((1, 7), dtype=int))[:, 0]
+    assert found == pytest.approx([f(judge, human) for f in (pearson, spearman, kendall)], abs=1e-12)
+
+
+def test_more_groups_than_distinct_pairs_and_the_other_way_round_are_one():
+    """Kendall sums over groups or over distinct pairs, whichever are fewer."""
+    rng = np.random.default_rng(2)
+    judge, human = rng.integers(1, 3, 40).astype(float), rng.integers(1, 3, 40).astype(float)
+    alone = np.arange(40)
+    weights = group_weights(40, 30, 0)
+    assert resampled_correlations(judge, human, alone, weights) == pytest.approx(
+        built(judge, human, alone, weights), abs=1e-12
+    )
+
+
+def test_group_weights():
+    weights = group_weights(9, 500, 4)
+    assert weights.shape == (500, 9)
+    assert (weights.sum(axis=1) == 9).all()
+    assert (weights == group_weights(9, 500, 4)).all()
+    assert (weights != group_weights(9, 500, 5)).any()
+    assert weights.mean(axis=0) == pytest.approx(np.ones(9), abs=0.2)
+    assert weights.var() == pytest.approx(1 - 1 / 9, rel=0.1)  # of a binomial with n = 9, p = 1 / 9
+
+
+def test_interval_by_hand():
+    assert interval(np.arange(1001.0)) == pytest.approx((25.0, 975.0))
+    assert interval(np.empty(0)) is None
+
+
+def test_an_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    covered = 0
+    for seed in range(200):
+        judge, human = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 200).T
+        low, high = interval(resampled_correlations(judge, human, np.arange(200), group_weights(200, 200, seed))[0])
+        covered += low <= 0.5 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+@pytest.mark.parametrize(("judge_step", "limit"), [(1.0, 0.5), (0.0, 2.0)])
+def test_it_is_fast(judge_step, limit):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(90), 16)
+    human = rng.integers(3, 16, 1440) / 3
+    judge = human + rng.normal(size=1440)
+    judge = np.round(judge / judge_step) * judge_step if judge_step else judge
+    weights = group_weights(90)
+    start = time.process_time()
+    resampled_correlations(judge, human, groups, weights)
+    assert time.process_time() - start < limit

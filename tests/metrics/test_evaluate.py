@@ -1,0 +1,157 @@
+"""Records of metrics.json: their keys, their order, and what they count."""
+
+import json
+
+import numpy as np
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.metrics import correlate, evaluate
+
+KEYS = [
+    *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
+    *("judge", "decoding", "lambda", "temperature", "n", "groups"),
+    *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")),
+    *("constant", "constant_groups", "failed_share", "clamped_share", "mean_score", "flags"),
+]
+CELL = {
+    **{"split": "test", "dimension": "coherence", "range_min": 1, "range_max": 5, "range_step": 1, "attack": "none"},
+    **{"defense": "none", "judge": "main", "decoding": "greedy", "lambda": np.nan, "temperature": np.nan},
+    "status": "parsed",
+}
+
+
+def table(score, human, groups=8, systems=4, **cell):
+    """Columns of one cell; `score` and `human` are functions of a random generator and a count."""
+    rng = np.random.default_rng(0)
+    n = groups * systems
+    columns = {name: np.full(n, value) for name, value in (CELL | cell).items()}
+    columns["group_id"] = np.repeat([f"g{i}" for i in range(groups)], systems)
+    columns["system_id"] = np.tile([f"s{i}" for i in range(systems)], groups)
+    columns["example_id"] = np.array(
+        [f"{g}/{s}" for g, s in zip(columns["group_id"], columns["system_id"], strict=True)]
+    )
+    columns["human"] = human(rng, n)
+    columns["score"] = score(rng, n)
+    return columns
+
+
+def joined(*tables):
+    return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+
+
+def scores(rng, n):
+    return rng.integers(1, 6, n).astype(float)
+
+
+def test_a_record_has_these_keys_and_json_takes_it():
+    records = evaluate(table(scores, scores), "mini", resamples=50)
+    assert [record["level"] for record in records] == ["dataset", "document", "system"]
+    for record in records:
+        assert list(record) == KEYS
+        assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert [record["n"] for record in records] == [32, 8, 4]
+    assert {record["groups"] for record in records} == {8}
+    assert [record["constant_groups"] is None for record in records] == [True, False, True]
+    assert {(r["lambda"], r["temperature"]) for r in records} == {(None, None)}
+
+
+def test_values_are_those_of_the_levels():
+    columns = table(scores, scores)
+    for record in evaluate(columns, "mini", resamples=50, seed=3):
+        found = correlate(
+            record["level"], *(columns[c] for c in ("score", "human", "group_id", "system_id")), resamples=50, seed=3
+        )
+        assert [record[name] for name in ("pearson", "spearman", "kendall")] == found.values.tolist()
+        assert (record["spearman_low"], record["spearman_high"]) == found.intervals()[1]
+
+
+def test_cells_come_in_order_of_first_appearance_however_rows_are_mixed():
+    parts = [
+        table(scores, scores, decoding="contrastive", judge="pair", temperature=t, **{"lambda": 0.5})
+        for t in (5.0, 1.0)
+    ]
+    parts += [table(scores, scores), table(scores, scores, range_min=0, range_max=4)]
+    columns = joined(*parts)
+    order = np.random.default_rng(1).permutation(len(columns["score"]))
+    mixed = {name: column[order] for name, column in columns.items()}
+    by_cell = {json.dumps({k: r[k] for k in KEYS[1:13]}): r for r in evaluate(columns, "mini", resamples=20)}
+    found = evaluate(mixed, "mini", resamples=20)
+    assert len(found) == len(by_cell) == 12
+    for record in found:
+        twin = by_cell[json.dumps({k: record[k] for k in KEYS[1:13]})]
+        for key in KEYS:
+            assert record[key] == (pytest.approx(twin[key], abs=1e-12) if isinstance(twin[key], float) else twin[key])
+    assert [(r["temperature"], r["range_min"]) for r in evaluate(columns, "mini", levels=["dataset"], resamples=5)] == [
+        *[(5.0, 1.0), (1.0, 1.0), (None, 1.0), (None, 0.0)]
+    ]
+
+
+def test_none_and_nan_are_one_where_a_knob_is_missing():
+    columns = table(scores, scores)
+    columns["lambda"] = np.array([None, np.nan] * 16, dtype=object)
+    assert len(evaluate(columns, "mini", levels=["dataset"], resamples=5)) == 1
+
+
+def test_failure_signatures():
+    same = evaluate(table(lambda rng, n: np.full(n, 2.7), scores), "mini", resamples=50)
+    assert all(record["flags"] == ["constant"] and record["constant"] for record in same)
+    assert all(record["spearman"] == record["spearman_low"] == record["spearman_high"] == 0.0 for record in same)
+
+    columns = table(scores, scores)
+    columns["score"] = 6 - columns["human"]
+    inverted = evaluate(columns, "mini", resamples=50)
+    assert all(record["flags"] == ["inverted"] for record in inverted)
+    columns["score"] = columns["human"]
+    assert all(record["flags"] == [] for record in evaluate(columns, "mini", resamples=50))
+
+
+def test_shares_and_mean():
+    columns = table(lambda rng, n: np.full(n, 4.0), scores)
+    columns["status"] = np.array(["failed"] * 8 + ["clamped"] * 4 + ["parsed"] * 20)
+    columns["score"][:8] = 1.0
+    (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5)
+    assert (record["failed_share"], record["clamped_share"], record["mean_score"]) == (0.25, 0.125, 3.25)
+
+
+def test_what_nobody_rated_is_left_out_of_the_correlations_alone():
+    columns = table(scores, scores)
+    columns["human"][:6] = np.nan  # the whole first group and half of the second
+    rated = {name: column[6:] for name, column in columns.items()}
+    for record, twin in zip(evaluate(columns, "mini"), evaluate(rated, "mini"), strict=True):
+        assert {k: record[k] for k in KEYS if k != "mean_score"} == {k: twin[k] for k in KEYS if k != "mean_score"}
+        assert record["mean_score"] == columns["score"].mean()
+
+
+def test_nothing_rated_is_no_correlation_and_no_failure():
+    columns = table(scores, scores)
+    columns["human"] = np.full(32, None)
+    for record in evaluate(columns, "mini"):
+        assert (record["n"], record["groups"], record["constant"], record["flags"]) == (0, 0, False, [])
+        assert {record[f"{name}{end}"] for name in ("pearson", "kendall") for end in ("", "_low", "_high")} == {None}
+        assert record["mean_score"] == columns["score"].mean()
+
+
+def test_one_group_has_no_interval():
+    for record in evaluate(table(scores, scores, groups=1), "mini"):
+        assert record["spearman_low"] is None
+        assert record["spearman_high"] is None
+        assert record["spearman"] is not None
+
+
+def test_no_scores_no_records():
+    assert evaluate({name: column[:0] for name, column in table(scores, scores).items()}, "mini") == []
+
+
+def test_what_cannot_be_evaluated_is_refused():
+    columns = table(scores, scores)
+    with pytest.raises(ValueError, match="missing columns human"):
+        evaluate({k: v for k, v in columns.items() if k != "human"}, "mini")
+    with pytest.raises(ValueError, match="different lengths"):
+        evaluate(columns | {"human": columns["human"][1:]}, "mini")
+    with pytest.raises(ValueError, match="twice"):
+        evaluate(joined(columns, columns), "mini")
+    with pytest.raises(ValueError, match="score must be finite"):
+        evaluate(columns | {"score": np.full(32, np.nan)}, "mini")
+    with pytest.raises(UserError, match="'article'"):
+        evaluate(columns, "mini", levels=["article"])

@@ -1,0 +1,143 @@
+"""Levels of comparison, their resamples built one by one, and paired differences."""
+
+import numpy as np
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.metrics import correlate, difference, group_weights, kendall, pearson, spearman
+
+ALL = (pearson, spearman, kendall)
+
+
+def data(seed=0, groups=12, systems=5, whole=True):
+    rng = np.random.default_rng(seed)
+    group = np.repeat([f"article {g}" for g in range(groups)], systems)
+    system = np.tile([f"system {s}" for s in range(systems)], groups)
+    human = rng.integers(3, 16, len(group)) / 3
+    judge = np.clip(np.round(human + rng.normal(size=len(group))), 1, 5)
+    keep = np.ones(len(group), dtype=bool) if whole else rng.random(len(group)) < 0.5
+    return judge[keep], human[keep], group[keep], system[keep]
+
+
+def drawn(group, row):
+    labels = np.unique(group)
+    return [
+        i
+        for label, times in zip(labels, row, strict=True)
+        for _ in range(times)
+        for i in np.flatnonzero(group == label)
+    ]
+
+
+def by_system(judge, human, group, system):
+    names = np.unique(system)
+    x, y = (np.array([v[system == s].mean() for s in names]).round(12) for v in (judge, human))
+    return [f(x, y) for f in ALL]
+
+
+def by_document(judge, human, group, system):
+    return np.mean([[f(judge[group == g], human[group == g]) for f in ALL] for g in np.unique(group)], axis=0)
+
+
+def by_pair(judge, human, group, system):
+    return [f(judge, human) for f in ALL]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(
+    ("level", "directly"), [("dataset", by_pair), ("document", by_document), ("system", by_system)]
+)
+def test_each_level_is_what_it_says_and_so_are_its_resamples(level, directly, whole):
+    columns = data(whole=whole)
+    found = correlate(level, *columns, resamples=30, seed=5)
+    assert found.values == pytest.approx(directly(*columns), abs=1e-12)
+    group = columns[2]
+    for b, row in enumerate(group_weights(found.groups, 30, 5)):
+        index = drawn(group, row)
+        resample = [column[index] for column in columns]
+        if level == "document":  # an article drawn twice counts twice
+            resample[2] = np.repeat(
+                np.arange(found.groups), [(group == g).sum() for g in group[index][first(index, group)]]
+            )
+        assert found.resampled[:, b] == pytest.approx(directly(*resample), abs=1e-9)
+
+
+def first(index, group):
+    """Where each drawn article begins among the drawn rows."""
+    starts, at = [], 0
+    while at < len(index):
+        starts.append(at)
+        at += (group == group[index[at]]).sum()
+    return starts
+
+
+def test_what_is_counted():
+    columns = data()
+    assert [correlate(level, *columns, resamples=5).n for level in ("dataset", "document", "system")] == [60, 12, 5]
+    assert correlate("dataset", *columns, resamples=5).constant_groups is None
+
+
+def test_groups_without_a_correlation_count_as_zero_and_are_counted():
+    judge = np.array([1, 2, 3, 3, 3, 3, 1, 2, 3.0])
+    human = np.array([1, 2, 3, 1, 2, 3, 5, 5, 5.0])
+    group = np.repeat(["a", "b", "c"], 3)
+    found = correlate("document", judge, human, group, group, resamples=10)
+    assert found.values == pytest.approx([1 / 3] * 3)
+    assert (found.constant_groups, found.constant) == (2, False)
+
+
+def test_a_judge_that_always_says_the_same_is_constant_at_every_level():
+    judge, human, group, system = data(whole=False)
+    for level in ("dataset", "document", "system"):
+        found = correlate(level, np.full(len(judge), 0.1), human, group, system, resamples=20)
+        assert found.constant
+        assert (found.values == 0).all()
+        assert (found.resampled == 0).all()
+        assert not correlate(level, judge, human, group, system, resamples=20).constant
+
+
+def test_a_judge_constant_within_each_document_is_constant_there_alone():
+    _, human, group, system = data()
+    judge = np.unique(group, return_inverse=True)[1].astype(float)
+    found = correlate("document", judge, human, group, system, resamples=20)
+    assert (found.constant, found.constant_groups) == (True, 12)
+    assert not correlate("dataset", judge, human, group, system, resamples=20).constant
+    assert correlate("system", judge, human, group, system, resamples=20).constant
+
+
+def test_equal_system_means_tie_whatever_the_order_of_their_sum():
+    judge = np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1])
+    system = np.array(["a"] * 3 + ["b"] * 3)
+    found = correlate("system", judge, np.arange(6.0), np.array([*"xyzxyz"]), system, resamples=50)
+    assert found.constant
+    assert (found.values == 0).all()
+
+
+def test_one_group_has_no_interval():
+    judge, human, _, system = data()
+    found = correlate("dataset", judge, human, np.full(len(judge), "one"), system)
+    assert found.intervals() == [None] * 3
+    assert found.values == pytest.approx(by_pair(judge, human, None, system), abs=1e-12)
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(UserError, match="'article' is not one of dataset, document, system"):
+        correlate("article", *data())
+
+
+def test_a_difference_is_paired():
+    judge, human, group, system = data(groups=40)
+    first_, second = (correlate("dataset", j, human, group, system) for j in (judge, judge + 0.01 * human))
+    gaps = difference(first_, second)
+    assert [gap for gap, _ in gaps] == pytest.approx(first_.values - second.values)
+    for gap, (low, high) in gaps:
+        assert low <= gap <= high
+    paired = gaps[0][1][1] - gaps[0][1][0]
+    alone = np.subtract(*first_.intervals()[0][::-1])
+    assert paired < alone / 10
+    assert difference(first_, first_) == [(0.0, (0.0, 0.0))] * 3
+
+
+def test_unlike_resamples_are_not_paired():
+    with pytest.raises(ValueError, match="same groups"):
+        difference(correlate("dataset", *data()), correlate("dataset", *data(groups=13)))

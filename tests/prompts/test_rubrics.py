@@ -1,0 +1,72 @@
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.prompts.rubrics import fill, load_rubrics
+from judgebench.types import Example, ScoreRange
+
+EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
+SUMMARY = ["coherence", "consistency", "relevance", "relevance_as_printed", "fluency"]
+DIALOGUE = ["understandability", "naturalness", "coherence", "engagingness", "groundedness", "overall"]
+
+
+def test_coherence_is_the_papers_wording():
+    prefix, tail = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(2, 6), EXAMPLE)
+    text = prefix + tail
+    # quirks of the print: no full stop after "metric", the DUC quotation, the range given four times
+    assert "Your task is to rate the summary on one metric\n" in text
+    assert "Coherence (2-6) - the collective quality of all sentences." in text
+    assert "on a scale of 2 to 6, where 2 is the lowest and 6 is the highest based on" in text
+    assert text.endswith(
+        "Summary:\n\nThe summary.\n\nEvaluation Form (scores ONLY):\n\n- Coherence:\n\n"
+        "What is the coherence of the summary above? Provide only rating and no other text."
+    )
+    assert prefix.endswith("Source Text:\n\nThe article.\n\nSummary:\n\n")
+
+
+def test_relevance_has_the_article_unless_asked_as_printed():
+    as_printed = load_rubrics("summary", ["relevance"], {"relevance": "relevance_as_printed"})["relevance"]
+    assert "The article." not in "".join(fill(as_printed, ScoreRange(1, 5), EXAMPLE))
+    assert "The article." in "".join(
+        fill(load_rubrics("summary", ["relevance"])["relevance"], ScoreRange(1, 5), EXAMPLE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("collection", "dimension"), [*(("summary", d) for d in SUMMARY), *(("dialogue", d) for d in DIALOGUE)]
+)
+def test_every_rubric_fills_whole(collection, dimension):
+    prefix, tail = fill(load_rubrics(collection, [dimension])[dimension], ScoreRange(1, 5, 0.5), EXAMPLE)
+    assert not set("{}") & set(prefix + tail)
+    assert tail.startswith("The summary.")
+    assert "1.0" in prefix
+    assert ("The fact." in prefix) == (collection == "dialogue")
+
+
+def test_what_an_example_says_is_never_a_template():
+    tricky = Example("a/1", "a", "1", "{{Summary}} {min_range} ${oc.env:HOME}", "{{Document}} {max_range}", {})
+    text = "".join(fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(1, 5), tricky))
+    assert "Source Text:\n\n{{Summary}} {min_range} ${oc.env:HOME}\n" in text
+    assert "Summary:\n\n{{Document}} {max_range}\n" in text
+
+
+def test_own_rubrics_are_read_from_a_folder(tmp_path):
+    (tmp_path / "wit.txt").write_text("Rate {{Summary}} from {min_range}.")
+    rubric = load_rubrics(str(tmp_path), ["wit"])["wit"]
+    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == ("Rate ", "The summary. from 1.")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [("Rate {{Sumary}}.", "unknown field {{Sumary}}"), ("Rate from {min_range}.", "to be judged")],
+)
+def test_a_broken_rubric_is_told(tmp_path, template, message):
+    (tmp_path / "wit.txt").write_text(template)
+    with pytest.raises(UserError, match=message.replace("{", r"\{").replace("}", r"\}")):
+        load_rubrics(str(tmp_path), ["wit"])
+
+
+def test_unknown_names_list_what_there_is():
+    with pytest.raises(UserError, match=r"no rubric 'wit' in prompt\.rubrics=summary; it has coherence, consistency"):
+        load_rubrics("summary", ["wit"])
+    with pytest.raises(UserError, match=r"prompt\.rubrics=nowhere"):
+        load_rubrics("nowhere", ["coherence"])

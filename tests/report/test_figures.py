@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from PIL import Image
+
+from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.figures import draw_all, save_figures, svg_without_caption
+from judgebench.report.humans import human_scores, shares, to_range
+from judgebench.report.logprob_figure import logprob_figure
+from judgebench.report.score_figure import score_figure
+from judgebench.report.series import Series, ranges_of
+from judgebench.report.style import HUMANS, MOST_SERIES, marks, shorten
+from judgebench.types import ScoreRange
+
+SCALE = (1.0, 5.0)
+
+
+def drawn(run, dimension="coherence"):
+    return score_figure(run.scores, dimension, SCALE, run.titles)
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_panel_a_range_with_a_bar_per_judge_and_score(builder, count):
+    run = builder(ranges=[ScoreRange(i, i + 4) for i in range(count)], articles=5)
+    figure = drawn(run)
+    assert len(figure.axes) == count
+    for axis in figure.axes:
+        assert len(axis.patches) == 4 * 5  # main, assistant, pair, humans
+
+
+def test_bars_are_the_shares_of_the_scores(run):
+    figure = drawn(run)
+    test = run.scores[run.scores["split"] == "test"]
+    for axis, (score_range, part) in zip(figure.axes, ranges_of(test), strict=True):
+        heights = np.array([patch.get_height() for patch in axis.patches]).reshape(4, -1)
+        assert heights.sum(axis=1) == pytest.approx([100] * 4)
+        main = part[(part["judge"] == "main") & (part["decoding"] == "greedy")]["score"]
+        assert heights[0] == pytest.approx([100 * float(np.mean(main == value)) for value in score_range.values])
+        humans = shares(to_range(human_scores(part), SCALE, score_range), score_range)
+        assert heights[3] == pytest.approx(100 * humans)
+        assert f"n = {len(main)}" in axis.get_title("right")
+
+
+def test_expectation_is_not_drawn(run):
+    assert legend(drawn(run)) == [
+        "main, greedy (SmolLM2-135M-Instruct)",
+        "assistant, greedy (early exit at layer 20)",
+        "pair, contrastive",
+        "humans",
+    ]
+
+
+def test_without_an_assistant(builder):
+    run = builder(assistant=False, articles=5, ranges=[ScoreRange(1, 5)])
+    assert legend(drawn(run)) == ["main, greedy (SmolLM2-135M-Instruct)", "humans"]
+    figure = logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles)
+    assert legend(figure) == ["main (SmolLM2-135M-Instruct)", "humans' most frequent score"]
+
+
+def test_41_candidates_keep_few_labels(builder):
+    run = builder(ranges=[ScoreRange(1, 5, 0.1)], articles=5)
+    (axis,) = drawn(run).axes
+    assert len(axis.patches) == 4 * 41
+    assert len(axis.get_xticks()) == 21
+
+
+def test_grid_of_settings_is_cut_to_what_can_be_told_apart(builder):
+    run = builder(
+        grid=[(x, t) for x in (0.1, 0.5, 1.0) for t in (1.0, 2.0, 5.0)], articles=5, ranges=[ScoreRange(1, 5)]
+    )
+    figure = drawn(run)
+    assert len(legend(figure)) == MOST_SERIES + 1
+    assert "4 further decodings are not drawn" in figure.get_label()
+    colors = {to_hex(patch.get_facecolor()) for patch in figure.axes[0].patches}
+    assert len(colors) == MOST_SERIES + 1
+
+
+def test_tuned_lambda_and_t_stand_over_their_panel(run):
+    settings = [axis.get_title("right").split(" · ")[1] for axis in drawn(run).axes]
+    assert settings == ["λ 0.5, t 1", "λ 0.1, t 0.5", "λ 1, t 2", "λ 0.5, t 5"]
+
+
+def test_caption_says_how_humans_were_mapped(run):
+    caption = drawn(run).get_label()
+    assert "from their scale 1-5" in caption
+    assert "half up" in caption
+    assert "test split" in caption
+
+
+def test_attacked_scores_do_not_mix_with_clean_ones(run):
+    attacked = run.scores.assign(attack="dsi", score=run.scores["range_max"])
+    both = pd.concat([run.scores, attacked], ignore_index=True)
+    heights = [patch.get_height() for axis in drawn(run).axes for patch in axis.patches]
+    figure = score_figure(both, "coherence", SCALE, run.titles)
+    assert [patch.get_height() for axis in figure.axes for patch in axis.patches] == heights
+    assert "attack dsi" in score_figure(attacked, "coherence", SCALE, run.titles).get_label()
+
+
+def test_logprob_points_are_the_means(run):
+    figure = logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles)
+    test = run.readings[run.readings["split"] == "test"]
+    assert len(figure.axes) == 4
+    for axis, (_, part) in zip(figure.axes, ranges_of(test), strict=True):
+        lines = [container.lines[0].get_ydata() for container in axis.containers]
+        for line, column in zip(lines, ("main_logprobs", "assistant_logprobs"), strict=True):
+            assert line == pytest.approx(np.mean(part[column].tolist(), axis=0))
+        assert "main 90 %, assistant 55 %" in axis.get_xlabel()
+
+
+def test_logprobs_of_zero_probability_can_be_drawn(run):
+    readings = run.readings.copy()
+    readings["main_logprobs"] = [[-np.inf, *one[1:]] for one in readings["main_logprobs"]]
+    figure = logprob_figure(readings, run.scores, "coherence", SCALE, run.titles)
+    assert "Probabilities of 0 are drawn as 1e-38" in figure.get_label()
+    save = [container.lines[0].get_ydata() for container in figure.axes[0].containers]
+    assert np.isfinite(save).all()
+
+
+def test_free_generation_has_no_logprob_figure(builder):
+    run = builder(generated=True, articles=4, ranges=[ScoreRange(1, 5)])
+    assert logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles) is None
+    names = list(draw_all(run.readings, run.scores, run.records, run.scale, run.titles))
+    assert names == ["spearman_by_range", "scores_coherence"]
+
+
+def test_correlation_figure_draws_the_records(builder):
+    run = builder(dimensions=("coherence", "relevance"), articles=5)
+    figure = correlation_figure(run.records, run.titles)
+    assert [axis.get_title("left") for axis in figure.axes] == ["coherence", "relevance"]
+    lines = [line for line in figure.axes[0].lines if line.get_color() == "#0072B2" and len(line.get_ydata()) == 4]
+    wanted = [
+        record["spearman"]
+        for record in run.records
+        if (record["split"], record["dimension"], record["judge"], record["decoding"])
+        == ("test", "coherence", "main", "greedy")
+    ]
+    assert lines[0].get_ydata() == pytest.approx(wanted)
+
+
+def test_constant_judges_are_hollow_and_explained(run):
+    records = [{**record, "flags": ["constant"]} for record in run.records]
+    figure = correlation_figure(records, run.titles)
+    assert "Hollow" in figure.get_label()
+    assert "Hollow" not in correlation_figure(
+        [{**record, "flags": []} for record in run.records], run.titles
+    ).get_label()  # fmt: skip
+    faces = {line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata()) == 1}
+    assert faces == {"white"}
+
+
+def test_all_figures_save_as_png_at_200_dpi_and_svg(run, tmp_path):
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    paths = save_figures(figures, tmp_path)
+    names = ["spearman_by_range", "scores_coherence", "logprobs_coherence"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{n}.{k}" for n in names for k in ("png", "svg"))
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    with Image.open(tmp_path / "scores_coherence.png") as image:
+        assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
+        assert image.width == 1600
+    assert (tmp_path / "scores_coherence.svg").read_text().startswith("<?xml")
+
+
+def test_same_data_give_the_same_bytes(run, tmp_path):
+    for name in ("a", "b"):
+        save_figures({"scores": drawn(run)}, tmp_path / name)
+    for kind in ("png", "svg"):
+        assert (tmp_path / "a" / f"scores.{kind}").read_bytes() == (tmp_path / "b" / f"scores.{kind}").read_bytes()
+
+
+def test_nothing_is_clipped_or_overlaps(builder):
+    titles = {"main": "a-very-long-organisation-name/and-a-long-model-name-Instruct-v2-dpo", "assistant": "x" * 60}
+    run = builder(articles=4)
+    for figure in draw_all(run.readings, run.scores, run.records, run.scale, titles).values():
+        figure.draw_without_rendering()
+        page = figure.bbox
+        texts = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text()]
+        for text in texts:
+            box = text.get_window_extent()
+            assert box.x0 >= page.x0 - 1, text.get_text()
+            assert box.x1 <= page.x1 + 1, text.get_text()
+            assert box.y0 >= page.y0 - 1, text.get_text()
+            assert box.y1 <= page.y1 + 1, text.get_text()
+        caption = next(text for text in texts if text.get_gid() == "caption").get_window_extent()
+        key = figure.legends[0].get_window_extent()
+        for axis in figure.axes:
+            box = axis.get_tightbbox()
+            assert caption.y1 <= box.y0
+            assert box.y1 <= key.y0 + 1
+
+
+def test_settings_of_the_caller_stay(run):
+    before = dict(mpl.rcParams)
+    svg_without_caption(drawn(run))
+    assert dict(mpl.rcParams) == before
+
+
+def test_page_svg_lacks_the_caption_and_leaves_the_figure_alone(run):
+    figure = drawn(run)
+    svg = svg_without_caption(figure).decode()
+    assert "Scores given, coherence" in svg  # matplotlib notes each text in a comment
+    assert "half up" not in svg
+    assert all(text.get_visible() for text in figure.texts)
+
+
+def test_usual_series_always_look_the_same():
+    main, pair, own = Series("main", "greedy"), Series("pair", "contrastive"), Series("main", "mine")
+    assert marks([main, pair])[pair] == marks([own, pair])[pair]
+    looks = marks([main, own, pair]).values()
+    assert len({look.color for look in looks}) == 3
+    assert HUMANS not in {look.color for look in looks}
+
+
+def test_long_names_lose_their_middle():
+    assert shorten("short") == "short"
+    assert len(shorten("a" * 30 + "b" * 30)) == 44
+    assert shorten("a" * 30 + "b" * 30).endswith("b" * 20)

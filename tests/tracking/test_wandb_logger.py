@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hydra.utils import instantiate
+from matplotlib.figure import Figure
+from omegaconf import OmegaConf
+from PIL import Image
+
+from judgebench.report.run_folder import RunFolder
+from judgebench.tracking.wandb import log_run, scalars
+from tests.tracking.wandb_file import read_finished
+
+CONF = Path(__file__).parents[2] / "conf" / "logger"
+SECRET = "sk-0123456789abcdefghijklmnop"
+KEY = "0123456789abcdef0123456789abcdef01234567"
+
+
+def cell(**more):
+    base = {"split": "test", "dimension": "coherence", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0}
+    return base | {"attack": "none", "defense": "none", "lambda": np.nan, "temperature": np.nan} | more
+
+
+def record(**more):
+    base = {"dataset": "mini", "level": "dataset", "judge": "main", "decoding": "greedy", "n": 3, "groups": 2}
+    base |= cell(**{"lambda": None, "temperature": None}) | {"pearson": 0.5, "spearman": 0.25, "kendall": 0.2}
+    return base | {"spearman_low": None, "spearman_high": None, "failed_share": 0.0, "flags": []} | more
+
+
+def example(i, **more):
+    return {"example_id": f"e{i}", "group_id": f"g{i // 2}", "system_id": "s", **cell(**more)}
+
+
+RECORDS = [
+    record(),
+    record(judge="pair", decoding="contrastive", spearman=0.375, **{"lambda": 0.5, "temperature": 2.0}),
+    record(split="dev", spearman=0.9, flags=["inverted", "constant"]),
+    record(level="system", spearman=-1.0),
+]
+SCORES = pd.DataFrame(
+    [
+        example(i) | {"judge": judge, "decoding": "greedy", "score": float(1 + i), "status": status, "human": 2.5}
+        for i in range(3)
+        for judge, status in (("main", "parsed"), ("assistant", "failed"))
+    ]
+)
+READINGS = pd.DataFrame(
+    [
+        example(i, judge=None, decoding=None)
+        | {"candidates": list("12345"), "main_logprobs": None, "assistant_logprobs": None, "text": None}
+        | {"prompt": f"Rate text {i}.", "prompt_tokens": 4, "source_tokens_cut": 0, "seconds": 0.1}
+        for i in range(3)
+    ]
+)
+
+
+def figure():
+    drawn = Figure(figsize=(4, 3))
+    drawn.subplots().plot([1, 2])
+    drawn.set_label("What is to be seen.")
+    return drawn
+
+
+def logger_for(run_dir, **more):
+    config = OmegaConf.merge(
+        {"run_dir": str(run_dir)}, {"logger": OmegaConf.load(CONF / "wandb.yaml")}, {"logger": more}
+    )
+    return instantiate(config.logger)
+
+
+def logged_files(run_dir):
+    (folder,) = (Path(run_dir) / "wandb").glob("offline-run-*")
+    return folder, read_finished(next(folder.glob("*.wandb")))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home of its own for W&B, so that what it leaves there can be seen."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory, home):
+    """One real offline run, logged as the pipeline does it."""
+    path = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("WANDB_API_KEY", KEY)
+        patch.setattr(sys, "argv", ["judgebench", f"judge.api_key={SECRET}"])
+        config = RunFolder(path).write_config({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
+        log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def logged(run_dir):
+    return logged_files(run_dir)[1]
+
+
+def test_config_is_logged_with_secrets_masked(logged):
+    assert logged.config["judge"] == {"name": "smol", "api_key": "***"}
+    assert logged.config["ranges"] == [[1, 5]]
+
+
+def test_scalars_have_readable_names(logged):
+    assert logged.summary["test/coherence/1-5/main/greedy/spearman"] == 0.25
+    assert logged.summary["test/coherence/1-5/pair/contrastive/spearman"] == 0.375
+    assert logged.summary["test/coherence/1-5/pair/contrastive/lambda"] == 0.5
+    assert logged.summary["dev/coherence/1-5/main/greedy/spearman"] == 0.9
+    assert -1.0 not in logged.summary.values()
+    assert not any("low" in name for name in logged.summary)
+
+
+def table(run_dir, logged, name):
+    told = logged.history[name]
+    assert told["_type"] == "table-file"
+    content = json.loads((logged_files(run_dir)[0] / "files" / told["path"]).read_text())
+    return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+
+
+def test_all_records_are_a_table(run_dir, logged):
+    rows = table(run_dir, logged, "metrics")
+    assert [row["spearman"] for row in rows] == [0.25, 0.375, 0.9, -1.0]
+    assert rows[1]["lambda"] == 0.5
+    assert rows[0]["lambda"] is None
+    assert rows[2]["flags"] == "inverted, constant"
+
+
+def test_examples_are_a_table_with_every_score(run_dir, logged):
+    rows = table(run_dir, logged, "examples")
+    assert [row["example_id"] for row in rows] == ["e0", "e1", "e2"]
+    assert [row["main greedy"] for row in rows] == [1, 2, 3]
+    assert {row["assistant greedy status"] for row in rows} == {"failed"}
+    assert rows[2]["prompt"] == "Rate text 2."
+    assert rows[0]["range"] == "1-5"
+    assert rows[0]["human"] == 2.5
+
+
+def test_figures_are_images(run_dir, logged):
+    told = logged.history["figures"]["scores_coherence"] if "figures" in logged.history else None
+    told = told or logged.history["figures/scores_coherence"]
+    assert told["_type"] == "image-file"
+    assert told["caption"] == "What is to be seen."
+    with Image.open(logged_files(run_dir)[0] / "files" / told["path"]) as image:
+        assert image.size == (800, 600)
+
+
+def test_run_is_finished(logged):
+    assert logged.exit_code == 0
+
+
+def test_nothing_leaks(run_dir):
+    folder, logged = logged_files(run_dir)
+    text = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    for secret in (SECRET, KEY, "judge.api_key="):
+        assert secret.encode() not in text
+    assert "environment" not in logged.kinds  # host, user, command line
+    assert not (folder / "files" / "wandb-metadata.json").exists()
+    assert getpass.getuser() not in str(logged.config)
+
+
+def test_files_stay_in_the_run_folder(run_dir, home):
+    left = [path for path in home.rglob("*") if path.is_file() and "matplotlib" not in str(path)]
+    assert [path for path in left if "logs" not in path.parts] == []
+    assert os.environ.get("WANDB_DATA_DIR") is None
+
+
+def test_omegaconf_config_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(TypeError, match=r"RunFolder\.write_config"):
+        log_run(logger_for(tmp_path), OmegaConf.create({"api_key": SECRET}), RECORDS, {}, SCORES, READINGS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_of_a_multirun_do_not_mix(tmp_path):
+    for name in ("a", "b"):
+        log_run(logger_for(tmp_path / name), {"name": name}, [record(dataset=name)], {}, SCORES, READINGS)
+    for name in ("a", "b"):
+        assert logged_files(tmp_path / name)[1].config["name"] == name
+
+
+def test_failed_logging_still_ends_the_run(tmp_path):
+    with pytest.raises(KeyError):
+        log_run(logger_for(tmp_path), {}, [{"no": "record"}], {}, SCORES, READINGS)
+    assert logged_files(tmp_path)[1].exit_code == 1
+    import wandb
+
+    assert wandb.run is None
+
+
+def test_examples_are_spread_over_the_test_split_and_limited(tmp_path):
+    many = pd.concat([SCORES.assign(example_id=f"e{i:03}", split="test" if i else "dev") for i in range(101)])
+    log_run(logger_for(tmp_path), {}, RECORDS, {}, many, READINGS, examples=3)
+    rows = table(tmp_path, logged_files(tmp_path)[1], "examples")
+    assert [row["example_id"] for row in rows] == ["e001", "e051", "e100"]
+
+
+def test_scalar_names_tell_settings_and_attacks_apart():
+    grid = [record(judge="pair", decoding="contrastive", **{"lambda": x, "temperature": 1.0}) for x in (0.1, 0.5)]
+    names = [name for name in scalars(grid) if name.endswith("/spearman")]
+    assert names == [f"test/coherence/1-5/pair/contrastive lambda={x} t=1/spearman" for x in (0.1, 0.5)]
+    (name,) = [name for name in scalars([record(attack="dsi", defense="cap")]) if name.endswith("/kendall")]
+    assert name == "test/coherence/attack=dsi/defense=cap/1-5/main/greedy/kendall"
+    assert "test/coherence/1.0-5.0 by 0.5/main/greedy/n" in scalars([record(range_step=0.5)])
+
+
+def test_mode_comes_from_the_environment_and_config_wins(monkeypatch, tmp_path):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    assert logger_for(tmp_path)._wandb_init["mode"] == "offline"
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert logger_for(tmp_path)._wandb_init["mode"] == "disabled"
+    assert logger_for(tmp_path, mode="online")._wandb_init["mode"] == "online"
+
+
+def test_disabled_logs_nothing(tmp_path):
+    log_run(logger_for(tmp_path, mode="disabled"), {}, RECORDS, {"a": figure()}, SCORES, READINGS)
+    assert not list(tmp_path.rglob("*.wandb"))
+
+
+def test_none_is_null():
+    text = (CONF / "none.yaml").read_text()
+    assert text.startswith("# @package _global_\n")
+    assert OmegaConf.create(text) == {"logger": None}
+
+
+def test_every_key_has_a_comment():
+    lines = (CONF / "wandb.yaml").read_text().splitlines()
+    assert lines[0].startswith("# ")
+    assert all(line.startswith("#") or " # " in line or line.startswith("_target_") for line in lines)
+
+
+SCRIPT = """
+import sys
+from tests.tracking.test_wandb_logger import READINGS, RECORDS, SCORES, figure, log_run, logger_for
+log_run(logger_for(sys.argv[1]), {}, RECORDS, {"a": figure()}, SCORES, READINGS)
+"""
+
+
+def test_offline_is_silent_and_never_turns_to_the_network(tmp_path):
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    trace = tmp_path / "trace.txt"
+    if shutil.which("strace"):
+        command = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=connect,sendto", "-o", str(trace), *command]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "wandb" not in done.stderr
+    assert list(tmp_path.rglob("*.wandb"))
+    if trace.exists():
+        assert "AF_UNIX" in trace.read_text()  # the trace sees W&B's background service
+        assert "AF_INET" not in trace.read_text()
