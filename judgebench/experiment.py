@@ -51,7 +51,7 @@ class Experiment:
         decodings = _decodings(config.decoding)
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
-        _listed(config.metrics, "levels", known=LEVELS)
+        _listed(config, "metrics.levels", known=LEVELS)
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -141,7 +141,8 @@ def _decodings(config: DictConfig) -> dict[str, Decoding]:
 
 
 def _listed(config: DictConfig, key: str, known: tuple[str, ...] = ()) -> list[Any]:
-    items = OmegaConf.to_container(config)[key]  # type: ignore[index,call-overload]
+    items = OmegaConf.select(config, key)
+    items = OmegaConf.to_container(items) if OmegaConf.is_config(items) else items
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
     if known and (odd := [item for item in items if item not in known]):

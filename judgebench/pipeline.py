@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import pandas as pd
@@ -60,7 +62,7 @@ def run(config: DictConfig) -> Path | None:
     folder.write_readings(read)
     folder.write_scores(scores)
     folder.write_metrics(records)
-    cost = {
+    cost: dict[str, Any] = {
         "device": reader.device(trainer),
         "model_fingerprints": reader.fingerprints,
         "seconds": clock.seconds,
@@ -81,5 +83,7 @@ def run(config: DictConfig) -> Path | None:
 
 
 def _trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
+    # which device computes stands in environment.json; the rest is advice on training
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
     return trainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,29 @@ def tiny_pair(tmp_path_factory, smollm2_tokenizer) -> tuple[Path, Path]:
         smollm2_tokenizer.save_pretrained(folder)
         folders.append(folder)
     return folders[0], folders[1]
+
+
+@pytest.fixture
+def judgebench(tmp_path, monkeypatch, capfd):
+    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr)."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.__main__ import main
+
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
+        GlobalHydra.instance().clear()
+        capfd.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from judgebench.metrics.bootstrap import RESAMPLES, group_weights, interval, resampled_correlations
-from judgebench.metrics.correlation import CORRELATIONS, spearman
-from judgebench.report.humans import human_scores, shares, to_range
+from judgebench.metrics.bootstrap import RESAMPLES
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.levels import correlate, difference
+from judgebench.report.humans import human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
 from judgebench.report.score_figure import is_discrete
 from judgebench.report.series import Series, SeriesIndex, first_condition, ranges_of, shown_split
@@ -24,7 +25,7 @@ _BASELINE = Series("main", "greedy")
 
 @dataclass(frozen=True)
 class Favorite:
-    """The score that someone gives most often in one range, and the share of texts that get it."""
+    """The score that someone gives most often in one range, and the share of texts that get it; ties are all named."""
 
     dimension: str
     range: ScoreRange
@@ -64,7 +65,7 @@ def favorite_sentences(found: Sequence[Favorite], judge: str = "main, greedy") -
         top = max(own, key=lambda one: one.share)
         sentence = (
             f"{dimension}: {judge} says {top.score} for {_percent(top.share)} of the texts in range {top.range}"
-            f"{', the range where it is most set on one score' if len(own) > 1 else ''}"
+            f"{', where it is most set on one score' if len(own) > 1 else ''}"
         )
         human = [one for one in found if (one.dimension, one.range, one.who) == (dimension, top.range, HUMANS)]
         if human:
@@ -107,8 +108,10 @@ def _ends(block: Block, series: Series, correlation: str) -> tuple[float, float]
 
 def _favorite(dimension: str, score_range: ScoreRange, who: str, values: NDArray[np.float64]) -> Favorite:
     found = shares(values, score_range)
-    most = int(np.argmax(found))
-    return Favorite(dimension, score_range, who, score_range.candidates[most], float(found[most]))
+    most = most_frequent(found)
+    return Favorite(
+        dimension, score_range, who, " or ".join(score_range.candidates[i] for i in most), float(found[most[0]])
+    )
 
 
 def _percent(share: float) -> str:
@@ -135,7 +138,8 @@ class Change:
 def changes(scores: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> list[Change]:
     """What contrasting the pair changes in Spearman, against the main model's greedy scores.
 
-    The same scores as in the figures, texts that both scored. Empty without an assistant, or without greedy scores.
+    The same scores as in the figures, texts that both scored. Empty without an assistant, without
+    greedy scores, and with fewer than two groups (no interval then).
     """
     found = []
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -148,9 +152,9 @@ def changes(scores: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> 
                 continue
             for series in parts:
                 if series.judge == "pair":
-                    difference = _difference(parts[series], parts[_BASELINE], resamples, seed)
-                    if difference is not None:
-                        found.append(Change(dimension, score_range, str(series), str(_BASELINE), *difference))
+                    told = _difference(parts[series], parts[_BASELINE], resamples, seed)
+                    if told is not None:
+                        found.append(Change(dimension, score_range, str(series), str(_BASELINE), *told))
     return found
 
 
@@ -184,11 +188,10 @@ def _difference(
     scores: pd.DataFrame, baseline: pd.DataFrame, resamples: int, seed: int
 ) -> tuple[float, float, float] | None:
     both = scores.join(baseline["score"].rename("baseline"), how="inner").dropna(subset=["score", "baseline", "human"])
-    human = both["human"].to_numpy(dtype=np.float64)
-    groups, names = pd.factorize(both["group_id"])
-    weights = group_weights(len(names), resamples, seed)
-    pair = [both[name].to_numpy(dtype=np.float64) for name in ("score", "baseline")]
-    row = CORRELATIONS.index("spearman")
-    resampled = [resampled_correlations(judge, human, groups, weights)[row] for judge in pair]
-    ends = interval(resampled[0] - resampled[1])
-    return None if ends is None else (spearman(pair[0], human) - spearman(pair[1], human), *ends)
+    human, groups, systems = (both[name].to_numpy() for name in ("human", "group_id", "system_id"))
+    contrast, plain = (
+        correlate("dataset", both[name].to_numpy(), human, groups, systems, resamples, seed)
+        for name in ("score", "baseline")
+    )
+    value, ends = difference(contrast, plain)[CORRELATIONS.index("spearman")]
+    return None if ends is None else (value, *ends)

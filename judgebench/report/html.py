@@ -25,7 +25,7 @@ from judgebench.report.figures import svg_without_caption
 from judgebench.report.humans import MAPPING_NOTE
 from judgebench.report.results import CORRELATIONS, Block, arrange
 from judgebench.report.series import distinct, range_of, shown_split
-from judgebench.report.tables import groups_word, interval, percent
+from judgebench.report.tables import groups_word, interval, percent, three
 
 FLAGS: Mapping[str, str] = {
     "constant": "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
@@ -51,7 +51,7 @@ def render_report(
     figures: Mapping[str, Figure],
     scale: Mapping[str, tuple[float, float]],
     titles: Mapping[str, str | None],
-    agreement: Mapping[str, Mapping[str, float]] | None = None,
+    agreement: Mapping[str, Mapping[str, float | None]] | None = None,
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
@@ -82,6 +82,7 @@ def render_report(
         correlations=CORRELATIONS,
         interval=interval,
         percent=percent,
+        three=three,
         flags=_flags(blocks),
         figures=[
             {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}

@@ -50,3 +50,10 @@ def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
     exact = (np.asarray(values, dtype=np.float64) - ticks[0]) / (ticks[1] - ticks[0])
     index = np.searchsorted(ticks, nearest(exact, score_range) - _TIE_TOLERANCE)
     return np.bincount(index, minlength=len(ticks)) / max(1, len(index))
+
+
+def most_frequent(found: ArrayLike) -> list[int]:
+    """Positions of the largest of the shares: several where they tie, none where all are 0."""
+    values = np.asarray(found, dtype=np.float64)
+    top = values.max(initial=0.0)
+    return [int(i) for i in np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12))] if top > 0 else []

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from judgebench.report.humans import MAPPING_NOTE, human_scores, shares, to_range
+from judgebench.report.humans import MAPPING_NOTE, human_scores, most_frequent, shares, to_range
 from judgebench.report.series import Series, first_condition, ranges_of, shown_split
 from judgebench.report.style import Mark, finish, house_style, marks, panels, shorten
 from judgebench.types import ScoreRange
@@ -92,7 +92,8 @@ def _panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, looks: M
             elinewidth=1.1,
             capsize=2,
         )
-        mass.append(f"{judge} {100 * float(np.mean(np.exp(values).sum(axis=1))):.0f} %")
+        together = 100 * float(np.mean(np.exp(values).sum(axis=1)))
+        mass.append(f"{judge} {together:.0f} %" if together >= 10 else f"{judge} {together:.2g} %")
     every = -(-len(at) // _MOST_TICKS)
     axis.set_xticks(at[::every], score_range.candidates[::every])
     axis.set_xlim(-0.6, len(at) - 0.4)
@@ -104,8 +105,7 @@ def _panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, looks: M
 
 
 def _human_band(axis: Axes, score_range: ScoreRange, humans: NDArray[np.float64]) -> None:
-    if len(humans):
-        most = int(np.argmax(shares(humans, score_range)))
+    for most in most_frequent(shares(humans, score_range)):
         axis.axvspan(most - 0.5, most + 0.5, color=_BAND, linewidth=0, zorder=0)
 
 

@@ -15,7 +15,8 @@ CORRELATIONS = ("pearson", "spearman", "kendall")
 
 @dataclass(frozen=True)
 class Estimate:
-    """A correlation with its 95 % interval; `best` of its section (or of the averages) where several compete."""
+    """A correlation with its 95 % interval; `best` of its section (or of the averages) where several compete and
+    it is above 0."""
 
     value: float | None
     low: float | None = None
@@ -139,8 +140,8 @@ def _mark_best(rows: list[Row]) -> list[Row]:
         return rows
     for name in CORRELATIONS:
         values = [value for row in rows if (value := row.estimates[name].value) is not None]
-        if values:
-            best = max(values)
+        best = max(values, default=0.0)
+        if best > 0:  # a judge that always says the same has 0.000, and would win against inverted ones
             rows = [_with_best(row, name) if row.estimates[name].value == best else row for row in rows]
     return rows
 

@@ -65,9 +65,9 @@ class SeriesIndex:
 
     def parts(self, scores: pd.DataFrame) -> dict[Series, pd.DataFrame]:
         """The scores, by series, in the order of `all`."""
-        labels = scores[["judge", "decoding", "lambda", "temperature"]].to_dict("records")
-        column = pd.Series([self.of(row) for row in labels], index=scores.index, dtype=object)
-        parts = {series: scores[column == series] for series in self.all}
+        names = ["judge", "decoding", "lambda", "temperature"]
+        column = [self.of(dict(zip(names, row, strict=True))) for row in scores[names].itertuples(index=False)]
+        parts = {series: scores[[one == series for one in column]] for series in self.all}
         return {series: part for series, part in parts.items() if len(part)}
 
 
@@ -93,14 +93,14 @@ def range_of(row: Mapping[str, Any]) -> ScoreRange:
 
 def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
     """Each range, ascending, with its rows."""
-    grouped = frame.groupby(["range_min", "range_max", "range_step"], sort=True)
-    return [(range_of(part.iloc[0].to_dict()), part) for _, part in grouped]
+    names = ["range_min", "range_max", "range_step"]
+    return [(range_of(dict(zip(names, ends, strict=True))), part) for ends, part in frame.groupby(names, sort=True)]
 
 
 def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
     """The distinct combinations of `columns`, in order of appearance."""
-    rows: list[dict[str, Any]] = frame[columns].drop_duplicates().to_dict("records")
-    return rows
+    rows = frame[columns].drop_duplicates().itertuples(index=False)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -32,21 +32,23 @@ def metrics_table(
     if not blocks:
         return Text(f"No records of the {split} split.")
     head = Text(judges_line(titles), style="bold")
-    note = f"{split} split. [95 % interval, {groups_word(titles)} resampled]. * best of its range."
+    note = f"{split} split. [95 % interval, {groups_word(titles)} resampled]. * best of its range, if above 0."
     if any(block.averages for block in blocks):
         note += " average: mean over the ranges."
     return Group(head, *(_table(block, titles) for block in blocks), Text(note, style="dim"))
 
 
-def agreement_lines(agreement: Mapping[str, Mapping[str, float]]) -> RenderableType:
+def agreement_lines(agreement: Mapping[str, Mapping[str, float | None]]) -> RenderableType:
     """How far the human experts agree among themselves, the ceiling for any judge; a line a dimension.
 
     Args:
-        agreement: dimension -> {alpha, spearman}: Krippendorff's alpha and the mean Spearman between two experts.
+        agreement: dimension -> {alpha, spearman}: Krippendorff's alpha and the mean Spearman between two experts;
+            None where undefined.
     """
     width = max((len(dimension) for dimension in agreement), default=0)
     lines = [
-        f"experts on {dimension:<{width}}  Krippendorff's alpha {known['alpha']:.3f}, Spearman {known['spearman']:.3f}"
+        f"experts on {dimension:<{width}}  "
+        f"Krippendorff's alpha {three(known['alpha'])}, Spearman {three(known['spearman'])}"
         for dimension, known in agreement.items()
     ]
     return Text("\n".join(lines))
@@ -98,11 +100,16 @@ def _cells(row: Row, clamped: bool) -> list[Text]:
 def _estimate(estimate: Estimate) -> Text:
     if estimate.value is None:
         return Text("-")
-    number = f"{round(estimate.value, 3) + 0.0:.3f}"  # + 0.0: a rounded -0.0 prints as 0.000
+    number = three(estimate.value)
     # Numbers are padded outside the underline, and every one leaves room for the star, so that columns line up.
     text = Text(" " * (6 - len(number))).append(number, style="underline bold" if estimate.best else "")
     text.append("*" if estimate.best else " ")
     return text.append(f" {interval(estimate)}", style="dim")
+
+
+def three(value: float | None) -> str:
+    """A correlation with three decimals."""
+    return "-" if value is None else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: a rounded -0.0 prints as 0.000
 
 
 def interval(estimate: Estimate) -> str:

@@ -138,7 +138,7 @@ def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, record in zip(names, records, strict=True):
         if name in several:
-            name += f" lambda={record['lambda']:g} t={record['temperature']:g}"
+            name += _setting(record)
         for key in _SCALARS:
             value = record.get(key)
             if value is not None and math.isfinite(value):
@@ -156,6 +156,11 @@ def _range(row: Mapping[str, Any]) -> str:
     return str(ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"])))
 
 
+def _setting(row: Mapping[str, Any]) -> str:
+    given = [(name, _cell(row[key])) for name, key in (("lambda", "lambda"), ("t", "temperature"))]
+    return "".join(f" {name}={value:g}" for name, value in given if value is not None)
+
+
 def _metric_rows(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     columns = list(dict.fromkeys(key for record in records for key in record))
     return columns, [[_cell(record.get(column)) for column in columns] for record in records]
@@ -169,20 +174,18 @@ def _example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tu
         pool[np.unique(np.linspace(0, len(pool) - 1, min(most, len(pool))).round().astype(int))] if len(pool) else pool
     )
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for score in scores[scores["example_id"].isin(chosen)].to_dict("records"):
+    for score in _rows(scores[scores["example_id"].isin(chosen)]):
         key = tuple(score[name] for name in _KEY)
         row = rows.setdefault(
             key,
             {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
             | {"range": _range(score), "attack": score["attack"], "defense": score["defense"], "human": score["human"]},
         )
-        column = f"{score['judge']} {score['decoding']}"
-        if not pd.isna(score["lambda"]):
-            column += f" lambda={score['lambda']:g} t={score['temperature']:g}"
+        column = f"{score['judge']} {score['decoding']}{_setting(score)}"
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
-    for reading in readings[readings["example_id"].isin(chosen)].to_dict("records"):
+    for reading in _rows(readings[readings["example_id"].isin(chosen)]):
         found = rows.get(tuple(reading[name] for name in _KEY))
         if found is not None:
             whose = (
@@ -193,11 +196,16 @@ def _example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tu
     return columns, [[_cell(row.get(column)) for column in columns] for row in rows.values()]
 
 
-def _table(columns: Sequence[str], rows: list[list[Any]]) -> wandb.Table:
+def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for row in frame.itertuples(index=False):
+        yield dict(zip(frame.columns, row, strict=True))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> wandb.Table:
     import wandb
 
     # Nulls and numbers share columns, which W&B calls mixed types.
-    return wandb.Table(columns=list(columns), data=rows, allow_mixed_types=True)
+    return wandb.Table(columns=list(columns), data=list(rows), allow_mixed_types=True)
 
 
 def _cell(value: Any) -> Any:

@@ -52,13 +52,18 @@ def test_favorite_by_hand():
     ]
 
 
+def test_ties_are_all_named():
+    _, humans = favorites(scored("main", "greedy", [1, 1, 1, 1], [2, 2, 5, 5]), {"coherence": (1, 5)})
+    assert (humans.score, humans.share) == ("2 or 5", 0.5)
+
+
 def test_the_range_that_is_told_is_the_most_lopsided():
     found = [
         Favorite("coherence", ScoreRange(0, 4), "main, greedy", "2", 0.5),
         Favorite("coherence", ScoreRange(1, 5), "main, greedy", "3", 0.87),
     ]
     (sentence,) = favorite_sentences(found)
-    assert sentence.startswith("coherence: main, greedy says 3 for 87 % of the texts in range 1-5, the range where")
+    assert sentence.startswith("coherence: main, greedy says 3 for 87 % of the texts in range 1-5, where")
 
 
 def test_change_is_the_difference_of_the_spearmans():

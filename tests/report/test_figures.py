@@ -124,6 +124,14 @@ def test_logprobs_of_zero_probability_can_be_drawn(run):
     assert np.isfinite(save).all()
 
 
+@pytest.mark.parametrize(("each", "told"), [(0.2, "main 100 %"), (0.01, "main 5 %"), (0.0005, "main 0.25 %")])
+def test_mass_on_the_scores_is_readable_however_small(builder, each, told):
+    run = builder(articles=3, ranges=[ScoreRange(1, 5)])
+    readings = run.readings.assign(main_logprobs=[[np.log(each)] * 5] * len(run.readings))
+    figure = logprob_figure(readings, run.scores, "coherence", SCALE, run.titles)
+    assert told in figure.axes[0].get_xlabel()
+
+
 def test_free_generation_has_no_logprob_figure(builder):
     run = builder(generated=True, articles=4, ranges=[ScoreRange(1, 5)])
     assert logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.report.humans import human_scores, nearest, shares, to_range
+from judgebench.report.humans import human_scores, most_frequent, nearest, shares, to_range
 from judgebench.types import ScoreRange
 
 
@@ -49,6 +49,11 @@ def test_shares_sum_to_one_and_count_what_they_should():
     found = shares([1, 1, 4, 5], ScoreRange(1, 5))
     assert found.tolist() == [0.5, 0, 0, 0.25, 0.25]
     assert shares(np.array([]), ScoreRange(1, 5)).tolist() == [0] * 5
+
+
+def test_most_frequent_names_ties_and_nobody():
+    assert most_frequent([0.1, 0.45, 0.45]) == [1, 2]
+    assert most_frequent([0, 0]) == []
 
 
 def test_each_example_counts_once_however_many_judges_scored_it():

@@ -51,6 +51,11 @@ def test_ties_are_all_best_and_a_lone_row_is_not():
     assert not block.averages
 
 
+def test_constant_judges_do_not_win_against_inverted_ones():
+    (block,) = arrange([record("main", spearman=-0.1), record("assistant", spearman=0.0, flags=["constant"])])
+    assert not any(row.estimates["spearman"].best for row in block.sections[0].rows)
+
+
 def test_average_needs_every_range():
     (block,) = arrange([record(low=0, high=4), record(), record("assistant")])
     assert [row.series.judge for row in block.averages] == ["main"]
@@ -143,5 +148,9 @@ def test_intervals_are_short():
 
 def test_agreement_lines():
     file = io.StringIO()
-    Console(file=file, width=100).print(agreement_lines({"coherence": {"alpha": 0.4512, "spearman": 0.55}}))
-    assert file.getvalue().strip() == "experts on coherence  Krippendorff's alpha 0.451, Spearman 0.550"
+    known = {"coherence": {"alpha": 0.4512, "spearman": 0.55}, "fluency": {"alpha": None, "spearman": -0.0001}}
+    Console(file=file, width=100).print(agreement_lines(known))
+    assert file.getvalue().splitlines() == [
+        "experts on coherence  Krippendorff's alpha 0.451, Spearman 0.550",
+        "experts on fluency    Krippendorff's alpha -, Spearman 0.000",
+    ]

@@ -209,6 +209,8 @@ def test_scalar_names_tell_settings_and_attacks_apart():
     grid = [record(judge="pair", decoding="contrastive", **{"lambda": x, "temperature": 1.0}) for x in (0.1, 0.5)]
     names = [name for name in scalars(grid) if name.endswith("/spearman")]
     assert names == [f"test/coherence/1-5/pair/contrastive lambda={x} t=1/spearman" for x in (0.1, 0.5)]
+    half = [record(judge="pair", decoding="mine", **{"lambda": x}) for x in (0.1, 0.5)]
+    assert "test/coherence/1-5/pair/mine lambda=0.1/spearman" in scalars(half)
     (name,) = [name for name in scalars([record(attack="dsi", defense="cap")]) if name.endswith("/kendall")]
     assert name == "test/coherence/attack=dsi/defense=cap/1-5/main/greedy/kendall"
     assert "test/coherence/1.0-5.0 by 0.5/main/greedy/n" in scalars([record(range_step=0.5)])

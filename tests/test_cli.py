@@ -1,0 +1,316 @@
+"""The command line end to end, with tiny real models: what a run leaves behind, resuming, and users' mistakes."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from judgebench.judges.passes import ScorePass
+from judgebench.report.run_folder import RunFolder
+from tests.conftest import tiny_llama
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+QUICK = ("logger=none", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
+
+
+def pair(folders):
+    main, assistant = folders
+    return ("judge=local", f"judge.path={main}", "assistant=model", f"assistant.path={assistant}")
+
+
+def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
+    code, out, _ = judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", "ranges=[[1,5],[0,4]]")
+    assert code == 0
+    assert out.splitlines()[-1] == "run"
+    names = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
+    assert {
+        *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "report.html"),
+        *(f"figures/{name}.{kind}" for name in ("scores_coherence", "logprobs_coherence") for kind in ("png", "svg")),
+    } <= names
+    folder = RunFolder.open("run")
+    readings, scores, records = folder.readings(), folder.scores(), folder.metrics()
+    assert len(readings) == 4 * 6 * 2
+    assert len(scores) == len(readings) * 3  # main and assistant greedily, the pair contrastively
+    assert {record["judge"] for record in records} == {"main", "assistant", "pair"}
+    assert {record["split"] for record in records} == {"dev", "test"}
+    environment = folder.environment()
+    assert set(environment["seconds"]) == {"load", "read", "decode", "metrics", "report"}
+    assert environment["tokens"]["unique"] < environment["tokens"]["total"] == readings["prompt_tokens"].sum()
+    assert set(environment["model_fingerprints"]) == {"tiny-main", "tiny-assistant"}
+    # the recorded prompt is what was read: a plain forward pass over it gives the recorded log-probabilities
+    for role, folder_ in zip(("main", "assistant"), tiny_pair, strict=True):
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder_)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder_)
+        for _, row in readings.iloc[::10].iterrows():
+            ids = tokenizer(row["prompt"], add_special_tokens=False, return_tensors="pt")["input_ids"]
+            space = tokenizer.encode(" ")
+            with torch.inference_mode():
+                logp = model(torch.cat([ids, torch.tensor([space])], dim=1)).logits[0, -2:].log_softmax(-1)
+            digits = [tokenizer.encode(c)[0] for c in row["candidates"]]
+            expected = torch.logaddexp(logp[0, digits], logp[0, space[0]] + logp[1, digits])
+            np.testing.assert_allclose(row[f"{role}_logprobs"], expected, atol=1e-4)
+
+
+def test_lambda_zero_is_greedy_exactly(judgebench, tiny_pair):
+    judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", "decoding.lambda=0", "ranges=[[1,5],[1,10]]")
+    scores = RunFolder.open("run").scores()
+    greedy = scores[(scores.judge == "main") & (scores.decoding == "greedy")]
+    zero = scores[scores.judge == "pair"]
+    assert (greedy.score.to_numpy() == zero.score.to_numpy()).all()
+    assert len(zero) == 48
+
+
+def test_the_same_command_reads_nothing_twice(judgebench, tiny_pair, monkeypatch):
+    command = (*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]")
+    judgebench(*command)
+    first = RunFolder.open("run").readings()
+    read = []
+    plain = ScorePass.read
+    monkeypatch.setattr(ScorePass, "read", lambda self, batch: read.append(batch) or plain(self, batch))
+    assert judgebench(*command)[0] == 0
+    assert read == []
+    assert RunFolder.open("run").readings().equals(first)
+    # the assistant, as a judge of its own, is read already; another dtype is another reading
+    judgebench("judge=local", f"judge.path={tiny_pair[1]}", *QUICK)
+    assert read == []
+    judgebench("judge=local", f"judge.path={tiny_pair[1]}", "judge.dtype=bfloat16", *QUICK)
+    assert read
+
+
+def test_killed_at_any_moment_a_run_goes_on_where_it_was(judgebench, tiny_pair, tmp_path, monkeypatch):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "judge.engine=plain", "judge.token_budget=1")
+    judgebench(*command, "store=undisturbed.sqlite")
+    undisturbed = RunFolder.open("run").readings()
+
+    store = Path("disturbed.sqlite")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "judgebench", *command, f"store={store}", "run_dir=disturbed"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while rows(store) == {} and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = rows(store)
+    assert 0 < len(before) < 24, "the kill must fall into the reading"
+    assert not Path("disturbed").exists()
+
+    read = []
+    plain = ScorePass.read
+    monkeypatch.setattr(ScorePass, "read", lambda self, batch: read.extend(batch.prompts) or plain(self, batch))
+    assert judgebench(*command, f"store={store}", "run_dir=disturbed")[0] == 0
+    assert len(read) == 24 - len(before)
+    assert before.items() <= rows(store).items()
+    resumed = RunFolder.open("disturbed").readings()
+    assert resumed.drop(columns="seconds").equals(undisturbed.drop(columns="seconds"))
+
+
+def rows(store):
+    """key -> stored bytes and seconds, as far as the store exists."""
+    if not store.is_file():
+        return {}
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=10) as db:
+        try:
+            return {key: rest for key, *rest in db.execute("SELECT key, logprobs, seconds FROM readings")}
+        except sqlite3.OperationalError:
+            return {}
+
+
+@pytest.mark.parametrize("assistant", ["early_exit", "null_context", "model"])
+def test_free_answers_are_generated_parsed_and_recorded(judgebench, tiny_pair, assistant):
+    given = {"early_exit": ["assistant.layer=2"], "model": [f"assistant.path={tiny_pair[1]}"]}.get(assistant, [])
+    code, _, err = judgebench(
+        *("judge=local", f"judge.path={tiny_pair[0]}", "judge.mode=generate", "judge.max_new_tokens=4"),
+        *(f"assistant={assistant}", *given, "decoding=[greedy,contrastive]", *QUICK),
+    )
+    assert code == 0, err
+    readings, scores = RunFolder.open("run").readings(), RunFolder.open("run").scores()
+    ways = readings.groupby(["judge", "decoding"]).size()
+    assert ways["main", "greedy"] == ways["pair", "contrastive"] == 24
+    assert (("assistant", "greedy") in ways) == (assistant != "null_context")
+    assert readings["text"].notna().all()
+    assert readings["main_logprobs"].isna().all()
+    assert len(scores) == len(readings)
+    # random models do not answer with scores: what cannot be read is failed and stands at the minimum
+    failed = scores[scores.status == "failed"]
+    assert len(failed) > 0
+    assert (failed.score == failed.range_min).all()
+    assert any(record["failed_share"] > 0 for record in RunFolder.open("run").metrics())
+
+
+def test_a_dry_run_shows_what_would_be_read_and_writes_nothing(judgebench, tiny_pair):
+    code, out, _ = judgebench(*pair(tiny_pair), *QUICK, "dry_run=true", "ranges=[[1,5],[2,6]]")
+    assert code == 0
+    assert "unique tokens" in out
+    assert out.count("first prompt: coherence") == 2
+    assert "What is the coherence of the summary above?" in out
+    assert list(Path().iterdir()) == []
+
+
+def test_truncated_articles_are_recorded(judgebench, tiny_pair):
+    judgebench("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "prompt.max_tokens=500", "prompt.truncate=source")
+    readings = RunFolder.open("run").readings()
+    assert (readings["source_tokens_cut"] > 0).any()
+    assert (readings["prompt_tokens"] <= 500).all()
+
+
+def broken(tmp_path, **changes):
+    row = {"example_id": "a", "group_id": "g", "system_id": "s", "source": "An article.", "output": "A summary."}
+    row |= {"human": {"coherence": 3}} | changes
+    path = tmp_path / "data.jsonl"
+    path.write_text(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
+    return [
+        *("data=jsonl", f"data.path={path}", "data.scale=[1,5]"),
+    ]
+
+
+MISTAKES = {
+    "missing file": (["data=summeval", "data.path=/nowhere.jsonl"], "/nowhere.jsonl"),
+    "unknown dimension": (["dimensions=[charm]"], "charm"),
+    "range upside down": (["ranges=[[5,1]]"], "minimum must lie below the maximum"),
+    "range of one value": (["ranges=[[3,3]]"], "minimum must lie below the maximum"),
+    "not a range": (["ranges=[5]"], "is not a range"),
+    "no range": (["ranges=[]"], "ranges: [] is not a list"),
+    "range twice": (["ranges=[[1,5],[1,5]]"], "names one twice"),
+    "no group left": (["data.limit_groups=0"], "data.limit_groups"),
+    "contrast with nothing": (["decoding=[contrastive]"], "needs an assistant"),
+    "expectation of text": (["judge.mode=generate", "decoding=[expectation]"], "judge.mode=score_tokens"),
+    "unknown mode": (["judge.mode=guess"], "judge.mode: 'guess' is not one of score_tokens, generate"),
+    "temperature zero": (["assistant=null_context", "decoding=[contrastive]", "decoding.temperature=0"], "temperature"),
+    "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
+    "no such model": (["judge.path=/nowhere"], "judge.path=/nowhere"),
+    "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),
+    "unknown level": (["metrics.levels=[planet]"], "metrics.levels: 'planet'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, mistake):
+    arguments, expected = MISTAKES[mistake]
+    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", *arguments), expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"output": "  "}, "data.jsonl"),
+        ({"source": None}, "source"),
+        ({"human": {"coherence": 9}}, "9"),
+        ({"human": {}}, "human"),
+    ],
+)
+def test_broken_rows_are_named(judgebench, tiny_pair, tmp_path, changes, expected):
+    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *broken(tmp_path, **changes)), expected)
+
+
+def test_broken_json_is_named_by_file_and_line(judgebench, tiny_pair, tmp_path):
+    given = broken(tmp_path)
+    with (tmp_path / "data.jsonl").open("a") as file:
+        file.write('{"example_id": \n')
+    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *given), "data.jsonl")
+
+
+def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, tmp_path, smollm2_tokenizer):
+    other = tmp_path / "other"
+    tiny_llama(5).save_pretrained(other)
+    smollm2_tokenizer.save_pretrained(other)
+    vocabulary = json.loads((other / "tokenizer.json").read_text())
+    words = vocabulary["model"]["vocab"]
+    first, second = sorted(words, key=words.get)[1000:1002]
+    words[first], words[second] = words[second], words[first]
+    (other / "tokenizer.json").write_text(json.dumps(vocabulary))
+    told(
+        judgebench(*pair((tiny_pair[0], other)), "decoding=[contrastive]", "run_dir=run"),
+        "The assistant's vocabulary differs from the main model's",
+    )
+
+
+def test_nan_is_told_and_not_stored(judgebench, tmp_path, smollm2_tokenizer):
+    folder = tmp_path / "sick"
+    model = tiny_llama(3)
+    model.model.layers[2].mlp.up_proj.weight.data[0, 0] = float("nan")
+    model.save_pretrained(folder)
+    smollm2_tokenizer.save_pretrained(folder)
+    for engine in ("prefix", "plain"):
+        code, _, err = judgebench("judge=local", f"judge.path={folder}", f"judge.engine={engine}", *QUICK)
+        assert code == 2
+        assert "NaN" in err
+        assert "Traceback" not in err
+        assert rows(Path("outputs/readings.sqlite")) == {}
+        assert not Path("run").exists()
+
+
+def told(result, expected):
+    code, out, err = result
+    assert code == 2, out + err
+    assert expected in err
+    assert "Traceback" not in out + err
+    assert err.startswith("judgebench: ")
+    assert err.rstrip().endswith(".")
+    assert not Path("run").exists()
+
+
+def test_a_hub_that_cannot_be_reached_is_told_at_once():
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", "+exp=cd_qwen"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "judge.path=Qwen/Qwen2.5-14B-Instruct" in done.stderr
+    assert "give a local folder with judge.path=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_hydras_own_errors_stay_readable():
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", "judge=nobody"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Could not find 'judge/nobody'" in done.stderr
+    assert "smollm2" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_multirun_gives_each_job_a_folder(judgebench, tiny_pair):
+    code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
+    assert code == 0, err
+    found = [RunFolder.open(f"run/{job}").scores()["lambda"].unique().tolist() for job in (0, 1)]
+    assert found == [[0.1], [0.5]]
+
+
+def test_an_installed_wheel_works_from_any_folder(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, REPOSITORY],
+        check=True,
+    )
+    site = tmp_path / "site"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-t", site, *tmp_path.glob("*.whl")], check=True
+    )
+    for name in ("conf/config.yaml", "sweeps/early_exit_layer.yaml", "data/mini/mini.jsonl"):
+        assert (site / "judgebench" / name).is_file()
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", "+exp=demo", "dry_run=true"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "main: SmolLM2-135M-Instruct" in done.stdout
