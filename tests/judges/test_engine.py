@@ -1,5 +1,7 @@
 """The prefix engine gives what plain forward passes give, for every architecture that people judge with."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -54,7 +56,7 @@ TRIE = CandidateTrie(["1", "2", "2.5", "10"], [[(1,), (9, 1)], [(2,), (9, 2)], [
 
 def model_of(name, dtype=torch.float32):
     torch.manual_seed(0)
-    model = tf.AutoModelForCausalLM.from_config(CONFIGS[name], dtype=dtype).eval().requires_grad_(False)
+    model = tf.AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), dtype=dtype).eval().requires_grad_(False)
     for parameter in model.parameters():
         if parameter.ndim > 1:
             parameter.normal_(0, 0.2)  # larger than at initialisation, so that a wrong mask shows

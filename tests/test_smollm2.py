@@ -1,0 +1,35 @@
+"""The real embedded judge on real data: what a run records is what transformers gives on each full prompt."""
+
+import numpy as np
+import pytest
+import torch
+
+from judgebench.report.run_folder import RunFolder
+
+RUN = (
+    *("+exp=cd_smollm2", "data=summeval", "ranges=[[1,5],[2,6]]", "dimensions=[coherence]", "data.limit_groups=4"),
+    *("logger=none", "run_dir=run", "metrics.resamples=50"),
+)
+
+
+@pytest.fixture
+def readings(judgebench, summeval_file):
+    code, _, err = judgebench(*RUN, f"data.path={summeval_file}")
+    assert code == 0, err
+    return RunFolder.open("run").readings()
+
+
+def test_candidate_log_probabilities_are_those_of_a_plain_forward_pass(readings, smollm2, smollm2_tokenizer):
+    assert len(readings) == 4 * 12 * 2
+    space = smollm2_tokenizer.encode(" ")[0]
+    smollm2.set_attn_implementation("sdpa")
+    # every fourth row: all four articles, both ranges, at a quarter of the time
+    for _, row in readings.iloc[::4].iterrows():
+        ids = [*smollm2_tokenizer(row["prompt"], add_special_tokens=False)["input_ids"], space]
+        with torch.inference_mode():
+            logp = smollm2(torch.tensor([ids])).logits[0, -2:].log_softmax(-1)
+        digits = [smollm2_tokenizer.encode(candidate)[0] for candidate in row["candidates"]]
+        # "4" as the next token, or a space and then "4"
+        expected = torch.logaddexp(logp[0, digits], logp[0, space] + logp[1, digits])
+        np.testing.assert_allclose(row["main_logprobs"], expected, atol=1e-3)
+        assert row["prompt_tokens"] == len(ids) - 1
