@@ -78,8 +78,8 @@ class Experiment:
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant."""
-        return {"main": self.judge.source.title, "assistant": self.assistant.title}
+        """Short names of main model and assistant, and what must be known of the data (`note`)."""
+        return {"main": self.judge.source.title, "assistant": self.assistant.title, "note": self.data.note}
 
     @cached_property
     def scale(self) -> dict[str, tuple[float, float]]:

@@ -70,7 +70,12 @@ def run(config: DictConfig) -> Path | None:
     }
     environment = folder.write_environment(**cost)
     with clock("report"):
-        shown = {"scores": scores, "records": records, "scale": experiment.scale, "titles": experiment.titles}
+        shown: dict[str, Any] = {
+            "scores": scores,
+            "records": records,
+            "scale": experiment.scale,
+            "titles": experiment.titles,
+        }
         figures = draw_all(readings=read, **shown)
         folder.write_figures(figures)
         page = render_report(config=written, environment=environment, figures=figures, agreement=agreement, **shown)
@@ -78,7 +83,9 @@ def run(config: DictConfig) -> Path | None:
         if config.logger is not None:
             log_run(instantiate(config.logger), written, records, figures, scores, read)
     folder.write_environment(**cost)
-    console.print(agreement_lines(agreement), metrics_table(records, experiment.titles))
+    if agreement:
+        console.print(agreement_lines(agreement))
+    console.print(metrics_table(records, experiment.titles))
     return folder.path
 
 

@@ -28,6 +28,7 @@ class Mini(JudgeDataModule):
     """
 
     name = "mini"
+    note = "The human scores of mini follow from how its texts were made; no human rated them."
 
     def __init__(self, **common: Any) -> None:
         super().__init__(path=None, **common)

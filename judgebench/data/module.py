@@ -32,6 +32,7 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     Attributes:
         name: what tables call the data set (column `dataset`).
+        note: what whoever reads its results must know, in a sentence.
         batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
 
     Raises:
@@ -39,6 +40,7 @@ class JudgeDataModule(LightningDataModule, ABC):
     """
 
     name: str
+    note: str | None = None
 
     def __init__(
         self,

@@ -10,7 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from judgebench.metrics import CONSTANT
 from judgebench.report.results import CORRELATIONS, Block, Estimate, Row, arrange
+from judgebench.report.series import Series
 
 WIDTH = 100
 """Columns that the tables are made for; a console narrower than this folds cells."""
@@ -26,7 +28,8 @@ def metrics_table(
 
     Args:
         records: metrics.json; the dataset level of `split` is shown.
-        titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles").
+        titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles");
+            `note`, what must be known of the data.
     """
     blocks = arrange(records, split)
     if not blocks:
@@ -35,6 +38,10 @@ def metrics_table(
     note = f"{split} split. [95 % interval, {groups_word(titles)} resampled]. * best of its range, if above 0."
     if any(block.averages for block in blocks):
         note += " average: mean over the ranges."
+    if any(_says_nothing(block) for block in blocks):
+        note += " The assistant is left out where it gives every text the same score."
+    if titles.get("note"):
+        note += f" {titles['note']}"
     return Group(head, *(_table(block, titles) for block in blocks), Text(note, style="dim"))
 
 
@@ -78,13 +85,22 @@ def _table(block: Block, titles: Mapping[str, str | None]) -> Table:
     table.add_column("failed", justify="right", no_wrap=True)
     if clamped:
         table.add_column("clamped", justify="right", no_wrap=True)
+    left_out = _says_nothing(block)
     for section in block.sections:
-        for position, row in enumerate(section.rows):
+        for position, row in enumerate(row for row in section.rows if row.series not in left_out):
             table.add_row(str(section.range) if position == 0 else "", *_cells(row, clamped))
         table.add_section()
-    for position, row in enumerate(block.averages):
+    for position, row in enumerate(row for row in block.averages if row.series not in left_out):
         table.add_row("average" if position == 0 else "", *_cells(row, clamped))
     return table
+
+
+def _says_nothing(block: Block) -> set[Series]:
+    """The assistants' series that are constant in every range, as the null context is: rows that tell nothing."""
+    varied = {row.series for section in block.sections for row in section.rows if CONSTANT not in row.flags}
+    return {
+        row.series for section in block.sections for row in section.rows if row.series.judge == "assistant"
+    } - varied
 
 
 def _cells(row: Row, clamped: bool) -> list[Text]:
