@@ -16,7 +16,7 @@ from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.planning import plan
+from judgebench.judges.planning import plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import LEVELS
@@ -102,10 +102,11 @@ class Experiment:
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
-        totals = dict.fromkeys(self.conditions, (0, 0))
+        known = roots(self.prompts)
+        totals = {condition: (0, len(known[condition])) for condition in self.conditions}
         for batch in plan(self.prompts, self.judge.token_budget):
             condition = batch.prompts[0].condition
-            total, unique = batch.tokens()
+            total, unique = batch.tokens(len(known[condition]))
             totals[condition] = (totals[condition][0] + total, totals[condition][1] + unique)
         return totals
 

@@ -1,15 +1,15 @@
-"""Attention over a packed row: every token attends to the shared stretches above it and to its own prompt's tokens.
+"""Attention over packed rows: every token attends to the root, to its group's article and to its own prompt's tokens.
 
 Registered with transformers as an attention implementation, so that any model written against its attention interface
-runs on packed rows unchanged. The parts of a token's context are attended to separately and merged exactly by their
-log-sum-exp: softmax over a union is the mean of the softmaxes over its parts, weighted by the parts' normalisers.
+runs on packed rows unchanged. What is attended to lies in up to two parts, which are attended to separately and merged
+exactly (`kernels.merge`).
 
 Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ import torch
 from torch.nn import functional as F
 from transformers import AttentionInterface
 
+from judgebench.judges.kernels import How, additive, attend, attend_masked, merge
 from judgebench.judges.packing import Packed
 
 NAME = "judgebench_packed"
@@ -26,60 +27,75 @@ NAME = "judgebench_packed"
 _GROWTH = 64
 """Tokens by which the room for generated keys grows."""
 
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+"""[1 or prompts, kv heads, tokens, dim] each."""
+
 
 @dataclass
-class LayerCache:
-    """Keys and values of one layer, kept for generation.
+class Root:
+    """The keys and values of tokens that many rows begin with, by layer."""
 
-    Attributes:
-        shared_keys, shared_values: per shared stretch [1, kv heads, length, dim].
-        keys, values: [prompts, kv heads, room, dim] each prompt's own.
-    """
-
-    shared_keys: list[torch.Tensor]
-    shared_values: list[torch.Tensor]
-    keys: torch.Tensor
-    values: torch.Tensor
+    layers: dict[int, KeysValues] = field(default_factory=dict)
 
 
 @dataclass
 class Cache:
-    """All layers' keys and values of a packed batch, and how far each prompt has come.
+    """Keys and values of a packed batch, kept for generation.
 
     Attributes:
-        spans: for each shared stretch the prompts (first, last exclusive) below it.
-        shared_sizes: [stretches] tokens of each stretch.
-        sizes: [prompts] own tokens so far, those of the step under way included.
-        offsets: [prompts] position of each prompt's first own token.
+        spans: for each group the prompts (first, last exclusive) below it.
+        offset: [prompts] position of each prompt's first own token, on the host.
+        lengths: [prompts] own tokens so far, on the host.
+        shared: layer -> for each group what its prompts share, the root included.
+        own: layer -> [prompts, kv heads, room, dim] each prompt's own.
     """
 
     spans: list[tuple[int, int]]
-    shared_sizes: list[int]
-    sizes: torch.Tensor
-    offsets: torch.Tensor
-    layers: dict[int, LayerCache] = field(default_factory=dict)
+    offsets: list[int]
+    lengths: list[int]
+    shared: dict[int, list[KeysValues]] = field(default_factory=dict)
+    own: dict[int, KeysValues] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReadRoot:
+    """A row that is a root is being read, into `root`."""
+
+    root: Root
 
 
 @dataclass(frozen=True)
 class Prefill:
-    """A packed row is being read; keys and values go to `cache` where one is given."""
+    """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given."""
 
     packed: Packed
+    root: Root | None
     cache: Cache | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """One more token of each prompt is being read, against `cache`."""
+    """A few more tokens of each prompt are being read, against `cache`.
+
+    Attributes:
+        at: [prompts, tokens] where among each prompt's own tokens they stand.
+        live: [prompts, 1, tokens, keys] bool: which of its own keys each of them may see.
+        reach: one more than the largest position.
+    """
 
     cache: Cache
+    at: torch.Tensor
+    live: torch.Tensor
+    reach: int
 
 
-_ACTIVE: ContextVar[Prefill | Step | None] = ContextVar("judgebench_attention", default=None)
+Pass = ReadRoot | Prefill | Step
+
+_ACTIVE: ContextVar[Pass | None] = ContextVar("judgebench_attention", default=None)
 
 
 @contextmanager
-def attending(pass_: Prefill | Step) -> Iterator[None]:
+def attending(pass_: Pass) -> Iterator[None]:
     """Within it, models whose attention implementation is `NAME` read the row that `pass_` describes."""
     token = _ACTIVE.set(pass_)
     try:
@@ -107,279 +123,214 @@ def packed_attention(
         [1, tokens, heads, dim] and no weights.
     """
     active = _ACTIVE.get()
-    if active is None:
-        raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    how = _How(scale, sliding_window, softcap, s_aux)
+    how = How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
     layer: int = module.layer_idx  # type: ignore[assignment]
     if isinstance(active, Step):
-        out = _step(active.cache, layer, query, key, value, how)
+        out = _step(active, layer, query, key, value, how)
+    elif isinstance(active, Prefill):
+        out = _prefill(active, layer, query, key, value, how)
+    elif isinstance(active, ReadRoot):
+        active.root.layers[layer] = (key, value)
+        out = _causal(query, (key, value), how)
     else:
-        if active.cache is not None:
-            active.cache.layers[layer] = _kept(active.packed, key, value)
-        out = _prefill(active.packed, query, key, value, how)
+        raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     return out.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register(NAME, packed_attention)
 
 
-@dataclass(frozen=True)
-class _How:
-    """What a layer wants of its attention; `sinks` [heads] are logits that only take part in the softmax."""
-
-    scale: float
-    window: int | None
-    softcap: float | None
-    sinks: torch.Tensor | None
+def _plain(how: How, reach: int) -> bool:
+    """Whether parts may be attended to separately: no window cuts them, no soft cap bends them."""
+    return how.softcap is None and (how.window is None or reach <= how.window)
 
 
-def _prefill(packed: Packed, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: _How) -> torch.Tensor:
-    longest = int(packed.positions.max()) + 1 if how.window is not None else 0
-    if how.softcap is not None or (how.window is not None and longest > how.window):
-        return _prefill_masked(packed, query, key, value, how)
-    merged = _Merged(query)
-    for shared in packed.shared:
-        own = slice(shared.start, shared.end)
-        keys, values = key[:, :, own], value[:, :, own]
-        merged.add(own, *attend(query[:, :, own], keys, values, how.scale, causal=True))
-        below = slice(shared.end, shared.below)
-        merged.add(below, *attend(query[:, :, below], keys, values, how.scale))
-    rows = packed.leaves
-    mask = packed.branch_mask
-    bias = None if mask is None else _bias(mask[:, None], query.dtype)
-    q, k, v = (_gather(x, rows) for x in (query, key, value))
-    out, lse = attend(q, k, v, how.scale, causal=mask is None, bias=bias)
-    real = torch.arange(rows.shape[1], device=rows.device) < packed.leaf_sizes[:, None]
-    merged.scatter(rows[real], out.transpose(1, 2)[real].transpose(0, 1), lse.transpose(1, 2)[real].transpose(0, 1))
-    return merged.out(how.sinks)
+def _with_sinks(out: torch.Tensor, lse: torch.Tensor, how: How) -> torch.Tensor:
+    if how.sinks is None:
+        return out
+    return out * torch.sigmoid(lse - how.sinks.float()[None, :, None])[..., None].to(out.dtype)
 
 
-def _prefill_masked(
-    packed: Packed, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: _How
+def _causal(query: torch.Tensor, seen: KeysValues, how: How) -> torch.Tensor:
+    """The queries are the last of what is seen, each sees up to itself."""
+    queries, keys = query.shape[2], seen[0].shape[2]
+    if _plain(how, keys) and queries == keys:
+        return _with_sinks(*attend(query, *seen, how.scale, causal=True), how)
+    ahead = torch.arange(keys, device=query.device) - torch.arange(keys - queries, keys, device=query.device)[:, None]
+    allowed = ahead <= 0
+    if _plain(how, keys):
+        bias = additive(allowed[None, None], query.dtype)
+        return _with_sinks(*attend(query, *seen, how.scale, bias=bias), how)
+    if how.window is not None:
+        allowed &= ahead > -how.window
+    return attend_masked(query, *seen, how, allowed[None, None])
+
+
+def _far(query: torch.Tensor, seen: KeysValues, how: How) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention to what lies above; prompts that share nothing see nothing there, with weight 0."""
+    if seen[0].shape[2] == 0:
+        return torch.zeros_like(query), torch.full(query.shape[:-1], float("-inf"), device=query.device)
+    return attend(query, *seen, how.scale)
+
+
+def _prefill(
+    active: Prefill, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
 ) -> torch.Tensor:
-    """Windows and soft caps: the whole context under one explicit mask, stretch by stretch and prompt by prompt."""
+    packed = active.packed
+    root = [active.root.layers[layer]] if active.root is not None else []
+    above = []
+    for group in packed.groups:
+        shared = slice(group.start, group.middle)
+        above.append(_joined([*root, (key[:, :, shared], value[:, :, shared])]))
+    if active.cache is not None:
+        active.cache.shared[layer] = [(k.clone(), v.clone()) for k, v in above]
+        active.cache.own[layer] = tuple(F.pad(_gather(x, packed.leaves), (0, 0, 0, _GROWTH)) for x in (key, value))  # type: ignore[assignment]
     out = torch.empty_like(query)
-    positions = packed.positions
-    for i, shared in enumerate(packed.shared):
-        above = [s for s in packed.shared[:i] if s.end <= shared.start < s.below]
-        own = torch.arange(shared.start, shared.end, device=positions.device)
-        seen = torch.cat([*(torch.arange(s.start, s.end, device=positions.device) for s in above), own])
-        allowed = positions[seen] <= positions[own][:, None]
-        out[:, :, own] = _masked(
-            query[:, :, own], key[:, :, seen], value[:, :, seen], allowed, positions, own, seen, how
-        )
-    for leaf in range(len(packed.leaves)):
-        size = int(packed.leaf_sizes[leaf])
-        own = packed.leaves[leaf, :size]
-        above = [s for s in packed.shared if s.first_leaf <= leaf < s.last_leaf]
-        seen = torch.cat([*(torch.arange(s.start, s.end, device=positions.device) for s in above), own])
-        among = (
-            torch.ones(size, size, dtype=torch.bool, device=positions.device).tril()
-            if packed.branch_mask is None
-            else packed.branch_mask[leaf, :size, :size]
-        )
-        before = torch.ones(size, len(seen) - size, dtype=torch.bool, device=positions.device)
-        allowed = torch.cat([before, among], dim=1)
-        out[:, :, own] = _masked(
-            query[:, :, own], key[:, :, seen], value[:, :, seen], allowed, positions, own, seen, how
-        )
+    for group, seen in zip(packed.groups, above, strict=True):
+        if group.middle > group.start:
+            shared = slice(group.start, group.middle)
+            out[:, :, shared] = _causal(query[:, :, shared], seen, how)
+    if not _plain(how, packed.reach):
+        _own_masked(packed, above, query, key, value, how, out)
+    elif query.device.type == "cpu":
+        _own_one_by_one(packed, above, query, key, value, how, out)
+    else:
+        _own_padded(packed, above, query, key, value, how, out)
     return out
 
 
-def _masked(
+def _own_one_by_one(
+    packed: Packed,
+    above: list[KeysValues],
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    allowed: torch.Tensor,
-    positions: torch.Tensor,
-    own: torch.Tensor,
-    seen: torch.Tensor,
-    how: _How,
-) -> torch.Tensor:
-    if how.window is not None:
-        allowed = allowed & (positions[own][:, None] - positions[seen] < how.window)
-    return _softmax_attend(query, key, value, how, allowed[None, None])
+    how: How,
+    out: torch.Tensor,
+) -> None:
+    """Each prompt's own tokens in a call of their own: no copies, no padding, where calls are cheap."""
+    for group, seen in zip(packed.groups, above, strict=True):
+        below = slice(group.middle, group.end)
+        far, far_lse = _far(query[:, :, below], seen, how)
+        for prompt in range(group.first, group.last):
+            start, end = packed.spans[prompt]
+            own, inside = slice(start, end), slice(start - group.middle, end - group.middle)
+            bias = None
+            if packed.branch_mask is not None:
+                bias = additive(packed.branch_mask[prompt, : end - start, : end - start][None, None], query.dtype)
+            parts = key[:, :, own], value[:, :, own]
+            near, near_lse = attend(query[:, :, own], *parts, how.scale, causal=bias is None, bias=bias)
+            both = merge(far[:, :, inside], far_lse[:, :, inside], near, near_lse)
+            out[:, :, own] = _with_sinks(*both, how)
+
+
+def _own_padded(
+    packed: Packed,
+    above: list[KeysValues],
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    how: How,
+    out: torch.Tensor,
+) -> None:
+    """All prompts' own tokens in one padded call, where calls are dear."""
+    mask = packed.branch_mask
+    bias = None if mask is None else additive(mask[:, None], query.dtype)
+    q, k, v = (_gather(x, packed.leaves) for x in (query, key, value))
+    near, near_lse = attend(q, k, v, how.scale, causal=mask is None, bias=bias)
+    near = near.transpose(1, 2)[packed.real].transpose(0, 1)[None]
+    near_lse = near_lse.transpose(1, 2)[packed.real].transpose(0, 1)[None]
+    at = 0
+    for group, seen in zip(packed.groups, above, strict=True):
+        below = slice(group.middle, group.end)
+        own = slice(at, at + group.end - group.middle)
+        at = own.stop
+        far = _far(query[:, :, below], seen, how)
+        out[:, :, below] = _with_sinks(*merge(*far, near[:, :, own], near_lse[:, :, own]), how)
+
+
+def _own_masked(
+    packed: Packed,
+    above: list[KeysValues],
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    how: How,
+    out: torch.Tensor,
+) -> None:
+    """Windows and soft caps: each prompt's whole context under one explicit mask."""
+    for group, seen in zip(packed.groups, above, strict=True):
+        before = seen[0].shape[2]
+        for prompt in range(group.first, group.last):
+            start, end = packed.spans[prompt]
+            own, size = slice(start, end), end - start
+            keys, values = _joined([seen, (key[:, :, own], value[:, :, own])])
+            among = (
+                torch.ones(size, size, dtype=torch.bool, device=query.device).tril()
+                if packed.branch_mask is None
+                else packed.branch_mask[prompt, :size, :size]
+            )
+            allowed = torch.cat([among.new_ones(size, before), among], dim=1)
+            if how.window is not None:
+                at = packed.positions[own]
+                positions = torch.cat([torch.arange(before, device=query.device), at])
+                allowed = allowed & (at[:, None] - positions < how.window)
+            out[:, :, own] = attend_masked(query[:, :, own], keys, values, how, allowed[None, None])
 
 
 def _step(
-    cache: Cache, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: _How
+    active: Step, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
 ) -> torch.Tensor:
-    """query [1, heads, prompts, dim]: one token of each prompt."""
-    kept = cache.layers[layer]
-    count = query.shape[2]
-    at = cache.sizes - 1
-    room = kept.keys.shape[2]
-    if int(at.max()) >= room:
-        kept.keys, kept.values = (F.pad(x, (0, 0, 0, _GROWTH)) for x in (kept.keys, kept.values))
-    prompts = torch.arange(count, device=query.device)
-    kept.keys[prompts, :, at] = key[0].transpose(0, 1)
-    kept.values[prompts, :, at] = value[0].transpose(0, 1)
-    longest = int(cache.sizes.max())
-    keys, values = kept.keys[:, :, :longest], kept.values[:, :, :longest]
-    live = (torch.arange(longest, device=query.device) < cache.sizes[:, None])[:, None, None]
-    q = query[0].transpose(0, 1)[:, :, None]
-    if how.softcap is not None or (how.window is not None and int((cache.offsets + cache.sizes).max()) > how.window):
-        return _step_masked(cache, kept, q, keys, values, live, how)
-    merged = _Merged(query)
-    for (first, last), shared_keys, shared_values in zip(
-        cache.spans, kept.shared_keys, kept.shared_values, strict=True
-    ):
+    """query [1, heads, prompts * tokens, dim], prompt by prompt."""
+    cache, (prompts, count) = active.cache, active.at.shape
+    longest = active.live.shape[-1]
+    if longest > cache.own[layer][0].shape[2]:
+        room = (0, 0, 0, longest - cache.own[layer][0].shape[2] + _GROWTH)
+        cache.own[layer] = tuple(F.pad(x, room) for x in cache.own[layer])  # type: ignore[assignment]
+    rows = torch.arange(prompts, device=query.device)[:, None]
+    for held, new in zip(cache.own[layer], (key, value), strict=True):
+        held[rows, :, active.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+    keys, values = (x[:, :, :longest] for x in cache.own[layer])
+    q = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
+    if not _plain(how, active.reach):
+        near = _step_masked(active, layer, q, keys, values, how)
+        return near.transpose(0, 1).flatten(1, 2)[None]
+    near, near_lse = attend(q, keys, values, how.scale, bias=additive(active.live, query.dtype))
+    near, near_lse = near.transpose(0, 1).flatten(1, 2)[None], near_lse.transpose(0, 1).flatten(1, 2)[None]
+    out = torch.empty_like(query)
+    for (first, last), seen in zip(cache.spans, cache.shared[layer], strict=True):
         if last > first:
-            span = slice(first, last)
-            merged.add(span, *attend(query[:, :, span], shared_keys, shared_values, how.scale))
-    out, lse = attend(q, keys, values, how.scale, bias=_bias(live, query.dtype))
-    merged.scatter(prompts, out[:, :, 0].transpose(0, 1), lse[:, :, 0].transpose(0, 1))
-    return merged.out(how.sinks)
+            span = slice(first * count, last * count)
+            far = _far(query[:, :, span], seen, how)
+            out[:, :, span] = _with_sinks(*merge(*far, near[:, :, span], near_lse[:, :, span]), how)
+    return out
 
 
 def _step_masked(
-    cache: Cache,
-    kept: LayerCache,
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    live: torch.Tensor,
-    how: _How,
+    active: Step, layer: int, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, how: How
 ) -> torch.Tensor:
-    out = []
-    for i in range(len(query)):
-        above = [n for n, (first, last) in enumerate(cache.spans) if first <= i < last]
-        size = int(cache.sizes[i])
-        k = torch.cat([*(kept.shared_keys[n] for n in above), keys[i : i + 1, :, :size]], dim=2)
-        v = torch.cat([*(kept.shared_values[n] for n in above), values[i : i + 1, :, :size]], dim=2)
-        behind = torch.arange(k.shape[2] - 1, -1, -1, device=k.device)
-        allowed = behind < how.window if how.window is not None else torch.ones_like(behind, dtype=torch.bool)
-        out.append(_softmax_attend(query[i : i + 1], k, v, how, allowed[None, None, None]))
-    return torch.cat(out)[:, :, 0].transpose(0, 1)[None]
+    out = torch.empty_like(query)
+    cache = active.cache
+    own = torch.arange(keys.shape[2], device=keys.device)
+    for (first, last), seen in zip(cache.spans, cache.shared[layer], strict=True):
+        before = torch.arange(seen[0].shape[2], device=keys.device)
+        for i in range(first, last):
+            k, v = _joined([seen, (keys[i : i + 1], values[i : i + 1])])
+            positions = torch.cat([before, cache.offsets[i] + own])
+            live = active.live[i, 0]
+            allowed = torch.cat([live.new_ones(len(live), len(before)), live], dim=1)
+            if how.window is not None:
+                allowed = allowed & (cache.offsets[i] + active.at[i][:, None] - positions < how.window)
+            out[i] = attend_masked(query[i : i + 1], k, v, how, allowed[None, None])[0]
+    return out
 
 
-def _kept(packed: Packed, key: torch.Tensor, value: torch.Tensor) -> LayerCache:
-    rows = packed.leaves
-    room = (0, 0, 0, _GROWTH)
-    return LayerCache(
-        shared_keys=[key[:, :, s.start : s.end].clone() for s in packed.shared],
-        shared_values=[value[:, :, s.start : s.end].clone() for s in packed.shared],
-        keys=F.pad(_gather(key, rows), room),
-        values=F.pad(_gather(value, rows), room),
-    )
+def _joined(parts: list[KeysValues]) -> KeysValues:
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat([k for k, _ in parts], dim=2), torch.cat([v for _, v in parts], dim=2)
 
 
 def _gather(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """[1, heads, tokens, dim] -> [prompts, heads, width, dim]."""
     return x[0][:, rows].transpose(0, 1)
-
-
-def _bias(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, float("-inf"))
-
-
-class _Merged:
-    """Attention outputs of each token, merged part by part through their log-sum-exp, in float32."""
-
-    def __init__(self, query: torch.Tensor):
-        self._dtype = query.dtype
-        self._out = torch.zeros(query.shape[1:], dtype=torch.float32, device=query.device)
-        self._lse = torch.full(query.shape[1:-1], float("-inf"), device=query.device)
-
-    def add(self, span: slice, out: torch.Tensor, lse: torch.Tensor) -> None:
-        """One more part for the tokens of `span`: out [1, heads, span, dim], lse [1, heads, span]."""
-        self._out[:, span], self._lse[:, span] = _merge(self._out[:, span], self._lse[:, span], out[0], lse[0])
-
-    def scatter(self, tokens: torch.Tensor, out: torch.Tensor, lse: torch.Tensor) -> None:
-        """One more part for the listed tokens: out [heads, tokens, dim], lse [heads, tokens]."""
-        self._out[:, tokens], self._lse[:, tokens] = _merge(self._out[:, tokens], self._lse[:, tokens], out, lse)
-
-    def out(self, sinks: torch.Tensor | None) -> torch.Tensor:
-        """[1, heads, tokens, dim] in the query's dtype."""
-        out = self._out
-        if sinks is not None:
-            out = out * torch.sigmoid(self._lse - sinks.float()[:, None])[..., None]
-        return out[None].to(self._dtype)
-
-
-def _merge(
-    out: torch.Tensor, lse: torch.Tensor, more: torch.Tensor, more_lse: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    both = torch.logaddexp(lse, more_lse)
-    return out * (lse - both).exp()[..., None] + more * (more_lse - both).exp()[..., None], both
-
-
-def attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    causal: bool = False,
-    bias: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention with its log-sum-exp.
-
-    Args:
-        query: [batch, heads, queries, dim].
-        key, value: [batch, kv heads, keys, dim]; heads is a multiple of kv heads.
-        scale: factor on the products.
-        causal: query i sees keys 0..i.
-        bias: added to the scaled products, broadcastable to [batch, heads, queries, keys].
-
-    Returns:
-        [batch, heads, queries, dim] in the query's dtype and [batch, heads, queries] float32.
-    """
-    return _KERNELS.get(query.device.type, _attend_plain)(query, key, value, scale, causal, bias)
-
-
-def _attend_cpu(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, causal: bool, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, causal, attn_mask=bias, scale=scale
-    )
-
-
-def _attend_cuda(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, causal: bool, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    repeats = query.shape[1] // key.shape[1]
-    key, value = (x.repeat_interleave(repeats, dim=1) for x in (key, value))
-    if bias is None and query.dtype in (torch.float16, torch.bfloat16):
-        out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)
-        return out, lse[..., : query.shape[2]]
-    return _attend_plain(query, key, value, scale, causal, bias)
-
-
-def _attend_plain(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, causal: bool, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Written out, for devices without a kernel that returns the log-sum-exp."""
-    repeats = query.shape[1] // key.shape[1]
-    key, value = (x.repeat_interleave(repeats, dim=1) for x in (key, value))
-    scores = (query @ key.transpose(-1, -2)).float() * scale
-    if causal:
-        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~allowed, float("-inf"))
-    if bias is not None:
-        scores = scores + bias
-    lse = torch.logsumexp(scores, dim=-1)
-    return torch.exp(scores - lse[..., None]).to(value.dtype) @ value, lse
-
-
-_Kernel = Callable[
-    [torch.Tensor, torch.Tensor, torch.Tensor, float, bool, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]
-]
-_KERNELS: dict[str, _Kernel] = {"cpu": _attend_cpu, "cuda": _attend_cuda}
-
-
-def _softmax_attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: _How, allowed: torch.Tensor
-) -> torch.Tensor:
-    """Attention under an explicit mask, with the soft cap of Gemma 2: cap * tanh(score / cap)."""
-    repeats = query.shape[1] // key.shape[1]
-    key, value = (x.repeat_interleave(repeats, dim=1) for x in (key, value))
-    scores = (query @ key.transpose(-1, -2)) * how.scale
-    if how.softcap is not None:
-        scores = how.softcap * torch.tanh(scores / how.softcap)
-    scores = scores.float().masked_fill(~allowed, float("-inf"))
-    if how.sinks is not None:
-        scores = torch.cat([scores, how.sinks.float()[None, :, None, None].expand(*scores.shape[:3], 1)], dim=-1)
-    weights = torch.softmax(scores, dim=-1)[..., : key.shape[2]]
-    return weights.to(value.dtype) @ value

@@ -7,6 +7,7 @@ the same interface); `check` proves it on the model at hand before anything is r
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -15,14 +16,11 @@ import torch
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import NAME, Cache, Prefill, Step, attending
+from judgebench.judges.attention import NAME, Cache, Pass, Prefill, ReadRoot, Root, Step, attending
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
-from judgebench.judges.packing import Packed, pack
+from judgebench.judges.packing import Groups, Packed, pack, root_of
 from judgebench.judges.plain import PlainEngine
-
-Groups = Sequence[Sequence[np.ndarray]]
-"""Token ids of each prompt, prompts of one group together."""
 
 _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""
@@ -46,14 +44,17 @@ class Answers(Protocol):
 
 
 class Engine(Protocol):
-    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right."""
+    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right.
+
+    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
+    """
 
     head: Head
 
-    def read(self, groups: Groups, trie: CandidateTrie) -> list[torch.Tensor]:
+    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text."""
 
-    def start(self, groups: Groups) -> Answers:
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> Answers:
         """Reads the prompts and stands ready to generate."""
 
 
@@ -72,12 +73,13 @@ class PrefixEngine:
         refuse_unpackable(model)
         self.model = model
         self.head = Head(model, exits)
+        self._root: tuple[bytes, Root] | None = None
         model.set_attn_implementation(NAME)
 
-    def read(self, groups: Groups, trie: CandidateTrie) -> list[torch.Tensor]:
+    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`."""
-        packed = pack(groups, trie.branches).to(self.model.device)
-        hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed))
+        packed, held = self._pack(groups, trie, root)
+        hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed, held))
         prompts, branches = packed.reads.shape
         results = []
         for states in hidden:
@@ -89,11 +91,26 @@ class PrefixEngine:
             results.append(trie.logprobs(torch.cat(per_branch, dim=1)))
         return results
 
-    def start(self, groups: Groups) -> PackedAnswers:
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
         """See `Engine.start`."""
-        return PackedAnswers(self, pack(groups).to(self.model.device))
+        return PackedAnswers(self, *self._pack(groups, None, root))
 
-    def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: Prefill | Step) -> list[torch.Tensor]:
+    def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
+        root = root_of(groups) if root is None else root
+        packed = pack(groups, () if trie is None else trie.branches, len(root))
+        return packed.to(self.model.device), self._rooted(root) if len(root) else None
+
+    def _rooted(self, root: np.ndarray) -> Root:
+        """The root's keys and values, read by themselves, so that they never depend on the batch; the last is kept."""
+        tokens = root.tobytes()
+        if self._root is None or self._root[0] != tokens:
+            held = Root()
+            ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
+            self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(held))
+            self._root = (tokens, held)
+        return self._root[1]
+
+    def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: Pass) -> list[torch.Tensor]:
         """[tokens, hidden] after each exit."""
         with attending(pass_), self.head.capturing() as captured:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
@@ -101,38 +118,59 @@ class PrefixEngine:
 
 
 class PackedAnswers:
-    """Free answers over a packed batch. The shared stretches' keys stay shared; each prompt adds its own."""
+    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
 
-    def __init__(self, engine: PrefixEngine, packed: Packed):
+    def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
         self._engine = engine
-        own = packed.leaves[:, 0]
         self._cache = Cache(
-            spans=[(s.first_leaf, s.last_leaf) for s in packed.shared],
-            shared_sizes=[s.end - s.start for s in packed.shared],
-            sizes=packed.leaf_sizes.clone(),
-            offsets=packed.positions[own],
+            spans=[(group.first, group.last) for group in packed.groups],
+            offsets=[
+                packed.root + group.middle - group.start
+                for group in packed.groups
+                for _ in range(group.first, group.last)
+            ],
+            lengths=[end - start for start, end in packed.spans],
         )
-        hidden = engine._forward(packed.token_ids, packed.positions, Prefill(packed, self._cache))
+        hidden = engine._forward(packed.token_ids, packed.positions, Prefill(packed, root, self._cache))
         self.logits = [engine.head.logits(states[packed.reads[:, 0]]) for states in hidden]
 
     def step(self, tokens: torch.Tensor) -> None:
         """See `Answers.step`."""
+        self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
+
+    def extend(self, tokens: torch.Tensor) -> list[torch.Tensor]:
+        """Goes on by several tokens each.
+
+        Args:
+            tokens: [prompts, tokens] int64.
+
+        Returns:
+            For each exit [prompts, tokens, vocabulary] float32: of what follows each of them.
+        """
+        cache, device = self._cache, self._engine.model.device
+        count = tokens.shape[1]
+        lengths = torch.tensor(cache.lengths)
+        at = lengths[:, None] + torch.arange(count)
+        positions = torch.tensor(cache.offsets)[:, None] + at
+        live = torch.arange(int(at.max()) + 1) <= at[:, None, :, None]
+        cache.lengths = [length + count for length in cache.lengths]
+        step = Step(cache, at.to(device), live.to(device), int(positions.max()) + 1)
+        hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.to(device).reshape(-1), step)
+        return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
+
+    def rewind(self, counts: Sequence[int]) -> None:
+        """Forgets the last so many tokens of each prompt; `logits` are stale until it goes on."""
         cache = self._cache
-        positions = cache.offsets + cache.sizes
-        cache.sizes = cache.sizes + 1
-        hidden = self._engine._forward(tokens.to(positions.device), positions, Step(cache))
-        self.logits = [self._engine.head.logits(states) for states in hidden]
+        cache.lengths = [length - count for length, count in zip(cache.lengths, counts, strict=True)]
 
     def keep(self, which: torch.Tensor) -> None:
         """See `Answers.keep`."""
         cache = self._cache
-        which = which.to(cache.sizes.device)
-        cache.sizes, cache.offsets = cache.sizes[which], cache.offsets[which]
-        ends = torch.tensor([edge for span in cache.spans for edge in span])
-        moved = torch.searchsorted(which.cpu(), ends).reshape(-1, 2).tolist()
-        cache.spans = [(first, last) for first, last in moved]
-        for layer in cache.layers.values():
-            layer.keys, layer.values = layer.keys[which], layer.values[which]
+        kept = which.tolist()
+        cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
+        cache.spans = [(bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans]
+        which = which.to(self.logits[0].device)
+        cache.own = {layer: (keys[which], values[which]) for layer, (keys, values) in cache.own.items()}
         self.logits = [logits[which] for logits in self.logits]
 
 

@@ -1,11 +1,12 @@
 """Packs the prompts of a batch into one row without repeating what they share and without padding.
 
-Prompts of one condition share the rubric, those of one article also the article. Laid out depth first
+Prompts of one condition share the rubric, those of one article also the article. The rubric (the *root*) is read once
+for all batches of a condition; a batch is then laid out as
 
-    [rubric][article 1][tail 1.1][tail 1.2]...[article 2][tail 2.1]...
+    [article 1][tail 1.1][tail 1.2]...[article 2][tail 2.1]...
 
-every shared stretch is computed once, and whatever hangs below a stretch is contiguous, so attention to it is one
-dense product (see `attention.py`). After each tail come the tokens of the candidate trie's inner branches.
+so that whatever hangs below an article is contiguous and attention to it is one dense product (see `attention.py`).
+After each tail come the tokens of the candidate trie's inner branches.
 """
 
 from __future__ import annotations
@@ -19,56 +20,59 @@ import torch
 
 from judgebench.judges.candidates import Branch
 
+Groups = Sequence[Sequence[np.ndarray]]
+"""Token ids of each prompt, the prompts of a group together."""
+
 _WORTH_SHARING = 16
-"""Tokens that groups must have in common before they share a stretch of their own; below that it only costs calls."""
+"""Tokens that a root must have; below that it only costs calls."""
 
 
 @dataclass(frozen=True)
-class Shared:
-    """A stretch of tokens read once for everything below it.
+class Stretch:
+    """Tokens of one group.
 
     Attributes:
-        start, end: its tokens in the packed row.
-        below: end of the tokens that continue it; they are `end .. below`.
-        first_leaf, last_leaf: the prompts `first_leaf .. last_leaf` (exclusive) continue it.
+        start, middle, end: `start .. middle` are shared by the group's prompts, `middle .. end` are the prompts' own.
+        first, last: the prompts `first .. last` (exclusive) are the group's.
     """
 
     start: int
+    middle: int
     end: int
-    below: int
-    first_leaf: int
-    last_leaf: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A batch of prompts as one row.
+    """A batch of prompts as one row, less their root.
 
     Attributes:
-        token_ids, positions: [tokens] int64; positions count along each prompt.
-        shared: the shared stretches, parents before children.
-        leaves: [prompts, width] int64 indices into the row: each prompt's own tokens (tail, then branches), padded on
-            the right by repeating its first.
-        leaf_sizes: [prompts] own tokens of each prompt.
-        tail_sizes: [prompts] own tokens less the branches.
-        reads: [prompts, branches] indices into the row of the tokens whose next-token distribution is wanted.
+        token_ids, positions: [tokens] int64; positions count along each prompt, the root included.
+        root: tokens of the root.
+        groups: where each group lies.
+        spans: for each prompt (start, end) of its own tokens: tail, then branches.
+        leaves: [prompts, width] int64 indices of each prompt's own tokens, padded on the right by repeating its first.
+        real: [prompts, width] bool, False where `leaves` is padding.
+        reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted.
         branch_mask: [prompts, width, width] bool, True where an own token may attend to another; None without
             branches, where plain causality among own tokens says the same.
-        total_tokens: what the prompts would cost if each were read by itself.
+        reach: one more than the largest position.
     """
 
     token_ids: torch.Tensor
     positions: torch.Tensor
-    shared: tuple[Shared, ...]
+    root: int
+    groups: tuple[Stretch, ...]
+    spans: tuple[tuple[int, int], ...]
     leaves: torch.Tensor
-    leaf_sizes: torch.Tensor
-    tail_sizes: torch.Tensor
+    real: torch.Tensor
     reads: torch.Tensor
     branch_mask: torch.Tensor | None
-    total_tokens: int
+    reach: int
 
     def to(self, device: torch.device) -> Packed:
-        """The same with its tensors on `device`."""
+        """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
@@ -78,51 +82,45 @@ class Packed:
         return Packed(**moved)
 
 
-def pack(groups: Sequence[Sequence[np.ndarray]], branches: Sequence[Branch] = ()) -> Packed:
-    """Packs prompts, given group by group as int arrays of token ids.
+def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
+    """Packs prompts.
 
     Args:
-        groups: the prompts of each group; prompts of one group share its article.
+        groups: prompts of one group share its article.
         branches: inner nodes of the candidate trie, root first; their tokens are laid after every prompt.
+        root: tokens that all prompts begin with and that are read apart.
 
     Returns:
         The row; prompts are numbered in the order given.
     """
-    prompts = [np.asarray(ids) for group in groups for ids in group]
-    row = _Row()
     inner = [branch for branch in branches if branch.depth > 0]
-    common = common_prefix(prompts)
-    root = common if len(groups) > 1 and common >= _WORTH_SHARING else 0
-    row.extend(prompts[0][:root], 0)
-    shared: list[Shared] = []
-    leaf = 0
+    row = _Row()
+    stretches, ends = [], []
     for group in groups:
         arrays = [np.asarray(ids) for ids in group]
         end = max(root, common_prefix(arrays))
-        start = len(row.tokens)
+        start, first = len(row.tokens), len(row.spans)
         row.extend(arrays[0][root:end], root)
         middle = len(row.tokens)
         for ids in arrays:
-            row.leaf(ids[end:], end, inner)
-        if middle > start:
-            shared.append(Shared(start, middle, len(row.tokens), leaf, leaf + len(arrays)))
-        leaf += len(arrays)
-    if root:
-        shared.insert(0, Shared(0, root, len(row.tokens), 0, len(prompts)))
-    leaves, sizes = _padded(row.leaves)
-    tails = torch.tensor(row.tails)
-    firsts = leaves[:, 0]
-    reads = [firsts + tails - 1, *(firsts + tails + i for i in range(len(inner)))]
+            ends.append(row.leaf(ids[end:], end, inner))
+        stretches.append(Stretch(start, middle, len(row.tokens), first, len(row.spans)))
+    starts = torch.tensor([start for start, _ in row.spans])
+    sizes = torch.tensor([end - start for start, end in row.spans])
+    offsets = torch.arange(int(sizes.max()))
+    real = offsets < sizes[:, None]
+    tails = torch.tensor(ends)
     return Packed(
         token_ids=torch.tensor(row.tokens),
         positions=torch.tensor(row.positions),
-        shared=tuple(shared),
-        leaves=leaves,
-        leaf_sizes=sizes,
-        tail_sizes=tails,
-        reads=torch.stack(reads, dim=1),
-        branch_mask=_branch_mask(row.tails, int(sizes.max()), inner) if inner else None,
-        total_tokens=sum(len(ids) + len(inner) for ids in prompts),
+        root=root,
+        groups=tuple(stretches),
+        spans=tuple(row.spans),
+        leaves=starts[:, None] + torch.where(real, offsets, 0),
+        real=real,
+        reads=torch.stack([tails - 1, *(tails + i for i in range(len(inner)))], dim=1),
+        branch_mask=_branch_mask((tails - starts).tolist(), len(offsets), inner) if inner else None,
+        reach=max(row.positions) + 1,
     )
 
 
@@ -137,12 +135,18 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
     return shortest if same.all() else int(np.argmin(same))
 
 
-def unique_tokens(groups: Sequence[Sequence[np.ndarray]], branches: int = 0) -> int:
-    """Tokens of the row that `pack` would lay out, without laying it out."""
+def root_of(groups: Groups) -> np.ndarray:
+    """What all prompts begin with, if they are of several groups and it is worth reading apart; else nothing."""
+    if len(groups) < 2:
+        return np.zeros(0, np.int32)
     prompts = [ids for group in groups for ids in group]
-    common = common_prefix(prompts)
-    root = common if len(groups) > 1 and common >= _WORTH_SHARING else 0
-    total = root
+    length = common_prefix(prompts)
+    return np.asarray(prompts[0][: length if length >= _WORTH_SHARING else 0])
+
+
+def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
+    """Tokens of the row that `pack` would lay out, without laying it out."""
+    total = 0
     for group in groups:
         end = max(root, common_prefix(group))
         total += end - root + sum(len(ids) - end + branches for ids in group)
@@ -155,29 +159,21 @@ class _Row:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.positions: list[int] = []
-        self.leaves: list[tuple[int, int]] = []
-        self.tails: list[int] = []
+        self.spans: list[tuple[int, int]] = []
 
     def extend(self, ids: np.ndarray, position: int) -> None:
         self.tokens += ids.tolist()
         self.positions += range(position, position + len(ids))
 
-    def leaf(self, tail: np.ndarray, position: int, inner: Sequence[Branch]) -> None:
+    def leaf(self, tail: np.ndarray, position: int, inner: Sequence[Branch]) -> int:
+        """Lays out a prompt's own tokens and returns where its tail ends."""
         start = len(self.tokens)
         self.extend(tail, position)
-        after = position + len(tail)
+        end, after = len(self.tokens), position + len(tail)
         self.tokens += [branch.token for branch in inner]
         self.positions += [after + branch.depth - 1 for branch in inner]
-        self.leaves.append((start, len(self.tokens)))
-        self.tails.append(len(tail))
-
-
-def _padded(spans: Sequence[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    starts = torch.tensor([start for start, _ in spans])
-    sizes = torch.tensor([end - start for start, end in spans])
-    offsets = torch.arange(int(sizes.max()))
-    offsets = torch.where(offsets < sizes[:, None], offsets, 0)
-    return starts[:, None] + offsets, sizes
+        self.spans.append((start, len(self.tokens)))
+        return end
 
 
 def _branch_mask(tails: Sequence[int], width: int, inner: Sequence[Branch]) -> torch.Tensor:

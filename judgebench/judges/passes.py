@@ -13,11 +13,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import Engine, PrefixEngine, check
-from judgebench.judges.generation import Chooser, generate
+from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, check
+from judgebench.judges.generation import Chooser, generate, speculate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
-from judgebench.judges.planning import Batch
+from judgebench.judges.planning import Batch, roots
 from judgebench.readings.store import ModelReading, reading_key
 from judgebench.types import Condition, Prompt, ScoreRange
 
@@ -99,12 +99,14 @@ class ScorePass:
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
         self._engine = _engine(models[self.sources[0]], self.voices)
+        self._roots = roots(self.prompts)
 
     def read(self, batch: Batch) -> list[ModelReading]:
         """See `Pass`."""
         began = time.perf_counter()
         prompts = batch.prompts
-        per_voice = self._engine.read(_token_ids(batch), self.tries[prompts[0].condition.range])
+        condition = prompts[0].condition
+        per_voice = self._engine.read(_token_ids(batch), self.tries[condition.range], self._roots[condition])
         rows = [logprobs.float().cpu().numpy() for logprobs in per_voice]
         seconds = (time.perf_counter() - began) / len(prompts)
         for values in rows:
@@ -128,6 +130,8 @@ class GeneratePass:
         prompts: what is answered.
         tokenizer: turns tokens into text and says what ends an answer.
         max_new_tokens: most tokens of an answer.
+        draft: tokens that the assistant drafts in a round of speculative decoding; 0 goes token by token. The answers
+            are the same, so it is no part of the key.
     """
 
     voice: Voice
@@ -137,6 +141,7 @@ class GeneratePass:
     prompts: Sequence[Prompt]
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
+    draft: int = 0
 
     @property
     def sources(self) -> Sequence[ModelSource]:
@@ -161,6 +166,7 @@ class GeneratePass:
         voices = [self.voice, self.minus] if beside and self.minus is not None else [self.voice]
         model = models[self.voice.source]
         self._main = _engine(model, voices)
+        self._roots = roots(self.prompts)
         self._assistant: Engine | None = None
         if self.nulls is not None:
             self._assistant = self._main
@@ -173,23 +179,32 @@ class GeneratePass:
         """See `Pass`."""
         began = time.perf_counter()
         prompts = batch.prompts
-        main = self._main.start(_token_ids(batch))
+        root = self._roots[prompts[0].condition]
+        main = self._main.start(_token_ids(batch), root)
         assistant = None
         if self._assistant is not None:
             null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
-            assistant = self._assistant.start(_token_ids(batch) if null is None else [[null] * len(prompts)])
+            assistant = (
+                self._assistant.start(_token_ids(batch), root)
+                if null is None
+                else self._assistant.start([[null] * len(prompts)])
+            )
+
+        def matched(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            # models of one family may pad their heads to different sizes behind the same vocabulary
+            size = min(ours.shape[1], theirs.shape[1])
+            return ours[:, :size], theirs[:, :size].to(ours.device)
 
         def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
             theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
-            refuse_nan(main.logits[0].sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.voice.source)
-            if theirs is None:
-                return main.logits[0], None
-            # models of one family may pad their heads to different sizes behind the same vocabulary
-            size = min(main.logits[0].shape[1], theirs.shape[1])
-            return main.logits[0][:, :size], theirs[:, :size].to(main.logits[0].device)
+            return (main.logits[0], None) if theirs is None else matched(main.logits[0], theirs)
 
-        sides = [main] if assistant is None else [main, assistant]
-        answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
+        refuse_nan(main.logits[0].sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.voice.source)
+        if self.draft and isinstance(main, PackedAnswers) and isinstance(assistant, PackedAnswers):
+            answers = speculate(main, assistant, matched, self.chooser, self.draft, self._stops, self.max_new_tokens)
+        else:
+            sides = [main] if assistant is None else [main, assistant]
+            answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
         seconds = (time.perf_counter() - began) / len(prompts)
         return [
             ModelReading(

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from judgebench.judges.attention import NAME
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
+from judgebench.judges.packing import Groups
 
 
 class PlainEngine:
@@ -25,7 +26,7 @@ class PlainEngine:
         self.model = model
         self.head = Head(model, exits)
 
-    def read(self, groups: Sequence[Sequence[np.ndarray]], trie: CandidateTrie) -> list[torch.Tensor]:
+    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
         prompts = [ids for group in groups for ids in group]
         ways = []
@@ -46,7 +47,7 @@ class PlainEngine:
                 rows.append(torch.cat(column, dim=1))
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
 
-    def start(self, groups: Sequence[Sequence[np.ndarray]]) -> PlainAnswers:
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         """See `Engine.start`."""
         return PlainAnswers(self, [ids for group in groups for ids in group])
 

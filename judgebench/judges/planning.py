@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from judgebench.judges.packing import unique_tokens
-from judgebench.types import Prompt
+import numpy as np
+
+from judgebench.judges.packing import root_of, unique_tokens
+from judgebench.types import Condition, Prompt
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,18 @@ class Batch:
     def prompts(self) -> list[Prompt]:
         return [prompt for group in self.groups for prompt in group]
 
-    def tokens(self) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed."""
+    def tokens(self, root: int = 0) -> tuple[int, int]:
+        """Tokens of its prompts together, and those of them that must be computed where `root` are known."""
         ids = [[prompt.token_ids for prompt in group] for group in self.groups]
-        return sum(len(i) for group in ids for i in group), unique_tokens(ids)
+        return sum(len(i) for group in ids for i in group), unique_tokens(ids, root=root)
+
+
+def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
+    """Condition -> the tokens that all of its prompts begin with, read once for them all."""
+    groups: dict[Condition, dict[str, list[np.ndarray]]] = {}
+    for prompt in prompts:
+        groups.setdefault(prompt.condition, {}).setdefault(prompt.example.group_id, []).append(prompt.token_ids)
+    return {condition: root_of(list(held.values())) for condition, held in groups.items()}
 
 
 _SPLIT_ABOVE = 8
@@ -43,12 +53,14 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
         token_budget: most tokens to compute at once, above 0.
     """
     batches: list[Batch] = []
-    for _, condition in groupby(prompts, key=lambda prompt: prompt.condition):
+    known = roots(prompts)
+    for condition, members_of in groupby(prompts, key=lambda prompt: prompt.condition):
         held: list[tuple[Prompt, ...]] = []
         size = 0
-        for _, members in groupby(condition, key=lambda prompt: prompt.example.group_id):
-            for part in _split(tuple(members), token_budget * _SPLIT_ABOVE):
-                cost = unique_tokens([[prompt.token_ids for prompt in part]])
+        root = len(known[condition])
+        for _, members in groupby(members_of, key=lambda prompt: prompt.example.group_id):
+            for part in _split(tuple(members), token_budget * _SPLIT_ABOVE, root):
+                cost = unique_tokens([[prompt.token_ids for prompt in part]], root=root)
                 if held and size + cost > token_budget:
                     batches.append(Batch(tuple(held)))
                     held, size = [], 0
@@ -69,8 +81,8 @@ def without(batch: Batch, done: set[int]) -> Batch | None:
     return Batch(tuple(groups)) if groups else None
 
 
-def _split(group: tuple[Prompt, ...], limit: int) -> list[tuple[Prompt, ...]]:
-    if len(group) == 1 or unique_tokens([[prompt.token_ids for prompt in group]]) <= limit:
+def _split(group: tuple[Prompt, ...], limit: int, root: int) -> list[tuple[Prompt, ...]]:
+    if len(group) == 1 or unique_tokens([[prompt.token_ids for prompt in group]], root=root) <= limit:
         return [group]
     middle = len(group) // 2
-    return _split(group[:middle], limit) + _split(group[middle:], limit)
+    return _split(group[:middle], limit, root) + _split(group[middle:], limit, root)

@@ -39,6 +39,8 @@ class JudgeSpec:
             answer.
         max_new_tokens: longest free answer.
         engine: `prefix`, shared prefixes once; `plain`, every prompt by itself.
+        draft_tokens: speculative contrastive decoding of free answers: tokens that the assistant drafts for the main
+            model to read at once; 0 goes token by token. For `assistant=model` and `engine=prefix`.
         token_budget: groups are read together up to so many tokens to compute.
 
     Raises:
@@ -52,6 +54,7 @@ class JudgeSpec:
     trust_remote_code: bool = False
     mode: str = "score_tokens"
     max_new_tokens: int = 16
+    draft_tokens: int = 0
     engine: str = "prefix"
     token_budget: int = 4096
 
@@ -59,10 +62,10 @@ class JudgeSpec:
         for name, known in (("mode", MODES), ("engine", ENGINES)):
             if getattr(self, name) not in known:
                 raise UserError(f"judge.{name}: {getattr(self, name)!r} is not one of {', '.join(known)}.")
-        for name in ("max_new_tokens", "token_budget"):
+        for name, least in (("max_new_tokens", 1), ("token_budget", 1), ("draft_tokens", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"judge.{name}: {value!r} is not a whole number of at least 1.")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UserError(f"judge.{name}: {value!r} is not a whole number of at least {least}.")
 
     @cached_property
     def source(self) -> ModelSource:
@@ -107,6 +110,13 @@ class Reader:
                     f"decoding {name}: it reads the candidates' probabilities, which judge.mode=generate does not "
                     "give; choose decoding=[greedy] or judge.mode=score_tokens."
                 )
+
+        fits = self.judge.mode == "generate" and self.judge.engine == "prefix" and self.assistant.kind == "model"
+        if self.judge.draft_tokens and not fits:
+            raise UserError(
+                "judge.draft_tokens: a draft needs judge.mode=generate, judge.engine=prefix and assistant=model; set "
+                "it to 0 otherwise."
+            )
 
     @cached_property
     def passes(self) -> list[Pass]:
@@ -237,7 +247,8 @@ class Reader:
             }
             how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
             if decoding.needs_assistant:
-                pair = GeneratePass(self._main, self._other, self._nulls, **options)
+                draft = self.judge.draft_tokens
+                pair = GeneratePass(self._main, self._other, self._nulls, **options, draft=draft)
                 self._generated.append((Generation("pair", **how), pair))  # type: ignore[arg-type]
                 continue
             self._generated.append((Generation("main", **how), GeneratePass(self._main, None, None, **options)))  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import _attend_plain, attend
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
+from judgebench.judges.kernels import attend, attend_plain, merge
 from judgebench.judges.plain import PlainEngine
 
 SIZES = {
@@ -154,10 +154,55 @@ def test_attention_kernel_is_attention_written_out(dtype, causal):
     given = [x.to(dtype) for x in (query, key, value)]
     bias = torch.where(torch.rand(2, 1, 9, 9) < 0.3, -1e9, 0.0).to(dtype) if not causal else None
     out, lse = attend(*given, 0.3, causal, bias)
-    expected, expected_lse = _attend_plain(
+    expected, expected_lse = attend_plain(
         *[x.float() for x in given], 0.3, causal, None if bias is None else bias.float()
     )
     tolerance = 1e-5 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(out.float(), expected, atol=tolerance, rtol=tolerance)
     torch.testing.assert_close(lse, expected_lse, atol=tolerance, rtol=tolerance)
     assert out.dtype == dtype
+
+
+def test_merging_the_parts_is_attending_to_the_whole():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(1, 6, 5, 16), torch.randn(1, 2, 12, 16), torch.randn(1, 2, 12, 16)
+    parts = [attend(query, key[:, :, part], value[:, :, part], 0.3) for part in (slice(0, 7), slice(7, 12))]
+    for ours, whole in zip(merge(*parts[0], *parts[1]), attend(query, key, value, 0.3), strict=True):
+        torch.testing.assert_close(ours, whole, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2", "gpt_oss"])
+@torch.inference_mode()
+def test_a_root_read_apart_changes_nothing(name):
+    model = model_of(name)
+    engine = PrefixEngine(model)
+    whole = engine.read(prompts(), TRIE, root=np.zeros(0, np.int32))[0]
+    root = prompts()[0][0][:30]
+    first = engine.read(prompts(), TRIE, root=root)[0]
+    alone = torch.cat([engine.read([group], TRIE, root=root)[0] for group in prompts()])
+    torch.testing.assert_close(first, whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(alone, whole, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2", "gpt_oss"])
+@torch.inference_mode()
+def test_several_tokens_at_once_and_taken_back(name):
+    model = model_of(name)
+    one, many = PrefixEngine(model).start(prompts()), PrefixEngine(model).start(prompts())
+    tokens = torch.randint(3, 300, (6, 4), generator=torch.Generator().manual_seed(3))
+    expected = []
+    for i in range(4):
+        one.step(tokens[:, i])
+        expected.append(one.logits[0].log_softmax(-1))
+    many.extend(torch.full((6, 3), 9))
+    many.rewind([3] * 6)
+    found = many.extend(tokens)[0].log_softmax(-1)
+    torch.testing.assert_close(found, torch.stack(expected, dim=1), atol=3e-4, rtol=0)
+    # taken back by different numbers, each goes on from where it is
+    counts = [0, 1, 2, 3, 0, 1]
+    many.rewind(counts)
+    again = torch.stack([tokens[i, 4 - count] if count else torch.tensor(5) for i, count in enumerate(counts)])
+    many.step(again)
+    for i, count in enumerate(counts):
+        if count:
+            torch.testing.assert_close(many.logits[0][i].log_softmax(-1), expected[4 - count][i], atol=3e-4, rtol=0)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.judges.candidates import Branch
-from judgebench.judges.packing import common_prefix, pack, unique_tokens
+from judgebench.judges.packing import common_prefix, pack, root_of, unique_tokens
 
 tokens = st.lists(st.integers(0, 3), max_size=25)
 
@@ -17,34 +17,38 @@ def grouped(draw):
     ]
 
 
-@given(grouped(), st.booleans())
-def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches):
+@given(grouped(), st.booleans(), st.integers(0, 40))
+def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches, most):
     branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 1, 2)] if with_branches else []
-    packed = pack(groups, branches)
     prompts = [ids for group in groups for ids in group]
+    root = min(most, common_prefix(prompts))
+    packed = pack(groups, branches, root)
     row, positions = packed.token_ids.tolist(), packed.positions.tolist()
     inner = 2 if with_branches else 0
-    for i, ids in enumerate(prompts):
-        above = [s for s in packed.shared if s.first_leaf <= i < s.last_leaf]
-        own = packed.leaves[i, : packed.leaf_sizes[i]].tolist()
-        context = [at for s in above for at in range(s.start, s.end)] + own
-        assert [row[at] for at in context] == [*ids.tolist(), *([7, 8] if with_branches else [])]
-        assert [positions[at] for at in context] == list(range(len(ids) + inner))
-        assert packed.reads[i, 0] == own[int(packed.tail_sizes[i]) - 1]
-    assert len(row) == unique_tokens(groups, inner)
-    assert packed.total_tokens == sum(len(ids) + inner for ids in prompts)
-    # a stretch's dependants are exactly what lies between its end and `below`
-    for shared in packed.shared:
-        below = {at for i in range(shared.first_leaf, shared.last_leaf) for at in packed.leaves[i].tolist()}
-        assert all(shared.end <= at < shared.below for at in below)
+    for group in packed.groups:
+        for i in range(group.first, group.last):
+            start, end = packed.spans[i]
+            context = [*range(group.start, group.middle), *range(start, end)]
+            expected = [*prompts[i].tolist(), *([7, 8] if with_branches else [])]
+            assert [row[at] for at in context] == expected[root:]
+            assert [positions[at] for at in context] == list(range(root, len(expected)))
+            assert packed.reads[i, 0] == end - 1 - inner
+            assert packed.leaves[i][packed.real[i]].tolist() == list(range(start, end))
+            assert group.middle <= start < end <= group.end
+    assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].end
+    assert packed.reach == max(map(len, prompts)) + inner
 
 
 def test_shared_stretches_are_laid_once():
     rubric, articles = list(range(20)), ([30] * 10, [40] * 5)
     groups = [[np.array([*rubric, *a, 50 + i, 60 + i]) for i in range(3)] for a in articles]
-    packed = pack(groups)
-    assert len(packed.token_ids) == 20 + 10 + 5 + 6 * 2
-    assert [(s.start, s.end, s.below) for s in packed.shared] == [(0, 20, 47), (20, 30, 36), (36, 41, 47)]
+    assert root_of(groups).tolist() == rubric
+    packed = pack(groups, root=20)
+    assert len(packed.token_ids) == 10 + 5 + 6 * 2
+    assert [(g.start, g.middle, g.end) for g in packed.groups] == [(0, 10, 16), (16, 21, 27)]
+    # one group has its article to share, and nobody to share a root with
+    assert len(root_of(groups[:1])) == 0
+    assert len(pack(groups[:1]).token_ids) == 30 + 6
 
 
 def test_identical_prompts_keep_a_token_each():

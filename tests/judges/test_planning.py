@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.judges.packing import unique_tokens
-from judgebench.judges.planning import plan, without
+from judgebench.judges.planning import plan, roots, without
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
@@ -31,20 +31,23 @@ groups = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=5), min_size
 @given(groups, st.integers(5, 300))
 def test_every_prompt_is_planned_once_in_order(sizes, budget):
     prompts = prompts_of(sizes)
-    batches = plan(prompts, budget)
+    batches, known = plan(prompts, budget), roots(prompts)
     assert [id(p) for batch in batches for p in batch.prompts] == [id(p) for p in prompts]
     for batch in batches:
         assert len({p.condition for p in batch.prompts}) == 1
-        cost = unique_tokens([[p.token_ids for p in group] for group in batch.groups])
+        root = len(known[batch.prompts[0].condition])
+        cost = unique_tokens([[p.token_ids for p in group] for group in batch.groups], root=root)
         assert len(batch.groups) == 1 or cost <= budget
         assert all(len(group) == 1 or cost <= 8 * budget for group in batch.groups)
 
 
 def test_groups_stay_whole_and_fill_the_budget():
-    batches = plan(prompts_of([[5, 5], [5, 5], [5, 5]]), 80)
-    # a group alone is 30 + 10 tokens; two are counted as 80, the third begins a batch
+    prompts = prompts_of([[5, 5], [5, 5], [5, 5]])
+    batches = plan(prompts, 40)
+    # below the root of 20 tokens a group is 10 + 2 * 5; the third begins a batch
     assert [[len(group) for group in batch.groups] for batch in batches] == [[2, 2], [2], [2, 2], [2]]
-    assert batches[0].tokens() == (4 * 35, 20 + 2 * 10 + 4 * 5)
+    assert {len(root) for root in roots(prompts).values()} == {20}
+    assert batches[0].tokens(20) == (4 * 35, 2 * 10 + 4 * 5)
 
 
 def test_without_leaves_what_is_not_done():
