@@ -11,13 +11,11 @@ from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench import configuration
+from judgebench.configuration import FOLDER
 from judgebench.errors import UserError
 
-configuration.register()
 
-
-@hydra.main(version_base="1.3", config_path=str(configuration.FOLDER), config_name="config")
+@hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
 def main(config: DictConfig) -> None:
     """Runs one experiment; a user's mistake is one sentence and exit code 2."""
     from judgebench.pipeline import run  # composing and --help need none of it, and it takes seconds to import

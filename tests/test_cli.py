@@ -286,6 +286,14 @@ def test_hydras_own_errors_stay_readable():
     assert "Traceback" not in done.stderr
 
 
+def test_help_lists_what_can_be_chosen():
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", "--help"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "cd_qwen" in done.stdout
+    assert "early_exit_layer" in done.stdout
+
+
 def test_multirun_gives_each_job_a_folder(judgebench, tiny_pair):
     code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
     assert code == 0, err
@@ -302,10 +310,11 @@ def test_an_installed_wheel_works_from_any_folder(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-t", site, *tmp_path.glob("*.whl")], check=True
     )
-    for name in ("conf/config.yaml", "sweeps/early_exit_layer.yaml", "data/mini/mini.jsonl"):
+    for name in ("conf/config.yaml", "conf/sweeps/early_exit_layer.yaml", "data/mini/mini.jsonl"):
         assert (site / "judgebench" / name).is_file()
+    sweep = ["+sweeps=early_exit_layer", "hydra.sweeper.params={assistant.layer: 20}"]
     done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "+exp=demo", "dry_run=true"],
+        [sys.executable, "-m", "judgebench", "-m", "+exp=demo", "dry_run=true", "assistant=early_exit", *sweep],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from lightning.pytorch.callbacks import BasePredictionWriter
 from transformers import PreTrainedModel
 
+from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass
-from judgebench.judges.planning import Batch
+from judgebench.judges.planning import Batch, halves
 from judgebench.readings.store import ModelReading, ReadingStore
 
 
@@ -45,6 +47,7 @@ class Judge(L.LightningModule):
         super().__init__()
         self._pass = pass_
         self._models = models
+        self._too_many = sys.maxsize
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_model(self) -> None:
@@ -60,8 +63,38 @@ class Judge(L.LightningModule):
             self._pass.prepare(models)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
-        """Reads one batch; an empty one stands in where a rank would have none."""
-        return self._pass.read(batch) if batch.groups else []
+        """Reads one batch; an empty one stands in where a rank would have none.
+
+        Raises:
+            UserError: a single prompt does not fit into memory.
+        """
+        return self._within_memory(batch) if batch.groups else []
+
+    def _within_memory(self, batch: Batch) -> list[ModelReading]:
+        """Reads a batch, in halves where the whole has no room; what has had none once is not tried again."""
+        tokens = batch.tokens()[1]
+        if tokens < self._too_many or len(batch.prompts) == 1:
+            try:
+                return self._pass.read(batch)
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                if len(batch.prompts) == 1:
+                    raise UserError(
+                        f"The prompt of example {batch.prompts[0].example.example_id} with its {tokens} tokens does "
+                        "not fit into memory; take a smaller model or dtype, or set prompt.max_tokens and "
+                        "prompt.truncate=source."
+                    ) from error
+                self._too_many = min(self._too_many, tokens)
+            # outside of the handler, which would keep the failed pass's tensors alive
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return [reading for half in halves(batch) for reading in self._within_memory(half)]
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out: PyTorch has an exception of its own for GPUs alone."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 class StoreWriter(BasePredictionWriter):

@@ -81,6 +81,16 @@ def without(batch: Batch, done: set[int]) -> Batch | None:
     return Batch(tuple(groups)) if groups else None
 
 
+def halves(batch: Batch) -> list[Batch]:
+    """The batch in two: its groups, or the prompts of its only group."""
+    if len(batch.groups) > 1:
+        middle = len(batch.groups) // 2
+        return [Batch(batch.groups[:middle]), Batch(batch.groups[middle:])]
+    prompts = batch.groups[0]
+    middle = len(prompts) // 2
+    return [Batch((prompts[:middle],)), Batch((prompts[middle:],))]
+
+
 def _split(group: tuple[Prompt, ...], limit: int, root: int) -> list[tuple[Prompt, ...]]:
     if len(group) == 1 or unique_tokens([[prompt.token_ids for prompt in group]], root=root) <= limit:
         return [group]
