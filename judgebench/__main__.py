@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.configuration import FOLDER
 from judgebench.errors import UserError
@@ -21,19 +22,26 @@ def main(config: DictConfig) -> None:
     from judgebench.pipeline import run  # composing and --help need none of it, and it takes seconds to import
 
     hydra_config = HydraConfig.get()
-    if hydra_config.mode == RunMode.MULTIRUN:
+    if hydra_config.mode == RunMode.MULTIRUN and config.get("run_dir"):
         OmegaConf.update(config, "run_dir", str(Path(config.run_dir) / str(hydra_config.job.num)))
     try:
         folder = run(config)
-    except (UserError, InstantiationException) as error:
-        # Hydra wraps what a constructor raises
-        mistake = error if isinstance(error, UserError) else error.__cause__
-        if not isinstance(mistake, UserError):
-            raise
-        print(f"judgebench: {mistake}", file=sys.stderr)
-        sys.exit(2)
+    except UserError as error:
+        sys.exit(_told(str(error)))
+    except OmegaConfBaseException as error:
+        sys.exit(_told(f"The configuration does not hold together: {str(error).splitlines()[0]}."))
+    except InstantiationException as error:
+        # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
+        if isinstance(error.__cause__, UserError):
+            sys.exit(_told(str(error.__cause__)))
+        sys.exit(_told(f"The configuration does not fit: {' '.join(str(error).split())}."))
     if folder is not None:
         print(folder)
+
+
+def _told(sentence: str) -> int:
+    print(f"judgebench: {sentence.rstrip('.')}.", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ class Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """Counts seconds under `target` that were counted under `source`."""
+        self.seconds[source] -= seconds
+        self.seconds[target] = self.seconds.get(target, 0.0) + seconds
+
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         """Counts what happens within it under `stage`."""

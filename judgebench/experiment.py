@@ -17,7 +17,7 @@ from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import plan, roots
-from judgebench.judges.reader import JudgeSpec, Reader
+from judgebench.judges.reader import JudgeSpec, Reader, check_fit
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import LEVELS
 from judgebench.prompts.builder import PromptBuilder
@@ -48,7 +48,10 @@ class Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
         judge: JudgeSpec = instantiate(config.judge)
         assistant: Assistant = instantiate(config.assistant)
-        decodings = _decodings(config.decoding)
+        decodings = _decodings(config.get("decoding") or {})
+        check_fit(judge, assistant, decodings)
+        if not isinstance(config.dry_run, bool):
+            raise UserError(f"dry_run: {config.dry_run!r} is neither true nor false.")
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
         _listed(config, "metrics.levels", known=LEVELS)
@@ -125,11 +128,23 @@ class Experiment:
             tokenizer=self.builder.tokenizer,
             prompts=self.prompts,
             null=self.builder.null,
-            store=ReadingStore(Path(self.config.store).expanduser()),
+            store=ReadingStore(path_of(self.config, "store")),
         )
 
 
-def _decodings(config: DictConfig) -> dict[str, Decoding]:
+def path_of(config: DictConfig, key: str) -> Path:
+    """A path that the configuration names.
+
+    Raises:
+        UserError: it is no text.
+    """
+    value = config.get(key)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise UserError(f"{key}: {value!r} is not a path.")
+    return Path(str(value)).expanduser()
+
+
+def _decodings(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; the knobs stand beside them."""
     found = {
         str(name): instantiate(entry)

@@ -11,11 +11,13 @@ import lightning as L
 import pandas as pd
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
 
 from judgebench.clock import Clock
 from judgebench.decoding.decode import decode
+from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.metrics.evaluate import evaluate
 from judgebench.readings.table import reading_columns
@@ -40,6 +42,7 @@ def run(config: DictConfig) -> Path | None:
     clock = Clock()
     with clock("load"):
         experiment = Experiment.parse(config)
+        _trainer(config, [])
     if config.dry_run:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles))
         return None
@@ -48,6 +51,7 @@ def run(config: DictConfig) -> Path | None:
         reader = experiment.reader()
         trainer = reader.read(experiment.data, partial(_trainer, config))
         readings = reader.readings(experiment.data.split)
+    clock.move(reader.models.seconds, "read", "load")
     if trainer is not None and not trainer.is_global_zero:
         return None
     with clock("decode"):
@@ -90,7 +94,11 @@ def run(config: DictConfig) -> Path | None:
 
 
 def _trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
+    """The configured trainer; whether there can be one is tried before anything is read."""
     # which device computes stands in environment.json; the rest is advice on training
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
+    try:
+        trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
+    except (MisconfigurationException, TypeError, ValueError, RuntimeError, KeyError) as error:
+        raise UserError(f"trainer: Lightning does not take it: {' '.join(str(error).split())[:400]}") from error
     return trainer

@@ -66,7 +66,10 @@ def tiny_pair(tmp_path_factory, smollm2_tokenizer) -> tuple[Path, Path]:
 
 @pytest.fixture
 def judgebench(tmp_path, monkeypatch, capfd):
-    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr)."""
+    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
+
+    A run must succeed unless it is meant to be `mistaken`.
+    """
     from hydra.core.global_hydra import GlobalHydra
 
     from judgebench.__main__ import main
@@ -75,7 +78,7 @@ def judgebench(tmp_path, monkeypatch, capfd):
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
+    def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
         GlobalHydra.instance().clear()
         capfd.readouterr()
@@ -85,6 +88,7 @@ def judgebench(tmp_path, monkeypatch, capfd):
         except SystemExit as end:
             code = int(end.code or 0)
         out, err = capfd.readouterr()
+        assert mistaken or code == 0, out + err
         return code, out, err
 
     return call

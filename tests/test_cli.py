@@ -1,5 +1,6 @@
 """The command line end to end, with tiny real models: what a run leaves behind, resuming, and users' mistakes."""
 
+import gc
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import torch
 import transformers
 
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ScorePass
 from judgebench.report.run_folder import RunFolder
 from tests.conftest import tiny_llama
@@ -45,7 +48,10 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
     environment = folder.environment()
     assert set(environment["seconds"]) == {"load", "read", "decode", "metrics", "report"}
     assert environment["tokens"]["unique"] < environment["tokens"]["total"] == readings["prompt_tokens"].sum()
-    assert set(environment["model_fingerprints"]) == {"tiny-main", "tiny-assistant"}
+    assert {role: held["title"] for role, held in environment["model_fingerprints"].items()} == {
+        "main": "tiny-main",
+        "assistant": "tiny-assistant",
+    }
     # the recorded prompt is what was read: a plain forward pass over it gives the recorded log-probabilities
     for role, folder_ in zip(("main", "assistant"), tiny_pair, strict=True):
         model = transformers.AutoModelForCausalLM.from_pretrained(folder_)
@@ -149,6 +155,47 @@ def test_free_answers_are_generated_parsed_and_recorded(judgebench, tiny_pair, a
     assert any(record["failed_share"] > 0 for record in RunFolder.open("run").metrics())
 
 
+def test_generation_by_drafts_is_a_reading_of_its_own_and_the_same(judgebench, tiny_pair):
+    command = (*pair(tiny_pair), *QUICK, "judge.mode=generate", "judge.max_new_tokens=6", "decoding=[contrastive]")
+    judgebench(*command)
+    plain = RunFolder.open("run").readings()
+    before = len(rows(Path("outputs/readings.sqlite")))
+    judgebench(*command, "judge.draft_tokens=3")
+    assert RunFolder.open("run").readings()["text"].equals(plain["text"])
+    assert len(rows(Path("outputs/readings.sqlite"))) == 2 * before
+
+
+@pytest.mark.parametrize("sick", ["main", "assistant"])
+def test_nan_in_a_free_answer_is_told(judgebench, tiny_pair, tmp_path, smollm2_tokenizer, sick):
+    folders = dict(zip(("main", "assistant"), tiny_pair, strict=True)) | {sick: sick_model(tmp_path, smollm2_tokenizer)}
+    command = (*pair(folders.values()), *QUICK, "judge.mode=generate", "decoding=[contrastive]")
+    told(judgebench(*command, mistaken=True), "NaN")
+
+
+def test_the_main_model_leaves_before_the_assistant_comes(judgebench, tiny_pair, monkeypatch):
+    seen = []
+    load = ModelSource.model
+
+    def watched(self):
+        gc.collect()
+        seen.append([reference() is not None for reference in references])
+        model = load(self)
+        references.append(weakref.ref(model))
+        return model
+
+    references: list[weakref.ref] = []
+    monkeypatch.setattr(ModelSource, "model", watched)
+    judgebench(*pair(tiny_pair), *QUICK, "decoding=[contrastive]")
+    assert seen == [[], [False]]
+
+
+def test_two_contrastive_decodings_in_one_run(judgebench, tiny_pair):
+    other = "+decoding.strong={_target_: judgebench.decoding.Contrastive, lambda_: 2.0}"
+    judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", other)
+    scores = RunFolder.open("run").scores()
+    assert sorted(scores[scores.judge == "pair"]["lambda"].unique()) == [0.5, 2.0]
+
+
 def test_a_dry_run_shows_what_would_be_read_and_writes_nothing(judgebench, tiny_pair):
     code, out, _ = judgebench(*pair(tiny_pair), *QUICK, "dry_run=true", "ranges=[[1,5],[2,6]]")
     assert code == 0
@@ -191,14 +238,31 @@ MISTAKES = {
     "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
     "no such model": (["judge.path=/nowhere"], "judge.path=/nowhere"),
     "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),
-    "unknown level": (["metrics.levels=[planet]"], "metrics.levels: 'planet'"),
+    "unknown level": (["metrics.levels=[planet]"], "planet"),
+    "resamples": (["metrics.resamples=-1"], "metrics.resamples"),
+    "seed": (["metrics.seed=a"], "metrics.seed"),
+    "no decoding": (["decoding=[]"], "decoding: none is chosen"),
+    "no devices": (["trainer.devices=0"], "trainer"),
+    "no such accelerator": (["trainer.accelerator=abacus"], "trainer"),
+    "unknown trainer key": (["+trainer.foo=1"], "foo"),
+    "no such mode of wandb": (["logger=wandb", "logger.mode=loud"], "logger.mode"),
+    "path that is a number": (["judge.path=5"], "judge.path"),
+    "yes is not true": (["judge.trust_remote_code=yes please"], "judge.trust_remote_code"),
+    "layer that is true": (["assistant=early_exit", "assistant.layer=true"], "assistant.layer"),
+    "no store": (["store=null"], "store: None is not a path"),
+    "no run folder": (["run_dir=null"], "run_dir: None is not a path"),
+    "a part taken away": (["~assistant"], "assistant"),
+    "draft without assistant": (["judge.draft_tokens=3"], "judge.draft_tokens"),
+    "dry_run maybe": (["dry_run=maybe"], "dry_run"),
+    "max_tokens abc": (["prompt.max_tokens=abc"], "prompt.max_tokens"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, mistake):
     arguments, expected = MISTAKES[mistake]
-    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", *arguments), expected)
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", *arguments)
+    told(judgebench(*given, mistaken=True), expected)
 
 
 @pytest.mark.parametrize(
@@ -211,14 +275,19 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, m
     ],
 )
 def test_broken_rows_are_named(judgebench, tiny_pair, tmp_path, changes, expected):
-    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *broken(tmp_path, **changes)), expected)
+    told(
+        judgebench(
+            "judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *broken(tmp_path, **changes), mistaken=True
+        ),
+        expected,
+    )
 
 
 def test_broken_json_is_named_by_file_and_line(judgebench, tiny_pair, tmp_path):
     given = broken(tmp_path)
     with (tmp_path / "data.jsonl").open("a") as file:
         file.write('{"example_id": \n')
-    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *given), "data.jsonl")
+    told(judgebench("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *given, mistaken=True), "data.jsonl")
 
 
 def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, tmp_path, smollm2_tokenizer):
@@ -231,19 +300,25 @@ def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, tmp_path, smoll
     words[first], words[second] = words[second], words[first]
     (other / "tokenizer.json").write_text(json.dumps(vocabulary))
     told(
-        judgebench(*pair((tiny_pair[0], other)), "decoding=[contrastive]", "run_dir=run"),
+        judgebench(*pair((tiny_pair[0], other)), "decoding=[contrastive]", "run_dir=run", mistaken=True),
         "The assistant's vocabulary differs from the main model's",
     )
 
 
-def test_nan_is_told_and_not_stored(judgebench, tmp_path, smollm2_tokenizer):
+def sick_model(tmp_path, tokenizer):
     folder = tmp_path / "sick"
     model = tiny_llama(3)
     model.model.layers[2].mlp.up_proj.weight.data[0, 0] = float("nan")
     model.save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_nan_is_told_and_not_stored(judgebench, tmp_path, smollm2_tokenizer):
+    folder = sick_model(tmp_path, smollm2_tokenizer)
     for engine in ("prefix", "plain"):
-        code, _, err = judgebench("judge=local", f"judge.path={folder}", f"judge.engine={engine}", *QUICK)
+        given = ("judge=local", f"judge.path={folder}", f"judge.engine={engine}", *QUICK)
+        code, _, err = judgebench(*given, mistaken=True)
         assert code == 2
         assert "NaN" in err
         assert "Traceback" not in err
@@ -284,6 +359,23 @@ def test_hydras_own_errors_stay_readable():
     assert "Could not find 'judge/nobody'" in done.stderr
     assert "smollm2" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_two_processes_read_what_one_reads(judgebench, tiny_pair):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "judge.token_budget=500")
+    judgebench(*command, "store=one.sqlite", "run_dir=one")
+    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "store=two.sqlite", "run_dir=two")
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", *command, *two],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    one, both = (RunFolder.open(name).readings().drop(columns="seconds") for name in ("one", "two"))
+    assert len(both) == 24
+    assert both.equals(one)
 
 
 def test_help_lists_what_can_be_chosen():

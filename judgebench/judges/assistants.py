@@ -38,7 +38,7 @@ class Assistant:
             raise UserError(f"assistant.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
         if self.kind == "model" and self.source is None:
             raise UserError("assistant=model: give the second model with assistant.path=.")
-        if self.kind == "early_exit" and (not isinstance(self.layer, int) or self.layer < 1):
+        if self.kind == "early_exit" and (type(self.layer) is not int or self.layer < 1):
             raise UserError(f"assistant.layer: {self.layer!r} is not a layer; give a whole number from 1.")
 
     @property
@@ -61,8 +61,11 @@ def assistant(
     trust_remote_code: bool = False,
     layer: int | None = None,
 ) -> Assistant:
-    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`."""
-    if kind == "model" and not path:
-        raise UserError("assistant=model: give the second model with assistant.path=.")
-    source = ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant") if path else None
-    return Assistant(kind, source if kind == "model" else None, layer)
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`.
+
+    Raises:
+        UserError: an unknown kind, or one without what it needs.
+    """
+    if kind != "model" or not path:
+        return Assistant(kind, None, layer)
+    return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)

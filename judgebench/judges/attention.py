@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
-from transformers import AttentionInterface
+from transformers import AttentionInterface, PreTrainedModel
 
 from judgebench.judges.kernels import How, additive, attend, attend_masked, merge
 from judgebench.judges.packing import Packed
@@ -102,6 +102,19 @@ def attending(pass_: Pass) -> Iterator[None]:
         yield
     finally:
         _ACTIVE.reset(token)
+
+
+@contextmanager
+def own_attention(model: PreTrainedModel) -> Iterator[None]:
+    """Within it a model reads plain rows with attention of its own, whatever implementation is set."""
+    packed = model.config._attn_implementation == NAME
+    if packed:
+        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+    try:
+        yield
+    finally:
+        if packed:
+            model.set_attn_implementation(NAME)
 
 
 def packed_attention(

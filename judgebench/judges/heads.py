@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
+from judgebench.judges.attention import own_attention
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""
@@ -103,6 +104,30 @@ class Head:
             logits = self.logits(part)
             parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
         return torch.cat(parts)
+
+
+@torch.inference_mode()
+def check_head(model: PreTrainedModel, head: Head) -> None:
+    """Compares the head's logits with the model's own on a few tokens.
+
+    Raises:
+        UserError: they differ by more than rounding explains: the model does something to its logits that is not known
+            here.
+    """
+    size = head.weight.shape[0]
+    ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
+    with own_attention(model), head.capturing() as captured:
+        own = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
+    ours = head.logits(captured()[0][0]).log_softmax(-1)
+    if own.isnan().any():
+        return  # no fault of the head's; whoever reads is told
+    # half precision rounds the model's own logits, by less than they differ from place to place
+    gap, between = (ours - own).abs().mean(), (own - own.roll(1, dims=0)).abs().mean()
+    if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
+        raise UserError(
+            f"{type(model).__name__} does something to its logits that judgebench does not know (mean difference "
+            f"{float(gap):.3g} nats), so it cannot be read."
+        )
 
 
 def _layers_and_norm(decoder: torch.nn.Module) -> tuple[torch.nn.ModuleList, torch.nn.Module]:

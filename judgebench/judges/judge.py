@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -19,15 +20,22 @@ from judgebench.readings.store import ModelReading, ReadingStore
 
 
 class Models:
-    """The models in memory: each is loaded once and leaves when no later pass needs it."""
+    """The models in memory: each is loaded once and leaves when no later pass needs it.
+
+    Attributes:
+        seconds: wall time spent on loading.
+    """
 
     def __init__(self) -> None:
         self._held: dict[ModelSource, PreTrainedModel] = {}
+        self.seconds = 0.0
 
     def get(self, source: ModelSource) -> PreTrainedModel:
         """The model of a source, loaded if it is not held."""
         if source not in self._held:
+            began = time.perf_counter()
             self._held[source] = source.model()
+            self.seconds += time.perf_counter() - began
         return self._held[source]
 
     def keep_only(self, sources: Collection[ModelSource]) -> None:
@@ -61,6 +69,11 @@ class Judge(L.LightningModule):
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         with torch.inference_mode():
             self._pass.prepare(models)
+
+    def on_predict_end(self) -> None:
+        """Lets go of the models: the next pass may need their room."""
+        self._pass.release()
+        self.language_models = None
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
         """Reads one batch; an empty one stands in where a rank would have none.

@@ -31,7 +31,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
-_WEIGHT_FILES = ("*.safetensors", "*.gguf")
+_WEIGHT_FILES = ("*.safetensors",)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class ModelSource:
     role: str = "judge"
 
     def __post_init__(self) -> None:
+        for name, kinds in (("path", str), ("gguf_file", str | None), ("revision", str | None)):
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or value == "":
+                raise UserError(f"{self.role}.{name}: {value!r} is not a text.")
+        if not isinstance(self.trust_remote_code, bool):
+            raise UserError(f"{self.role}.trust_remote_code: {self.trust_remote_code!r} is neither true nor false.")
         if self.dtype not in ("auto", *DTYPES):
             raise UserError(f"{self.role}.dtype: {self.dtype!r} is not one of auto, {', '.join(DTYPES)}.")
 
@@ -66,6 +72,7 @@ class ModelSource:
             return re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", name)
         return Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
 
+    @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if that is where it is.
 
@@ -96,6 +103,10 @@ class ModelSource:
         return self._from_hub(weights)
 
     @property
+    def _code(self) -> tuple[str, ...]:
+        return ("*.py",) if self.trust_remote_code else ()
+
+    @property
     def _gguf(self) -> str | None:
         return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
 
@@ -116,7 +127,7 @@ class ModelSource:
     def _from_hub(self, weights: bool) -> Path:
         import huggingface_hub as hub
 
-        patterns = [*_TOKENIZER_FILES, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ())]
+        patterns = [*_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ())]
         ask: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
         try:
             # one short question first: a download retries for minutes where there is no network at all
@@ -126,7 +137,7 @@ class ModelSource:
             cached = self._cached(ask, weights)
             if cached is not None:
                 return cached
-            reason = str(error).strip().splitlines()[0].split(" (Request ID")[0].rstrip(".")
+            reason = (str(error).strip().splitlines() or ["no reason given"])[0].split(" (Request ID")[0].rstrip(".")
             raise UserError(
                 f"{self.role}.path={self.path}: the model is not on this machine and the hub did not give it "
                 f"({type(error).__name__}: {reason[:160]}); give a local folder with {self.role}.path=/path/to/model, "
@@ -140,7 +151,7 @@ class ModelSource:
             folder = Path(hub.snapshot_download(**ask, local_files_only=True))
         except Exception:
             return None
-        needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES[:1] if weights else ())]
+        needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES if weights else ())]
         return folder if all(any(folder.glob(name)) for name in needed) else None
 
     def _pretrained(self, folder: Path) -> dict[str, Any]:
@@ -151,7 +162,7 @@ class ModelSource:
         }
         return given | ({"gguf_file": self._gguf} if self._gguf else {})
 
-    @cache  # noqa: B019 - sources are few and live as long as the process; reading a GGUF file takes seconds
+    @cache  # noqa: B019 - as above; reading a GGUF file takes seconds
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer alone.
 
@@ -202,7 +213,9 @@ class ModelSource:
         folder = self.locate()
         names = [self._gguf] if self._gguf else []
         if not self._gguf:
-            names += [p.name for pattern in (*_WEIGHT_FILES[:1], *_TOKENIZER_FILES) for p in folder.glob(pattern)]
+            names += [
+                p.name for pattern in (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code) for p in folder.glob(pattern)
+            ]
         combined = hashlib.sha256()
         for name in sorted(set(filter(None, names))):
             combined.update(f"{name} {digest(folder / name)}\n".encode())

@@ -15,6 +15,7 @@ from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, check
 from judgebench.judges.generation import Chooser, generate, speculate
+from judgebench.judges.heads import Head, check_head
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import Batch, roots
@@ -64,6 +65,9 @@ class Pass(Protocol):
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
 
+    def release(self) -> None:
+        """Lets go of its models."""
+
     def read(self, batch: Batch) -> list[ModelReading]:
         """Computes a batch; the readings stand in no particular order."""
 
@@ -101,6 +105,10 @@ class ScorePass:
         self._engine = _engine(models[self.sources[0]], self.voices)
         self._roots = roots(self.prompts)
 
+    def release(self) -> None:
+        """See `Pass`."""
+        del self._engine
+
     def read(self, batch: Batch) -> list[ModelReading]:
         """See `Pass`."""
         began = time.perf_counter()
@@ -131,7 +139,7 @@ class GeneratePass:
         tokenizer: turns tokens into text and says what ends an answer.
         max_new_tokens: most tokens of an answer.
         draft: tokens that the assistant drafts in a round of speculative decoding; 0 goes token by token. The answers
-            are the same, so it is no part of the key.
+            are the same but where half precision makes a tie of two tokens, so it is part of the key.
     """
 
     voice: Voice
@@ -157,6 +165,7 @@ class GeneratePass:
             "minus": None if self.minus is None else {**self.minus.identity(), "prompt": null},
             "chooser": repr(self.chooser),
             "max_new_tokens": self.max_new_tokens,
+            "draft": self.draft,
         }
         return [reading_key(identity, prompt.token_ids)]
 
@@ -175,6 +184,10 @@ class GeneratePass:
         ends = getattr(model.generation_config, "eos_token_id", None)
         self._stops = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
+    def release(self) -> None:
+        """See `Pass`."""
+        del self._main, self._assistant
+
     def read(self, batch: Batch) -> list[ModelReading]:
         """See `Pass`."""
         began = time.perf_counter()
@@ -190,16 +203,23 @@ class GeneratePass:
                 else self._assistant.start([[null] * len(prompts)])
             )
 
+        def sound(source: ModelSource, logits: torch.Tensor) -> torch.Tensor:
+            refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
+            return logits
+
         def matched(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            ours = sound(self.voice.source, ours)
+            theirs = sound((self.minus or self.voice).source, theirs)
             # models of one family may pad their heads to different sizes behind the same vocabulary
             size = min(ours.shape[1], theirs.shape[1])
             return ours[:, :size], theirs[:, :size].to(ours.device)
 
         def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
             theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
-            return (main.logits[0], None) if theirs is None else matched(main.logits[0], theirs)
+            return (
+                (sound(self.voice.source, main.logits[0]), None) if theirs is None else matched(main.logits[0], theirs)
+            )
 
-        refuse_nan(main.logits[0].sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.voice.source)
         if self.draft and isinstance(main, PackedAnswers) and isinstance(assistant, PackedAnswers):
             answers = speculate(main, assistant, matched, self.chooser, self.draft, self._stops, self.max_new_tokens)
         else:
@@ -230,6 +250,7 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
 
 def _engine(model: PreTrainedModel, voices: Sequence[Voice]) -> Engine:
     exits = [voice.exit for voice in voices]
+    check_head(model, Head(model))
     if voices[0].engine == "plain":
         return PlainEngine(model, exits)
     engine = PrefixEngine(model, exits)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.judges.attention import NAME
+from judgebench.judges.attention import own_attention
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
 from judgebench.judges.packing import Groups
@@ -53,17 +53,8 @@ class PlainEngine:
 
     def forward(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
         """[1, tokens] -> for each exit the last token's state [1, hidden]; and the model's own cache."""
-        implementation = self.model.config._attn_implementation
-        if implementation == NAME:
-            self.model.set_attn_implementation("sdpa" if self.model._supports_sdpa else "eager")
-        try:
-            with self.head.capturing() as captured:
-                output = self.head.decoder(
-                    input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True
-                )
-        finally:
-            if implementation == NAME:
-                self.model.set_attn_implementation(NAME)
+        with own_attention(self.model), self.head.capturing() as captured:
+            output = self.head.decoder(input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True)
         return [states[:, -1] for states in captured()], getattr(output, "past_key_values", None)
 
 

@@ -73,9 +73,38 @@ class JudgeSpec:
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
 
 
+def check_fit(judge: JudgeSpec, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:
+    """Whether the parts of a judge fit each other.
+
+    Raises:
+        UserError: a decoding that the mode or the assistant cannot serve, or a draft that nobody can write.
+    """
+    for name, decoding in decodings.items():
+        if decoding.needs_assistant and assistant.kind == "none":
+            raise UserError(
+                f"decoding {name}: it needs an assistant; choose one with assistant=model, assistant=early_exit or "
+                "assistant=null_context."
+            )
+        if judge.mode == "generate" and not decoding.generates:
+            raise UserError(
+                f"decoding {name}: it reads the candidates' probabilities, which judge.mode=generate does not "
+                "give; choose decoding=[greedy] or judge.mode=score_tokens."
+            )
+    if judge.draft_tokens and not (judge.mode == "generate" and judge.engine == "prefix" and assistant.kind == "model"):
+        raise UserError(
+            "judge.draft_tokens: a draft needs judge.mode=generate, judge.engine=prefix and assistant=model; set it "
+            "to 0 otherwise."
+        )
+    if judge.draft_tokens > judge.max_new_tokens:
+        raise UserError(
+            f"judge.draft_tokens: {judge.draft_tokens} is more than judge.max_new_tokens={judge.max_new_tokens}; a "
+            "draft cannot be longer than the answer."
+        )
+
+
 @dataclass
 class Reader:
-    """Reads prompts under one judge and assistant.
+    """Reads prompts under one judge and assistant that `check_fit`.
 
     Args:
         judge, assistant: as configured.
@@ -85,8 +114,8 @@ class Reader:
         null: condition -> the prompt about nothing.
         store: where readings are kept.
 
-    Raises:
-        UserError: a decoding that does not fit the mode or the assistant.
+    Attributes:
+        models: the models in memory.
     """
 
     judge: JudgeSpec
@@ -96,27 +125,8 @@ class Reader:
     prompts: Sequence[Prompt]
     null: Callable[[Condition], Prompt]
     store: ReadingStore
+    models: Models = field(default_factory=Models, init=False)
     _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        for name, decoding in self.decodings.items():
-            if decoding.needs_assistant and self.assistant.kind == "none":
-                raise UserError(
-                    f"decoding {name}: it needs an assistant; choose one with assistant=model, assistant=early_exit or "
-                    "assistant=null_context."
-                )
-            if self.judge.mode == "generate" and not decoding.generates:
-                raise UserError(
-                    f"decoding {name}: it reads the candidates' probabilities, which judge.mode=generate does not "
-                    "give; choose decoding=[greedy] or judge.mode=score_tokens."
-                )
-
-        fits = self.judge.mode == "generate" and self.judge.engine == "prefix" and self.assistant.kind == "model"
-        if self.judge.draft_tokens and not fits:
-            raise UserError(
-                "judge.draft_tokens: a draft needs judge.mode=generate, judge.engine=prefix and assistant=model; set "
-                "it to 0 otherwise."
-            )
 
     @cached_property
     def passes(self) -> list[Pass]:
@@ -124,10 +134,14 @@ class Reader:
         return self._scoring() if self.judge.mode == "score_tokens" else self._generating()
 
     @property
-    def fingerprints(self) -> dict[str, str]:
-        """Title -> SHA-256 of each model."""
-        voices = [self._main, *([self._other] if self._other else [])]
-        return {voice.source.title: voice.fingerprint for voice in voices}
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        """Role -> title and SHA-256 of each model's content."""
+        voices = [self._main, *([self._other] if self._other and self.assistant.kind == "model" else [])]
+        roles = ("main", "assistant")
+        return {
+            role: {"title": voice.source.title, "sha256": voice.fingerprint}
+            for role, voice in zip(roles, voices, strict=False)
+        }
 
     def read(self, data: L.LightningDataModule, trainer: Callable[[list[Callback]], L.Trainer]) -> L.Trainer | None:
         """Computes and stores what is missing, pass by pass, batch by batch.
@@ -139,7 +153,7 @@ class Reader:
         Returns:
             The last trainer that ran; None if nothing was missing.
         """
-        models = Models()
+        models = self.models
         last = None
         todo = [(pass_, pending) for pass_ in self.passes if (pending := self._pending(pass_))]
         for i, (pass_, pending) in enumerate(todo):

@@ -3,15 +3,25 @@
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.bootstrap import group_weights, interval, resampled_correlations
 from judgebench.metrics.correlation import CORRELATIONS, is_constant, kendall, pearson, spearman
-from judgebench.metrics.evaluate import CONSTANT, INVERTED, evaluate
-from judgebench.metrics.levels import LEVELS, Correlated, correlate, difference
+from judgebench.metrics.evaluate import (
+    CONSTANT,
+    CONSTANT_HUMANS,
+    INVERTED,
+    MOST_RESAMPLES,
+    check_settings,
+    evaluate,
+)
+from judgebench.metrics.levels import LEVELS, Correlated, correlate, difference, shown_level
 
 __all__ = [
     "CONSTANT",
+    "CONSTANT_HUMANS",
     "CORRELATIONS",
     "INVERTED",
     "LEVELS",
+    "MOST_RESAMPLES",
     "Correlated",
+    "check_settings",
     "correlate",
     "difference",
     "evaluate",
@@ -23,5 +33,6 @@ __all__ = [
     "mean_pairwise_spearman",
     "pearson",
     "resampled_correlations",
+    "shown_level",
     "spearman",
 ]

@@ -12,12 +12,10 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
-from judgebench.metrics.correlation import ratio
+from judgebench.metrics.correlation import MOST_ENTRIES, ratio
 
 RESAMPLES = 1000
 """How many resamples an interval rests on unless told otherwise."""
-
-_MOST_ENTRIES = 4_000_000  # of a temporary array
 
 
 @lru_cache(maxsize=8)
@@ -134,7 +132,7 @@ class _Pairs:
             weights = (self.counts.T @ weights.T).T
         forms = np.zeros((3, *([self.counts.shape[0]] * 2))) if not by_pair else None
         sums = np.zeros((3, len(weights)))
-        step = max(1, _MOST_ENTRIES // len(self.jx))
+        step = max(1, MOST_ENTRIES // len(self.jx))
         for start in range(0, len(self.jx), step):
             part = slice(start, start + step)
             sx = np.sign(self.jx[part, None] - self.jx[None, :]).astype(np.float64)
@@ -162,6 +160,6 @@ def _centered_ranks(value_weights: np.ndarray) -> np.ndarray:
 
 
 def _chunks(weights: np.ndarray, width: int) -> list[np.ndarray]:
-    """Rows of `weights` in parts whose product with `width` columns stays small."""
-    rows = max(1, _MOST_ENTRIES // max(1, width))
+    """Rows of `weights` [B, G] in parts [b, G] whose product with `width` columns stays small."""
+    rows = max(1, MOST_ENTRIES // max(1, width))
     return [weights[start : start + rows] for start in range(0, len(weights), rows)]

@@ -11,7 +11,8 @@ from scipy import stats
 CORRELATIONS = ("pearson", "spearman", "kendall")
 """The correlations in the order in which every array of this room holds them."""
 
-_MOST_ENTRIES = 4_000_000  # of a temporary array, so that memory stays flat however much is resampled
+MOST_ENTRIES = 4_000_000
+"""Of a temporary array of this room, so that memory stays flat however much is resampled."""
 
 
 def pearson(judge: np.ndarray, human: np.ndarray) -> float:
@@ -43,7 +44,7 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
 
 
 def is_constant(values: np.ndarray) -> bool:
-    """Whether all values are equal, to the last bit; also where there are fewer than two.
+    """Whether all values [N] are equal, to the last bit; also where there are fewer than two.
 
     Equality is exact on purpose: a judge whose scores differ at all, were it in the ninth digit, ranks its examples,
     and its correlation says how well. Decodings give equal log-probabilities equal scores.
@@ -74,7 +75,7 @@ def kendall_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     """
     rows, width = judge.shape
     parts = []
-    for start in range(0, rows, chunk := max(1, _MOST_ENTRIES // max(1, width * width))):
+    for start in range(0, rows, chunk := max(1, MOST_ENTRIES // max(1, width * width))):
         x, y = (
             np.sign(v[:, :, None] - v[:, None, :]) for v in (judge[start : start + chunk], human[start : start + chunk])
         )

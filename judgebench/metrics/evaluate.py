@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
 from judgebench.types import CLAMPED, FAILED
 
-CONSTANT, INVERTED = "constant", "inverted"
-"""Failure signatures: the judge always says the same; its Spearman interval lies wholly below 0."""
+CONSTANT, CONSTANT_HUMANS, INVERTED = "constant", "constant humans", "inverted"
+"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0."""
+
+MOST_RESAMPLES = 100_000
+"""More would move no third digit of an interval, and fill the memory."""
 
 _CELL = (
     *("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
@@ -33,13 +38,12 @@ def evaluate(
     """How well each judge under each condition agrees with the humans.
 
     Args:
-        scores: columns of equal length, one row per example, condition, judge and decoding: example_id, group_id,
+        scores: columns [rows], one row per example, condition, judge and decoding: example_id, group_id,
             system_id, split, dimension, range_min, range_max, range_step, attack, defense, judge, decoding, lambda,
             temperature, score, status, human. lambda and temperature are None or NaN where a decoding has none; human
             is None or NaN where nobody rated, and such a row counts in the shares and the mean alone.
         dataset: its name, put into each record.
-        levels: of `LEVELS`.
-        resamples, seed: of the intervals (see `group_weights`); records over the same groups are resampled alike.
+        levels, resamples, seed: see `check_settings`; records over the same groups are resampled alike.
 
     Returns:
         A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature), in the order in
@@ -47,15 +51,16 @@ def evaluate(
 
         - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
         - pearson, spearman, kendall, each with `_low` and `_high` of its 95 % interval; the interval is None with fewer
-          than two groups, all are None where nobody rated;
+          than two groups or without resamples, all are None where nobody rated;
         - constant, constant_groups: see `Correlated`;
         - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
-        - flags: failure signatures, of `constant` and `inverted`.
+        - flags: failure signatures, of `constant`, `constant humans` and `inverted`.
 
     Raises:
         ValueError: a column missing or of another length, a score that is not finite, or an example twice in one cell.
-        UserError: an unknown level.
+        UserError: settings that `check_settings` refuses.
     """
+    check_settings(levels, resamples, seed)
     columns = _checked(scores)
     records = []
     for cell, rows in _cells(columns).items():
@@ -71,9 +76,37 @@ def evaluate(
         for level in levels:
             found = correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
             head = {"dataset": dataset, "split": named["split"], "level": level}
-            records.append(head | named | _measured(found) | described | {"flags": []})
-            records[-1]["flags"] = _flags(records[-1])
+            record = head | named | _measured(found) | described
+            records.append(record | {"flags": _flags(record, bool(found.constant_humans and found.n))})
     return records
+
+
+def check_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
+    """Refuses what `evaluate` cannot work with; to be asked before anything is read.
+
+    Args:
+        levels: at least one of `LEVELS`, none twice.
+        resamples: of the groups, behind each 95 % interval: 0 (no intervals) to `MOST_RESAMPLES`.
+        seed: of the resampling, a whole number >= 0.
+
+    Raises:
+        UserError: anything else, named by its config key.
+    """
+    if isinstance(levels, str) or not isinstance(levels, Sequence) or not levels:
+        raise UserError(f"metrics.levels: {levels!r} is not a list with at least one of {', '.join(LEVELS)}.")
+    for position, level in enumerate(levels):
+        if level not in LEVELS:
+            raise UserError(f"metrics.levels: {level!r} is not one of {', '.join(LEVELS)}.")
+        if level in levels[:position]:
+            raise UserError(f"metrics.levels: {level!r} stands there twice; name each level once.")
+    for name, value in (("resamples", resamples), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+            raise UserError(f"metrics.{name}: {value!r} is not a whole number of at least 0.")
+    if resamples > MOST_RESAMPLES:
+        raise UserError(
+            f"metrics.resamples: {resamples} is more than {MOST_RESAMPLES}, beyond which intervals gain nothing; "
+            f"1000 is usual, 10000 is plenty."
+        )
 
 
 def _measured(found: Correlated) -> dict[str, Any]:
@@ -93,9 +126,10 @@ def _described(part: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _flags(record: Mapping[str, Any]) -> list[str]:
+def _flags(record: Mapping[str, Any], constant_humans: bool) -> list[str]:
     inverted = record["spearman_high"] is not None and record["spearman_high"] < 0
-    return [flag for flag, holds in ((CONSTANT, record["constant"]), (INVERTED, inverted)) if holds]
+    signatures = ((CONSTANT, record["constant"]), (CONSTANT_HUMANS, constant_humans), (INVERTED, inverted))
+    return [flag for flag, holds in signatures if holds]
 
 
 def _checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

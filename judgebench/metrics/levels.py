@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,17 @@ from judgebench.metrics.bootstrap import RESAMPLES, group_weights, interval, res
 from judgebench.metrics.correlation import correlate_rows, is_constant, kendall, pearson, spearman
 
 LEVELS = ("dataset", "document", "system")
+
+
+def shown_level(levels: Iterable[str]) -> str:
+    """The level that is told where only one is: dataset where there is one, else the first.
+
+    Example:
+        >>> shown_level(["system", "dataset"]), shown_level(["system", "document"])
+        ('dataset', 'system')
+    """
+    found = list(dict.fromkeys(levels))
+    return LEVELS[0] if LEVELS[0] in found or not found else found[0]
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,7 @@ class Correlated:
         groups: distinct groups, the unit of resampling.
         constant: whether the judge always says the same: over all pairs (dataset), within every group (document), in
             the mean over every system (system). The values are then 0.0.
+        constant_humans: the same of the humans.
         constant_groups: document level: groups without a correlation, which count as 0.0, because judge or humans are
             constant there; else None.
     """
@@ -33,10 +46,11 @@ class Correlated:
     n: int
     groups: int
     constant: bool
+    constant_humans: bool = False
     constant_groups: int | None = None
 
     def intervals(self) -> list[tuple[float, float] | None]:
-        """The 95 % intervals of `values`; None with fewer than two groups."""
+        """[3] the 95 % intervals of `values`; None with fewer than two groups, or without resamples."""
         return [interval(row) for row in self.resampled]
 
 
@@ -61,6 +75,8 @@ def correlate(
         level: one of `LEVELS`.
         judge, human: [N] finite numbers.
         groups, systems: [N] labels. Equal sets of groups are resampled alike (see `group_weights`).
+        resamples: B, of the groups; 0 gives no intervals.
+        seed: of the resampling.
 
     Raises:
         UserError: an unknown level.
@@ -77,14 +93,14 @@ def correlate(
     weights = group_weights(count, resamples if count >= 2 else 0, seed)
     if level == "dataset":
         resampled = resampled_correlations(judge, human, group, weights)
-        return Correlated(values, resampled, len(judge), count, is_constant(judge))
+        return Correlated(values, resampled, len(judge), count, is_constant(judge), is_constant(human))
     if level == "document":
         return _documents(judge, human, group, weights)
     return _systems(judge, human, group, np.asarray(systems), weights)
 
 
 def difference(first: Correlated, second: Correlated) -> list[tuple[float, tuple[float, float] | None]]:
-    """First minus second, for each correlation: the value and its paired 95 % interval (None without resamples).
+    """[3] first minus second of each correlation: the value and its paired 95 % interval (None without resamples).
 
     Both must stem from the same groups, resamples and seed: then resample b of one is resample b of the other, and what
     both owe to easy or hard articles cancels.
@@ -108,6 +124,7 @@ def _documents(judge: np.ndarray, human: np.ndarray, group: np.ndarray, weights:
         n=count,
         groups=count,
         constant=not judge_varies.any(),
+        constant_humans=not human_varies.any(),
         constant_groups=int((~(judge_varies & human_varies)).sum()),
     )
 
@@ -136,7 +153,9 @@ def _systems(
     for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
         there = mass[row] > 0
         correlations[:, row] = correlate_rows(x[row : row + 1, there], y[row : row + 1, there])[:, 0]
-    return Correlated(correlations[:, 0], correlations[:, 1:], len(labels), shape[0], is_constant(x[0]))
+    return Correlated(
+        correlations[:, 0], correlations[:, 1:], len(labels), shape[0], is_constant(x[0]), is_constant(y[0])
+    )
 
 
 def _means(

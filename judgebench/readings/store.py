@@ -2,8 +2,8 @@
 
 What one model says to one prompt is a *model reading*, stored under a key made of everything it depends on: the model's
 fingerprint, its dtype, the exact tokens, the candidates' token paths, or how the answer was generated. A judge's
-reading is its main model's and its assistant's together (`assemble.py`), so a second pass completes it, a model read as
-one run's judge serves as another's assistant, and two models can never be mistaken for each other.
+reading is its main model's and its assistant's together, so a second pass completes it, a model read as one run's judge
+serves as another's assistant, and two models can never be mistaken for each other.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
 """
@@ -23,6 +23,7 @@ import numpy as np
 from judgebench.errors import UserError
 
 _FORMAT = 1
+_APPLICATION = int.from_bytes(b"judg")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS readings (
     key TEXT PRIMARY KEY,
@@ -63,7 +64,10 @@ def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
 
     Args:
         identity: everything but the prompt that the reading depends on; JSON-serialisable.
-        token_ids: the prompt, int32.
+        token_ids: [tokens] the prompt.
+
+    Returns:
+        64 hexadecimal digits.
     """
     digest = hashlib.sha256(json.dumps({"format": _FORMAT, **identity}, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
@@ -84,13 +88,17 @@ class ReadingStore:
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
+            new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
             found = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if not new and self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                raise UserError(f"store={path}: this is the database of another program; name another file.")
             if found not in (0, _FORMAT):
                 raise UserError(
                     f"store={path}: this store has format {found}, and this version of judgebench reads format "
                     f"{_FORMAT}; name another file."
                 )
             self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA application_id={_APPLICATION}")
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
         except (sqlite3.DatabaseError, OSError) as error:
             raise UserError(
@@ -107,18 +115,28 @@ class ReadingStore:
         return wanted - {row[0] for row in self._select("SELECT key FROM readings", sorted(wanted))}
 
     def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings, all or none; what is there stays as it is."""
+        """Adds readings, all or none; what is there stays as it is.
+
+        Raises:
+            UserError: the file cannot be written, as on a full disk.
+        """
         rows = [
             (r.key, None if r.logprobs is None else np.asarray(r.logprobs, np.float32).tobytes(), r.text, r.seconds)
             for r in readings
         ]
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT INTO readings VALUES (?, ?, ?, ?) ON CONFLICT (key) DO NOTHING", rows)
-        except BaseException:
-            self._db.execute("ROLLBACK")
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise UserError(
+                    f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
+                    "again when there is room."
+                ) from error
             raise
-        self._db.execute("COMMIT")
 
     def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
         """The readings of those of `keys` that have one."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +55,12 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
+FILES = ("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "report.html")
+"""The contract's files, besides those of `figures/`."""
+
+_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs)_[\w-]+)\.(png|svg)")
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
+
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
 
@@ -84,10 +93,59 @@ class RunFolder:
                 f"{path}: there is no such folder; give a folder that a run wrote (its path is printed last)."
             )
         if not (path / "config.yaml").is_file():
+            if any((path / name).is_file() for name in FILES):
+                raise UserError(f"{path}: has no config.yaml, so this run did not finish; start it again.")
             raise UserError(f"{path}: not a run folder, for it has no config.yaml; give one that a run wrote.")
         return cls(path)
 
+    @classmethod
+    def check(cls, path: str | Path) -> RunFolder:
+        """A run folder that can be made and written, as a trial shows that leaves nothing behind.
+
+        Nothing in the folder changes, and it is not made where it did not exist.
+
+        Raises:
+            UserError: it cannot, and why.
+        """
+        if not str(path or "").strip():
+            raise UserError("run_dir: it is empty; name a folder, as run_dir=outputs/first.")
+        folder = cls(path)
+        with folder._writing(folder.path):
+            whole = Path(os.path.abspath(folder.path))
+            start = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
+            # The trial runs beside what is missing, in a folder of its own: jobs that start together share parents,
+            # and must not take from each other what they only tried.
+            for place, missing in ((start, whole.relative_to(start)), (whole / "figures", Path())):
+                if not os.path.lexists(place):
+                    continue
+                if not place.is_dir():
+                    raise UserError(f"run_dir: {folder.path} cannot be a run folder, for {place} is no folder.")
+                with tempfile.TemporaryDirectory(prefix=".judgebench-", dir=place) as trial:
+                    inner = Path(trial) / missing
+                    inner.mkdir(parents=True, exist_ok=True)
+                    (inner / "trial").write_text("trial", encoding="utf-8")
+        for name in FILES:
+            if (folder.path / name).is_dir():
+                raise UserError(f"run_dir: {folder.path} cannot be a run folder, for its {name} is a folder.")
+        return folder
+
     # --- writing ------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Removes what an earlier run wrote here, so that its files never stand beside this run's.
+
+        Only the contract's own files go, and what killed runs left half-written of them; whatever else lies in the
+        folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
+        """
+        figures = self.path / "figures"
+        with self._writing(self.path):
+            for path in [self.path / name for name in FILES]:
+                path.unlink(missing_ok=True)
+            for folder, ours in ((self.path, FILES.__contains__), (figures, _FIGURE.fullmatch)):
+                for path in list(folder.iterdir()) if folder.is_dir() else []:
+                    half = _TEMPORARY.fullmatch(path.name)
+                    if ours(half["name"] if half else path.name):
+                        path.unlink(missing_ok=True)
 
     def write_config(self, config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
         """Writes config.yaml, interpolations resolved and secrets masked.
@@ -143,7 +201,8 @@ class RunFolder:
         """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
         from judgebench.report.figures import save_figures
 
-        return save_figures(figures, self.path / "figures")
+        with self._writing(self.path / "figures"):
+            return save_figures(figures, self.path / "figures")
 
     def write_report(self, html: str) -> Path:
         """Writes report.html and returns its path."""
@@ -188,7 +247,7 @@ class RunFolder:
     # --- how ----------------------------------------------------------------------------------------------------
 
     def _write_text(self, name: str, text: str) -> Path:
-        with atomic(self.path / name) as temporary:
+        with self._writing(self.path / name), atomic(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return self.path / name
 
@@ -208,8 +267,20 @@ class RunFolder:
         repeating = [
             key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
         ]
-        with atomic(self.path / name) as temporary:
+        with self._writing(self.path / name), atomic(self.path / name) as temporary:
             pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and "null byte" not in str(error):
+                raise
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UserError(
+                f"run_dir: {path} cannot be written ({reason}); mend that, or choose another folder with run_dir=..."
+            ) from error
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Path]:

@@ -10,6 +10,7 @@ import transformers as tf
 from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
+from judgebench.judges.heads import Head, check_head
 from judgebench.judges.kernels import attend, attend_plain, merge
 from judgebench.judges.plain import PlainEngine
 
@@ -139,6 +140,26 @@ def test_state_space_models_are_refused_and_read_plainly():
     model = tf.MambaForCausalLM(tf.MambaConfig(vocab_size=300, hidden_size=64, num_hidden_layers=2)).eval()
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
         PrefixEngine(model)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
+def test_the_head_is_the_models_own(name):
+    model = model_of(name)
+    ids = torch.tensor([prompts()[0][0].tolist()])
+    head = Head(model)
+    with head.capturing() as captured:
+        own = model(ids).logits[0].log_softmax(-1)
+    torch.testing.assert_close(head.logits(captured()[0][0]).log_softmax(-1), own, atol=1e-4, rtol=0)
+    check_head(model, head)
+
+
+def test_a_model_that_bends_its_logits_unknown_to_us_is_refused():
+    model = model_of("llama")
+    plain = model.lm_head.forward
+    model.lm_head.forward = lambda states: 2.0 * plain(states)
+    with pytest.raises(UserError, match="does something to its logits"):
+        check_head(model, Head(model))
 
 
 def test_an_exit_beyond_the_layers_is_refused():

@@ -87,6 +87,25 @@ def test_a_store_of_a_later_format_is_refused(tmp_path):
         ReadingStore(tmp_path / "s")
 
 
+def test_another_programs_database_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / "mail.sqlite") as db:
+        db.execute("CREATE TABLE mails (subject TEXT)")
+    with pytest.raises(UserError, match="the database of another program"):
+        ReadingStore(tmp_path / "mail.sqlite")
+    with sqlite3.connect(tmp_path / "mail.sqlite") as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("mails",)]
+
+
+def test_a_store_that_cannot_grow_is_told(tmp_path):
+    store = ReadingStore(tmp_path / "s")
+    store.put([reading("a")])
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count={pages}")  # SQLite then says that the disk is full
+    with pytest.raises(UserError, match=r"store=.*cannot be written \(database or disk is full\)"):
+        store.put([ModelReading(str(i), np.zeros(500, np.float32), None, 0.1) for i in range(100)])
+    assert store.missing(["a", "1"]) == {"1"}
+
+
 def test_file_digests_follow_the_content(tmp_path):
     store = ReadingStore(tmp_path / "s")
     file = tmp_path / "weights"
