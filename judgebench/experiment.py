@@ -19,11 +19,12 @@ from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader, check_fit
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.evaluate import LEVELS
+from judgebench.metrics.evaluate import check_settings
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Prompt, ScoreRange
+
+_METRICS = ("levels", "resamples", "seed")
 
 
 @dataclass
@@ -54,7 +55,10 @@ class Experiment:
             raise UserError(f"dry_run: {config.dry_run!r} is neither true nor false.")
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
-        _listed(config, "metrics.levels", known=LEVELS)
+        settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
+        if set(settings) != set(_METRICS):
+            raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
+        check_settings(**settings)
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -68,21 +72,23 @@ class Experiment:
                     f"dimensions: {data.name} has no human scores for {dimension!r}; it has "
                     f"{', '.join(data.dimensions)}."
                 )
-        variants = OmegaConf.to_container(config.prompt.variants)
-        rubrics = load_rubrics(config.prompt.rubrics, dimensions, variants)  # type: ignore[arg-type]
         # what follows the prompt must fit too: a free answer, or the tokens of a candidate
         room = judge.max_new_tokens if judge.mode == "generate" else 16
-        most = min(limit - room, config.prompt.max_tokens or limit)
-        options: Any = OmegaConf.to_container(config.prompt.template_options)
-        builder = PromptBuilder(tokenizer, rubrics, most, config.prompt.truncate, options)
+        asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
         conditions = [Condition(dimension, r) for dimension in dimensions for r in ranges]
         prompts = builder.build(data.examples, conditions)
         return cls(config, judge, assistant, decodings, data, conditions, builder, prompts)
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant, and what must be known of the data (`note`)."""
-        return {"main": self.judge.source.title, "assistant": self.assistant.title, "note": self.data.note}
+        """Short names of main model and assistant, what groups are called, what must be known of the data (`note`)."""
+        return {
+            "main": self.judge.source.title,
+            "assistant": self.assistant.title,
+            "groups": self.data.groups_are,
+            "note": self.data.note,
+        }
 
     @cached_property
     def scale(self) -> dict[str, tuple[float, float]]:
@@ -156,13 +162,11 @@ def _decodings(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     return found
 
 
-def _listed(config: DictConfig, key: str, known: tuple[str, ...] = ()) -> list[Any]:
+def _listed(config: DictConfig, key: str) -> list[Any]:
     items = OmegaConf.select(config, key)
     items = OmegaConf.to_container(items) if OmegaConf.is_config(items) else items
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
-    if known and (odd := [item for item in items if item not in known]):
-        raise UserError(f"{key}: {odd[0]!r} is not one of {', '.join(known)}.")
     return items
 
 

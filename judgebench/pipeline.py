@@ -18,7 +18,7 @@ from rich.console import Console
 from judgebench.clock import Clock
 from judgebench.decoding.decode import decode
 from judgebench.errors import UserError
-from judgebench.experiment import Experiment
+from judgebench.experiment import Experiment, path_of
 from judgebench.metrics.evaluate import evaluate
 from judgebench.readings.table import reading_columns
 from judgebench.report.dry_run import dry_run_view
@@ -42,7 +42,9 @@ def run(config: DictConfig) -> Path | None:
     clock = Clock()
     with clock("load"):
         experiment = Experiment.parse(config)
+        folder = RunFolder.check(path_of(config, "run_dir"))
         _trainer(config, [])
+        logger = instantiate(config.logger)
     if config.dry_run:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles))
         return None
@@ -60,7 +62,7 @@ def run(config: DictConfig) -> Path | None:
         records = evaluate(columns, experiment.data.name, **config.metrics)
         agreement = experiment.agreement()
 
-    folder = RunFolder(config.run_dir)
+    folder.clear()
     written = folder.write_config(config)
     read, scores = pd.DataFrame(reading_columns(readings)), pd.DataFrame(columns)
     folder.write_readings(read)
@@ -84,8 +86,8 @@ def run(config: DictConfig) -> Path | None:
         folder.write_figures(figures)
         page = render_report(config=written, environment=environment, figures=figures, agreement=agreement, **shown)
         folder.write_report(page)
-        if config.logger is not None:
-            log_run(instantiate(config.logger), written, records, figures, scores, read)
+        if logger is not None:
+            log_run(logger, written, records, figures, scores, read)
     folder.write_environment(**cost)
     if agreement:
         console.print(agreement_lines(agreement))

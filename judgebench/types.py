@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,8 @@ PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
 moved to its nearest end."""
 
 _MOST_CANDIDATES = 1001
+_LARGEST = 1e9
+_MOST_PLACES = 6
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,19 @@ class ScoreRange:
     step: float = 1.0
 
     def __post_init__(self) -> None:
+        numbers = (self.minimum, self.maximum, self.step)
+        if not all(_is_moderate(x) for x in numbers):
+            raise UserError(
+                f"range {_shown(list(numbers))}: minimum, maximum and step must be finite, at most {_LARGEST:g}."
+            )
         shown = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
-        if not all(math.isfinite(x) for x in (self.minimum, self.maximum, self.step)):
-            raise UserError(f"{shown}: all three must be finite numbers.")
         if self.minimum >= self.maximum:
             raise UserError(f"{shown}: the minimum must lie below the maximum, as in [1, 5].")
         if self.step <= 0:
             raise UserError(f"{shown}: the step must be above 0.")
+        if max(map(_places, numbers)) > _MOST_PLACES:
+            raise UserError(f"{shown}: scores may have at most {_MOST_PLACES} decimals.")
+        # with so few digits, decimal division is exact wherever it comes out even
         steps = (_decimal(self.maximum) - _decimal(self.minimum)) / _decimal(self.step)
         if steps != steps.to_integral_value():
             raise UserError(f"{shown}: the step must lead from the minimum to the maximum in whole steps.")
@@ -84,8 +92,10 @@ class ScoreRange:
             or len(given) not in (2, 3)
             or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
         ):
-            raise UserError(f"ranges: {given!r} is not a range; give [minimum, maximum] or [minimum, maximum, step].")
-        return cls(*(float(x) for x in given))
+            raise UserError(
+                f"ranges: {_shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step]."
+            )
+        return cls(*(float(x) if _is_moderate(x) else x for x in given))
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -100,7 +110,7 @@ class ScoreRange:
     def text(self, value: float) -> str:
         """`value` with as many decimals as this range's scores have."""
         places = max(_places(self.minimum), _places(self.maximum), _places(self.step))
-        return f"{value:.{places}f}"
+        return f"{value:z.{places}f}"  # z: no minus before a zero
 
     def __str__(self) -> str:
         ends = f"{self.text(self.minimum)}-{self.text(self.maximum)}"
@@ -114,6 +124,18 @@ class ScoreRange:
 
 def _decimal(value: float) -> Decimal:
     return Decimal(repr(float(value)))
+
+
+def _is_moderate(value: float) -> bool:
+    return -_LARGEST <= value <= _LARGEST  # false for NaN, and compares whole numbers that are too long to be floats
+
+
+def _shown(given: Any) -> str:
+    try:
+        shown = repr(given)
+    except (ValueError, RecursionError):  # Python writes no whole number of more than 4300 digits
+        return "that"
+    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _places(value: float) -> int:
@@ -155,6 +177,8 @@ class Prompt:
         tail: the rest, chat template included.
         token_ids: [tokens] int32, the tokens of `prefix + tail`, special tokens included once.
         source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if none.
+        control_tokens: how often the example's own texts name a control token of the tokenizer, such as `<|im_end|>`.
+            `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them.
     """
 
     example: Example
@@ -163,6 +187,7 @@ class Prompt:
     tail: str
     token_ids: np.ndarray = field(compare=False)
     source_tokens_cut: int = 0
+    control_tokens: int = 0
 
     @property
     def text(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,13 @@ class Fields:
         """From configuration.
 
         Raises:
-            UserError: a needed entry is missing, an entry is unknown or not a name.
+            UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
         """
+        if not isinstance(given, Mapping):
+            raise UserError(
+                "data.fields must be a mapping, as in {source: article, output: summary, human: scores}, "
+                f"got {given!r}."
+            )
         for key in given:
             if key not in (*_NEEDED, *_OPTIONAL):
                 raise UserError(f"data.fields.{key} is unknown; there are {', '.join((*_NEEDED, *_OPTIONAL))}.")
@@ -77,6 +83,8 @@ class JsonLines(JudgeDataModule):
         JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human": "scores"}, scale=[1, 5])
     """
 
+    groups_are = "groups"
+
     def __init__(
         self,
         path: str | None = None,
@@ -87,7 +95,7 @@ class JsonLines(JudgeDataModule):
     ) -> None:
         super().__init__(path, **common)
         self.name = str(name) if name else (Path(path).stem if path else "jsonl")
-        self.fields = Fields.parse(dict.fromkeys(_NEEDED) if fields is None else fields)
+        self.fields = Fields.parse({} if fields is None else fields)
         self._given_scale = _parse_scale(scale)
 
     def load(self) -> Loaded:
@@ -136,18 +144,17 @@ def _parse_scale(given: Any) -> dict[str, tuple[float, float]] | tuple[float, fl
         return None
     if isinstance(given, Mapping):
         return {str(dimension): _pair(f"data.scale.{dimension}", pair) for dimension, pair in given.items()}
-    return _pair("data.scale", given)
+    return _pair("data.scale", given, ", or a mapping dimension -> such a pair, or null")
 
 
-def _pair(key: str, given: Any) -> tuple[float, float]:
+def _pair(key: str, given: Any, or_else: str = "") -> tuple[float, float]:
     numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
-    if (
-        len(numbers) != 2
-        or not all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers)
-        or numbers[0] >= numbers[1]
-    ):
-        raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5], got {given!r}.")
-    return float(numbers[0]), float(numbers[1])
+    if len(numbers) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
+        with suppress(OverflowError):  # whole numbers that are too long to be floats
+            low, high = map(float, numbers)
+            if math.isfinite(low) and math.isfinite(high) and low < high:
+                return low, high
+    raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got {given!r}.")
 
 
 def _name(key: str, value: Any) -> str:

@@ -32,6 +32,8 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     Attributes:
         name: what tables call the data set (column `dataset`).
+        groups_are: what its groups are, in the plural, for titles: "articles", "dialogues", or "groups" where only the
+            user knows.
         note: what whoever reads its results must know, in a sentence.
         batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
 
@@ -40,6 +42,7 @@ class JudgeDataModule(LightningDataModule, ABC):
     """
 
     name: str
+    groups_are: str = "articles"
     note: str | None = None
 
     def __init__(

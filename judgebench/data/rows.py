@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,10 @@ class Row:
         return Row(value, f"{self.place}, field '{field}'", self.position)
 
     def _wrong(self, field: str, expected: str, value: Any) -> UserError:
-        shown = "null" if value is None else repr(value)
+        try:
+            shown = "null" if value is None else repr(value)
+        except RecursionError:
+            shown = "something nested deep"
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
 
@@ -123,6 +127,8 @@ def json_lines(path: Path) -> Iterator[Row]:
                 raise UserError(
                     f"{place}: not valid JSON ({error}); each line must be one whole JSON object."
                 ) from error
+            except RecursionError as error:
+                raise UserError(f"{place}: lists or objects are nested too deep to be read; flatten them.") from error
             if not isinstance(value, dict):
                 raise UserError(f"{place}: holds a {type(value).__name__}; each line must be one JSON object.")
             yield Row(value, place, number)
@@ -141,6 +147,10 @@ def json_array(path: Path) -> Iterator[Row]:
         values = json.loads(text)
     except ValueError as error:
         raise UserError(f"{path.name}: not valid JSON ({error}); it must be one JSON list of objects.") from error
+    except RecursionError as error:
+        raise UserError(
+            f"{path.name} line {_deepest_line(text)}: lists or objects are nested too deep to be read; flatten them."
+        ) from error
     if not isinstance(values, list):
         raise UserError(f"{path.name}: holds a {type(values).__name__}; it must be one JSON list of objects.")
     for number, value in enumerate(values, start=1):
@@ -197,6 +207,17 @@ def _file(path: Path) -> Path:
     if not os.access(path, os.R_OK):
         raise UserError(f"{path}: you may not read this file; data.path must be a file that you may read.")
     return path
+
+
+def _deepest_line(text: str) -> int:
+    """The line, counted from 1, on which brackets outside strings are nested deepest."""
+    depth, deepest, at = 0, 0, 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text, re.DOTALL):
+        mark = match[0]
+        depth += (mark in "[{") - (mark in "]}")
+        if depth > deepest:
+            deepest, at = depth, match.start()
+    return text.count("\n", 0, at) + 1
 
 
 def _decoded(raw: bytes, place: str) -> str:

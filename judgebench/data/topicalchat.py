@@ -35,6 +35,7 @@ class TopicalChat(JudgeDataModule):
     """
 
     name = "topicalchat"
+    groups_are = "dialogues"
 
     def load(self) -> Loaded:
         examples: list[Example] = []

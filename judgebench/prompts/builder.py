@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,17 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
-from judgebench.prompts.rubrics import fill
+from judgebench.prompts.control import ControlTokens
+from judgebench.prompts.rubrics import Filled, fill, load_rubrics
 from judgebench.types import Condition, Example, Prompt, Rubric
 
 TRUNCATIONS = ("error", "source")
 
+_KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
+
 
 class PromptBuilder:
-    """Builds prompts for one tokenizer.
+    """Builds prompts for one tokenizer. What an example says never becomes a control token; see ControlTokens.
 
     Args:
         tokenizer: the main model's; its chat template is applied once if it has one, else the text stands plain with
@@ -27,7 +31,7 @@ class PromptBuilder:
         template_options: passed to the chat template, as a fixed date for those that print today's.
 
     Raises:
-        UserError: an unknown `truncate`.
+        UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
     """
 
     def __init__(
@@ -40,15 +44,57 @@ class PromptBuilder:
     ):
         if truncate not in TRUNCATIONS:
             raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
+        if max_tokens < 1:
+            raise UserError(
+                f"judge.max_new_tokens and prompt.max_tokens leave {max_tokens} tokens for a prompt, which needs at "
+                "least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
+            )
         self.tokenizer = tokenizer
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
-        self._options = dict(template_options or {})
+        self._options = _template_options(tokenizer, template_options)
         self._bos = _plain_bos(tokenizer)
+        self._control = ControlTokens(tokenizer)
+
+    @classmethod
+    def from_config(
+        cls, tokenizer: PreTrainedTokenizerBase, config: Mapping[str, Any], dimensions: Sequence[str], limit: int
+    ) -> PromptBuilder:
+        """From conf/prompt.
+
+        Args:
+            tokenizer: the main model's.
+            config: plain values: rubrics, variants, max_tokens, truncate, template_options.
+            dimensions: what is judged.
+            limit: tokens of a prompt that all models can read, room for the answer already taken off.
+
+        Raises:
+            UserError: a key that is unknown, missing or holds something else than it should.
+        """
+        if not isinstance(config, Mapping):
+            raise UserError(f"prompt: {config!r} is no group of settings; conf/prompt/paper.yaml shows one.")
+        if unknown := [key for key in config if key not in _KEYS]:
+            raise UserError(f"prompt.{unknown[0]} is unknown; there are {', '.join(_KEYS)}.")
+        if missing := [key for key in _KEYS if key not in config]:
+            raise UserError(f"prompt.{missing[0]} is not given; conf/prompt/paper.yaml shows what it is.")
+        most = config["max_tokens"]
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise UserError(f"prompt.max_tokens must be null or a whole number of at least 1, got {most!r}.")
+        if limit < 1:
+            raise UserError(
+                f"judge.max_new_tokens: an answer that long leaves {limit} tokens for the prompt, of all that the "
+                "models can read; lower it."
+            )
+        rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
+        limit = limit if most is None else min(limit, most)
+        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"])
 
     def build(self, examples: Iterable[Example], conditions: Sequence[Condition]) -> list[Prompt]:
         """The prompts, condition by condition, the examples of a group together.
+
+        All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of
+        its group under any of them.
 
         Raises:
             UserError: a prompt is too long; names the example and both numbers of tokens.
@@ -56,68 +102,93 @@ class PromptBuilder:
         groups: dict[str, list[Example]] = {}
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
-        return [
-            prompt
-            for condition in conditions
-            for group in groups.values()
-            for prompt in self._of_group(group, condition)
-        ]
+        built = [self._of_group(group, conditions) for group in groups.values()]
+        return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
 
     def null(self, condition: Condition) -> Prompt:
         """The prompt about nothing: the condition's rubric with an empty source and an empty judged text."""
         nothing = Example(example_id="", group_id="", system_id="", source="", output="", human={})
-        return self._of_group([nothing], condition)[0]
+        return self._of_group([nothing], [condition])[0][0]
 
-    def _of_group(self, group: Sequence[Example], condition: Condition) -> list[Prompt]:
-        prompts = self._with_source(group, condition, None, 0)
-        excess = max(len(prompt.token_ids) for prompt in prompts) - self._max_tokens
+    def _of_group(self, group: Sequence[Example], conditions: Sequence[Condition]) -> list[list[Prompt]]:
+        """[conditions][examples of the group] prompts, all of them short enough."""
+        built, longest = self._with_source(group, conditions, None, 0)
+        excess = len(longest.token_ids) - self._max_tokens
         if excess <= 0:
-            return prompts
+            return built
         if self._truncate == "error":
-            raise _too_long(prompts, self._max_tokens, "set prompt.truncate=source to shorten its article")
+            raise _too_long(longest, self._max_tokens, "set prompt.truncate=source to shorten its article")
+        if not self.tokenizer.is_fast:
+            raise _too_long(longest, self._max_tokens, "only a fast tokenizer can shorten its article")
         source = group[0].source
-        encoded = self.tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = self.tokenizer(
+            source, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )
         ends = [end for _, end in encoded["offset_mapping"]]
         cut = 0
         while excess > 0:
-            cut += excess
-            if cut > len(ends):
-                raise _too_long(prompts, self._max_tokens, "it does not fit even without its article")
+            if cut == len(ends):
+                raise _too_long(longest, self._max_tokens, "it does not fit even without its article")
+            cut = min(cut + excess, len(ends))
             kept = source[: ends[len(ends) - cut - 1]] if cut < len(ends) else ""
-            prompts = self._with_source(group, condition, kept, cut)
-            excess = max(len(prompt.token_ids) for prompt in prompts) - self._max_tokens
-        return prompts
+            built, longest = self._with_source(group, conditions, kept, cut)
+            excess = len(longest.token_ids) - self._max_tokens
+        return built
 
     def _with_source(
-        self, group: Sequence[Example], condition: Condition, source: str | None, cut: int
-    ) -> list[Prompt]:
-        rubric = self._rubrics[condition.dimension]
-        halves = [self._in_chat(*fill(rubric, condition.range, example, source)) for example in group]
-        encoded = self.tokenizer([prefix + tail for prefix, tail in halves], add_special_tokens=False)["input_ids"]
-        shared = halves[0][0]
-        return [
-            # one string object for the whole group: a run holds many thousands of prompts
-            Prompt(example, condition, shared if prefix == shared else prefix, tail, np.array(ids, np.int32), cut)
-            for example, (prefix, tail), ids in zip(group, halves, encoded, strict=True)
-        ]
+        self, group: Sequence[Example], conditions: Sequence[Condition], source: str | None, cut: int
+    ) -> tuple[list[list[Prompt]], Prompt]:
+        """[conditions][examples of the group] prompts, and the longest of them."""
+        built = [self._under(condition, group, source, cut) for condition in conditions]
+        return built, max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
 
-    def _in_chat(self, prefix: str, tail: str) -> tuple[str, str]:
+    def _under(self, condition: Condition, group: Sequence[Example], source: str | None, cut: int) -> list[Prompt]:
+        rubric = self._rubrics[condition.dimension]
+        asked = [self._in_chat(fill(rubric, condition.range, example, source)) for example in group]
+        encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
+        shared = asked[0].prefix
+        prompts = []
+        for example, filled, ids in zip(group, asked, encoded, strict=True):
+            cuts = self._control.cuts(filled.text, filled.said)
+            if cuts:
+                ids = self._control.encode(filled.text, cuts, f"example {example.example_id}")
+            # one string object for the whole group: a run holds many thousands of prompts
+            prefix = shared if filled.prefix == shared else filled.prefix
+            prompts.append(Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts)))
+        return prompts
+
+    def _in_chat(self, filled: Filled) -> Filled:
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
-        prefix, tail = prefix.lstrip(), tail.rstrip()
+        content = filled.text.strip()
+        trimmed = len(filled.text) - len(filled.text.lstrip())
         if self.tokenizer.chat_template is None:
-            return self._bos + prefix, tail
-        content = prefix + tail
-        turn = [{"role": "user", "content": content}]
-        text = str(
-            self.tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, **self._options)
-        )
-        at = text.find(content)
+            text, at = self._bos + content, len(self._bos)
+        else:
+            text = self._templated(content)
+            at = text.find(content)
         if at < 0:
             raise UserError(
                 "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
                 "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
             )
-        return text[: at + len(prefix)], text[at + len(prefix) :]
+        shift, end = at - trimmed, at + len(content)
+        said = tuple((max(first + shift, at), min(last + shift, end)) for first, last in filled.said)
+        own = max(len(filled.prefix) + shift, at)
+        return Filled(text[:own], text[own:], said)
+
+    def _templated(self, content: str) -> str:
+        turn = [{"role": "user", "content": content}]
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, **self._options)
+            )
+        # a template is a program of its own, and raises what it likes
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(
+                f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
+                f"fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give another."
+            ) from error
 
 
 def _plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -127,8 +198,24 @@ def _plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
     return str(tokenizer.bos_token) if starts else ""
 
 
-def _too_long(prompts: Sequence[Prompt], limit: int, remedy: str) -> UserError:
-    longest = max(prompts, key=lambda prompt: len(prompt.token_ids))
+def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise UserError(
+            "prompt.template_options must map names in the chat template to values, as in {enable_thinking: false}, "
+            f"or be null, got {given!r}."
+        )
+    taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
+    if clash := sorted(taken & set(given)):
+        raise UserError(
+            f"prompt.template_options.{clash[0]}: this is no option of a chat template; judgebench itself decides how "
+            "the template is applied."
+        )
+    return dict(given)
+
+
+def _too_long(longest: Prompt, limit: int, remedy: str) -> UserError:
     return UserError(
         f"The prompt of example {longest.example.example_id} ({longest.condition}) has {len(longest.token_ids)} "
         f"tokens, and the judge reads at most {limit}; {remedy}."

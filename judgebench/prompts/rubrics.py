@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from judgebench.errors import UserError
 from judgebench.types import Example, Rubric, ScoreRange
@@ -17,8 +19,27 @@ _OUTPUTS = ("Summary", "Response")
 _KNOWN = {*_SOURCES, *_OUTPUTS, "Fact"}
 
 
+@dataclass(frozen=True)
+class Filled:
+    """A rubric about one example, cut before the first character that is the example's own.
+
+    Attributes:
+        prefix: the part that the example's whole group shares.
+        tail: the rest.
+        said: [start, end) of each stretch of `prefix + tail` that is an example's text and not the rubric's.
+    """
+
+    prefix: str
+    tail: str
+    said: tuple[tuple[int, int], ...]
+
+    @property
+    def text(self) -> str:
+        return self.prefix + self.tail
+
+
 def load_rubrics(
-    collection: str, dimensions: list[str], variants: Mapping[str, str] | None = None
+    collection: str, dimensions: Sequence[str], variants: Mapping[str, str] | None = None
 ) -> dict[str, Rubric]:
     """The rubric of each dimension.
 
@@ -32,38 +53,26 @@ def load_rubrics(
     """
     folder = _folder(collection)
     have = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
+    variants = _variants(variants, {*have, *dimensions}, f"prompt.rubrics={collection}")
     rubrics = {}
     for dimension in dimensions:
-        name = (variants or {}).get(dimension, dimension)
+        name = variants.get(dimension, dimension)
         if name not in have:
+            key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
             raise UserError(
-                f"dimensions: there is no rubric {name!r} in prompt.rubrics={collection}; it has {', '.join(have)}."
+                f"{key}: there is no rubric {name!r} in prompt.rubrics={collection}; it has {', '.join(have)}."
             )
-        template = (folder / f"{name}.txt").read_text("utf-8").strip()
-        fields = {field for field, _ in _FIELD.findall(template) if field}
-        if unknown := sorted(fields - _KNOWN):
-            raise UserError(
-                f"Rubric {name}.txt in {collection} has the unknown field {{{{{unknown[0]}}}}}; known are "
-                f"{', '.join(sorted(_KNOWN))}."
-            )
-        if not fields & set(_OUTPUTS):
-            raise UserError(
-                f"Rubric {name}.txt in {collection} has no {{{{Summary}}}} or {{{{Response}}}} to be judged."
-            )
-        rubrics[dimension] = Rubric(dimension, template)
+        rubrics[dimension] = Rubric(dimension, _template(folder / f"{name}.txt", f"Rubric {name}.txt in {collection}"))
     return rubrics
 
 
-def fill(rubric: Rubric, score_range: ScoreRange, example: Example, source: str | None = None) -> tuple[str, str]:
-    """The rubric about one example, cut before the first character that is the example's own.
+def fill(rubric: Rubric, score_range: ScoreRange, example: Example, source: str | None = None) -> Filled:
+    """The rubric about one example.
 
     Every field is filled in one pass over the template: what an example says is never read as a template.
 
     Args:
         source: stands in for the example's source where it had to be shortened.
-
-    Returns:
-        The part that the example's whole group shares, and the rest.
     """
     values = {
         "min_range": score_range.text(score_range.minimum),
@@ -72,21 +81,58 @@ def fill(rubric: Rubric, score_range: ScoreRange, example: Example, source: str 
     }
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, example.output)
-    shared: list[str] = []
-    own: list[str] = []
-    part, at = shared, 0
+    parts: list[str] = []
+    said: list[tuple[int, int]] = []
+    length, own, at = 0, None, 0
     for match in _FIELD.finditer(rubric.template):
         name = match[1] or match[2]
-        part.append(rubric.template[at : match.start()])
-        if name in _OUTPUTS:
-            part = own
-        part.append(values[name])
+        parts += [rubric.template[at : match.start()], values[name]]
+        start = length + len(parts[-2])
+        length = start + len(parts[-1])
+        if match[1]:
+            said.append((start, length))
+        if name in _OUTPUTS and own is None:
+            own = start
         at = match.end()
-    part.append(rubric.template[at:])
-    return "".join(shared), "".join(own)
+    parts.append(rubric.template[at:])
+    text = "".join(parts)
+    own = len(text) if own is None else own
+    return Filled(text[:own], text[own:], tuple(said))
 
 
-def _folder(collection: str) -> Traversable | Path:
+def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:
+    if given is None:
+        return {}
+    shape = "prompt.variants must map dimensions to rubrics, as in {relevance: relevance_as_printed}"
+    if not isinstance(given, Mapping):
+        raise UserError(f"{shape}, or be null, got {given!r}.")
+    for dimension, name in given.items():
+        if not isinstance(name, str) or not name:
+            raise UserError(f"{shape}, got {name!r} for {dimension!r}.")
+        if dimension not in known:
+            raise UserError(f"prompt.variants: {dimension!r} is no judged dimension, and no rubric of {collection}.")
+    return dict(given)
+
+
+def _template(file: Traversable | Path, where: str) -> str:
+    try:
+        template = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
+    fields = {field for field, _ in _FIELD.findall(template) if field}
+    if unknown := sorted(fields - _KNOWN):
+        raise UserError(f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(_KNOWN))}.")
+    if not fields & set(_OUTPUTS):
+        raise UserError(f"{where} has no {{{{Summary}}}} or {{{{Response}}}} to be judged.")
+    return template
+
+
+def _folder(collection: Any) -> Traversable | Path:
+    if not isinstance(collection, str) or not collection.strip():
+        raise UserError(
+            f"prompt.rubrics: {collection!r} names no collection; give summary, dialogue, or a folder with one "
+            "<dimension>.txt a dimension."
+        )
     shipped = files("judgebench.prompts") / "rubrics" / collection
     if re.fullmatch(r"\w+", collection) and shipped.is_dir():
         return shipped

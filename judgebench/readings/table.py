@@ -25,5 +25,6 @@ def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
         "prompt": [reading.prompt.text for reading in readings],
         "prompt_tokens": [len(reading.prompt.token_ids) for reading in readings],
         "source_tokens_cut": [reading.prompt.source_tokens_cut for reading in readings],
+        "control_tokens": [reading.prompt.control_tokens for reading in readings],
         "seconds": [reading.seconds for reading in readings],
     }

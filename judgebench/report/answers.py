@@ -35,7 +35,7 @@ class Favorite:
 
 
 def favorites(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[Favorite]:
-    """The most frequent score of each judge with discrete scores, and of the humans (mapped to the range).
+    """The most frequent score of each judge with discrete scores, and of the humans where they can be mapped.
 
     The same scores as in the figures: test split, without attack and defense where there are such.
     """
@@ -123,7 +123,9 @@ class Change:
     """How a correlation moves from one series to another on the same texts.
 
     Attributes:
-        low, high: 95 % interval of the difference; both series see the same resamples of the groups (paired).
+        low, high: 95 % interval of the difference; both series see the same resamples of the groups (paired). None
+            with fewer than two groups, or without resamples.
+        level: of the correlation.
     """
 
     dimension: str
@@ -131,15 +133,25 @@ class Change:
     series: str
     baseline: str
     difference: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+    level: str = "dataset"
+
+    @property
+    def clear(self) -> bool:
+        """Whether there is an interval, and it does not hold 0."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def changes(scores: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> list[Change]:
+def changes(scores: pd.DataFrame, level: str = "dataset", resamples: int = RESAMPLES, seed: int = 0) -> list[Change]:
     """What contrasting the pair changes in Spearman, against the main model's greedy scores.
 
-    The same scores as in the figures, texts that both scored. Empty without an assistant, without
-    greedy scores, and with fewer than two groups (no interval then).
+    The same scores as in the figures, texts that both scored. Empty without an assistant, without greedy scores, and
+    where nobody rated.
+
+    Args:
+        scores: scores.parquet.
+        level, resamples, seed: those that metrics.json was made with; see `judgebench.metrics.correlate`.
     """
     found = []
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -152,20 +164,26 @@ def changes(scores: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> 
                 continue
             for series in parts:
                 if series.judge == "pair":
-                    told = _difference(parts[series], parts[_BASELINE], resamples, seed)
+                    told = _difference(level, parts[series], parts[_BASELINE], resamples, seed)
                     if told is not None:
-                        found.append(Change(dimension, score_range, str(series), str(_BASELINE), *told))
+                        found.append(Change(dimension, score_range, str(series), str(_BASELINE), *told, level))
     return found
 
 
 def change_sentences(found: Sequence[Change]) -> list[str]:
-    """One sentence a dimension and series: where the change is clear, with intervals, and where it is not."""
+    """One sentence a dimension and series: where the change is clear, with intervals, and where it is not. Without
+    intervals the changes alone are told."""
     sentences = []
     for dimension, series in dict.fromkeys((one.dimension, one.series) for one in found):
         own = [one for one in found if (one.dimension, one.series) == (dimension, series)]
-        clear = [one for one in own if one.low > 0 or one.high < 0]
-        head = f"{dimension}: {series}, against {own[0].baseline},"
-        if len(own) == 1:
+        clear = [one for one in own if one.clear]
+        least, most = min(one.difference for one in own), max(one.difference for one in own)
+        level = "" if own[0].level == "dataset" else f", {own[0].level} level"
+        head = f"{dimension}{level}: {series}, against {own[0].baseline},"
+        if any(one.low is None for one in own):
+            span = _told(own[0]) if len(own) == 1 else f"{least:+.3f} to {most:+.3f} over {len(own)} ranges"
+            sentence = f"{head} changes Spearman by {span}; without an interval, nothing tells that from chance."
+        elif len(own) == 1:
             verdict = "a clear change" if clear else "no clear change, for its interval holds 0"
             sentence = f"{head} changes Spearman by {_told(own[0])}: {verdict}."
         elif clear:
@@ -173,7 +191,6 @@ def change_sentences(found: Sequence[Change]) -> list[str]:
             sentence += "; ".join(_told(one) for one in clear)
             sentence += "; in the others the interval holds 0." if len(clear) < len(own) else "."
         else:
-            least, most = min(one.difference for one in own), max(one.difference for one in own)
             sentence = f"{head} clearly changes Spearman in none of {len(own)} ranges: the changes are {least:+.3f} to "
             sentence += f"{most:+.3f}, and every 95 % interval holds 0."
         sentences.append(sentence)
@@ -181,17 +198,20 @@ def change_sentences(found: Sequence[Change]) -> list[str]:
 
 
 def _told(change: Change) -> str:
-    return f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}] in range {change.range}"
+    ends = "" if change.low is None else f" [{change.low:+.3f}, {change.high:+.3f}]"
+    return f"{change.difference:+.3f}{ends} in range {change.range}"
 
 
 def _difference(
-    scores: pd.DataFrame, baseline: pd.DataFrame, resamples: int, seed: int
-) -> tuple[float, float, float] | None:
+    level: str, scores: pd.DataFrame, baseline: pd.DataFrame, resamples: int, seed: int
+) -> tuple[float, float | None, float | None] | None:
     both = scores.join(baseline["score"].rename("baseline"), how="inner").dropna(subset=["score", "baseline", "human"])
+    if both.empty:
+        return None
     human, groups, systems = (both[name].to_numpy() for name in ("human", "group_id", "system_id"))
     contrast, plain = (
-        correlate("dataset", both[name].to_numpy(), human, groups, systems, resamples, seed)
+        correlate(level, both[name].to_numpy(), human, groups, systems, resamples, seed)
         for name in ("score", "baseline")
     )
     value, ends = difference(contrast, plain)[CORRELATIONS.index("spearman")]
-    return None if ends is None else (value, *ends)
+    return (value, *(ends or (None, None)))

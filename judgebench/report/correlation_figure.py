@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.report.results import Block, arrange
-from judgebench.report.series import Series, shown_split
+from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
+from judgebench.report.results import Block, Row, arrange, has_intervals, level_note
+from judgebench.report.series import Series, SeriesIndex, shown_split
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
 
 
@@ -19,39 +20,50 @@ def correlation_figure(
 ) -> Figure | None:
     """A correlation per range with its 95 % interval, a line a series, a panel a dimension (and attack and defense).
 
-    Level `dataset` of the test split (of the first split if there is none). A flat line is a judge without range bias.
+    The test split (the first if there is none) at level `dataset` (the first if there is none). A flat line is a judge
+    without range bias.
+
+    Args:
+        records: metrics.json.
+        titles: `main` and `assistant`, the models' names; `groups`, what a group is ("articles").
+        correlation: of `CORRELATIONS`.
 
     Returns:
-        None where no record is of that level.
+        None where there are no records.
     """
     split = shown_split(record["split"] for record in records)
     blocks = arrange(records, split)
     if not blocks:
         return None
-    found = {row.series: None for block in blocks for section in block.sections for row in section.rows}
-    order = marks(list(found))
+    rows = [row for block in blocks for section in block.sections for row in section.rows]
+    found = SeriesIndex(record for record in records if record["split"] == split)
+    order = marks(found.all)
     groups = titles.get("groups") or "articles"
     with house_style():
         figure, axes = panels(len(blocks), 1 if len(blocks) == 1 else 2, 2.7)
         for axis, block in zip(axes, blocks, strict=True):
             _panel(axis, block, order, correlation)
-            axis.set_title(
-                f"{block.examples[1]} texts, {block.groups[1]} {groups}", loc="right", fontweight="normal", fontsize=8
-            )
+            axis.set_title(block.size(groups, "texts"), loc="right", fontweight="normal", fontsize=8)
         handles = [
             Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
             for mark in order.values()
         ]
         caption = (
-            f"{correlation.capitalize()} correlation with the humans over all texts, {split} split. Bars: 95 % "
-            f"interval, {groups} resampled. The more a line moves, the more the judge depends on the range it is given."
+            f"{correlation.capitalize()} correlation with the humans {level_note(blocks[0].level, groups)}, {split} "
+            f"split.{f' Bars: 95 % interval, {groups} resampled.' if has_intervals(blocks) else ''} The more a line "
+            f"moves, the more the judge depends on the range it is given."
         )
-        if any("constant" in row.flags for block in blocks for section in block.sections for row in section.rows):
-            caption += " Hollow: every text got the same score; the correlation is undefined and shown as 0."
-        if len(found) > MOST_SERIES:
-            caption += f" {len(found) - MOST_SERIES} further decodings are not drawn."
-        labels = [series_label(series, titles) for series in order]
+        if any(_undefined(row) for row in rows):
+            caption += " Hollow: judge or humans give every text the same score; the correlation is undefined and "
+            caption += "shown as 0."
+        if len(found.all) > MOST_SERIES:
+            caption += f" {len(found.all) - MOST_SERIES} further decodings are not drawn."
+        labels = [series_label(series, titles, found.settings[series]) for series in order]
         return finish(figure, f"{correlation.capitalize()} correlation by score range", caption, handles, labels)
+
+
+def _undefined(row: Row) -> bool:
+    return CONSTANT in row.flags or CONSTANT_HUMANS in row.flags
 
 
 def _panel(axis: Axes, block: Block, order: Mapping[Series, Mark], correlation: str) -> None:
@@ -70,7 +82,7 @@ def _panel(axis: Axes, block: Block, order: Mapping[Series, Mark], correlation: 
                     above.append(
                         max(0.0, (estimate.value if estimate.high is None else estimate.high) - estimate.value)
                     )
-                    hollow.append("constant" in row.flags)
+                    hollow.append(_undefined(row))
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
         axis.errorbar(at, values, yerr=[below, above], color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
         for x, y, empty in zip(at, values, hollow, strict=True):

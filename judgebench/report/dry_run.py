@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +18,7 @@ from judgebench.types import Condition, Prompt
 def dry_run_view(
     prompts: Sequence[Prompt], tokens: Mapping[Condition, tuple[int, int]], titles: Mapping[str, str | None]
 ) -> RenderableType:
-    """Conditions with their numbers of examples and tokens, and the first prompt of each.
+    """Conditions with their numbers of examples and tokens, and the first prompt of each, to the letter.
 
     Args:
         prompts: all prompts, condition by condition.
@@ -37,8 +38,28 @@ def dry_run_view(
             *(condition.dimension, str(condition.range), condition.attack, condition.defense),
             *(f"{len(held):,}", f"{total:,}", f"{unique:,}", f"{longest:,}"),
         )
-        firsts += [Rule(f"first prompt: {condition}, example {held[0].example.example_id}"), Text(held[0].text)]
+        firsts += [Rule(f"first prompt: {condition}, example {held[0].example.example_id}"), _Exact(held[0].text)]
     sums = [sum(pair[i] for pair in tokens.values()) for i in range(2)]
     table.add_section()
     table.add_row("all", "", "", "", f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
     return Group(Text(judges_line(titles), style="bold"), table, *firsts)
+
+
+class _Exact:
+    """Text that a console prints as it is: no line folded, cut or stripped, no tab widened, however long it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in self.text.split("\n"):
+            yield _Weightless(line)
+            yield Segment.line()
+
+
+class _Weightless(Segment):
+    """A segment that counts as zero columns wide: `Console.print` cuts lines that it counts as wider than itself."""
+
+    @property
+    def cell_length(self) -> int:
+        return 0

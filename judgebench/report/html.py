@@ -12,6 +12,8 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
+from judgebench.metrics import CONSTANT, CONSTANT_HUMANS, CORRELATIONS, INVERTED
+from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -22,16 +24,23 @@ from judgebench.report.answers import (
     spread_sentences,
 )
 from judgebench.report.figures import svg_without_caption
-from judgebench.report.humans import MAPPING_NOTE
-from judgebench.report.results import CORRELATIONS, Block, arrange
+from judgebench.report.humans import MAPPING_NOTE, mapping_note, spans
+from judgebench.report.results import Block, arrange, has_intervals, level_note
 from judgebench.report.series import distinct, range_of, shown_split
 from judgebench.report.tables import groups_word, interval, percent, three
 
 FLAGS: Mapping[str, str] = {
-    "constant": "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
-    "inverted": "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
+    CONSTANT: "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
+    CONSTANT_HUMANS: "the humans gave every text the same score, so no correlation exists, whatever the judge says; 0 "
+    "is reported",
+    INVERTED: "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
 }
 """What a flag means, for readers who meet it first here."""
+
+_FLAGS_AT: Mapping[str, str] = {
+    "document": "“every text” means: all texts of each of the {groups}",
+    "system": "“every text” means: every system, in the mean of its texts",
+}
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -56,7 +65,7 @@ def render_report(
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
     Args:
-        config: what `RunFolder.write_config` returned, secrets masked.
+        config: what `RunFolder.write_config` returned, secrets masked; changes are resampled as its `metrics` say.
         environment: what `RunFolder.write_environment` returned.
         scores, records: scores.parquet and metrics.json.
         figures: what `draw_all` returned; their captions become the page's.
@@ -67,10 +76,13 @@ def render_report(
     split = shown_split(record["split"] for record in records)
     blocks = arrange(records, split)
     found = favorites(scores, scale)
-    changed = changes(scores)
+    settings = config.get("metrics") or {}
+    level = blocks[0].level if blocks else "dataset"
+    changed = changes(scores, level, settings.get("resamples", RESAMPLES), settings.get("seed", 0))
+    groups = groups_word(titles)
     return _TEMPLATES.get_template("report.html.j2").render(
         titles=titles,
-        groups=groups_word(titles),
+        groups=groups,
         datasets=list(dict.fromkeys(record["dataset"] for record in records)),
         split=split,
         dimensions=list(dict.fromkeys(scores["dimension"])),
@@ -78,12 +90,16 @@ def render_report(
         blocks=blocks,
         answers=[*favorite_sentences(found), *change_sentences(changed), *spread_sentences(blocks)],
         favorites=_favorite_tables(found),
-        mapping_note=MAPPING_NOTE,
+        mapping_notes=_mapping_notes(scores, scale),
+        level_note=level_note(level, groups),
+        intervals=has_intervals(blocks),
+        clamped=any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
         correlations=CORRELATIONS,
         interval=interval,
         percent=percent,
         three=three,
         flags=_flags(blocks),
+        flags_note=_FLAGS_AT.get(level, "").format(groups=groups),
         figures=[
             {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}
             for name, figure in figures.items()
@@ -101,12 +117,19 @@ def _favorite_tables(found: Sequence[Favorite]) -> list[dict[str, Any]]:
     tables = []
     for dimension in dict.fromkeys(one.dimension for one in found):
         own = [one for one in found if one.dimension == dimension]
-        who = [name for name in dict.fromkeys(one.who for one in own) if name != HUMANS] + [HUMANS]
+        who = sorted(dict.fromkeys(one.who for one in own), key=lambda name: name == HUMANS)  # they stand last
         cells = {(one.range, one.who): one for one in own}
         ranges = list(dict.fromkeys(one.range for one in own))
         rows = [(str(score_range), [cells.get((score_range, name)) for name in who]) for score_range in ranges]
         tables.append({"dimension": dimension, "who": who, "rows": rows})
     return tables
+
+
+def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[str]:
+    """How humans were mapped to ranges, and of which dimensions they could not be."""
+    dimensions = list(dict.fromkeys(scores["dimension"]))
+    notes = [MAPPING_NOTE] if any(spans(scale[dimension]) for dimension in dimensions) else []
+    return notes + [f"{one}: {mapping_note(scale[one])}" for one in dimensions if not spans(scale[one])]
 
 
 def _flags(blocks: Sequence[Block]) -> list[dict[str, Any]]:

@@ -15,6 +15,16 @@ MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the
 """What a reader must be told wherever mapped scores are shown."""
 
 
+def spans(scale: tuple[float, float]) -> bool:
+    """Whether a scale has a length. One that was taken from equal human scores has none, and nothing maps from it."""
+    return scale[0] < scale[1]
+
+
+def mapping_note(scale: tuple[float, float]) -> str:
+    """`MAPPING_NOTE`, or why there are no mapped scores to show."""
+    return MAPPING_NOTE if spans(scale) else "Humans are left out: their scores do not differ, and no scale is known."
+
+
 def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRange) -> NDArray[np.float64]:
     """Human scores, mapped linearly from the data's scale to the range and rounded to its nearest score, half up.
 
@@ -22,18 +32,29 @@ def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRan
         human: [n] scores on the data's own scale.
         scale: the lowest and highest score that an expert could give.
 
+    Returns:
+        [n] scores of the range; [0] where the scale has no length (see `spans`), hence nothing can be mapped.
+
     Example:
         >>> to_range([1, 2.5, 5], (1, 5), ScoreRange(0, 4)).tolist()
         [0.0, 2.0, 4.0]
+        >>> to_range([3, 3], (3, 3), ScoreRange(0, 4)).tolist()
+        []
     """
     low, high = scale
+    if not spans(scale):
+        return np.empty(0)
     steps = len(score_range.values) - 1
     exact = (np.asarray(human, dtype=np.float64) - low) / (high - low) * steps
     return nearest(exact, score_range)
 
 
 def nearest(steps: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
-    """The scores nearest to positions in the range, counted in steps from its minimum; half up, never outside."""
+    """[n] the scores nearest to positions in the range, counted in steps from its minimum; half up, never outside.
+
+    Args:
+        steps: [n] positions; whole numbers are scores.
+    """
     values = np.asarray(score_range.values)
     index = np.floor(np.asarray(steps, dtype=np.float64) + 0.5 + _TIE_TOLERANCE).astype(np.int64)
     return np.asarray(values[np.clip(index, 0, len(values) - 1)], dtype=np.float64)
@@ -45,7 +66,7 @@ def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
-    """[candidates] the share of `values` that lies nearest to each score of the range; zeros where there are none."""
+    """[candidates] the share of the values [n] that lies nearest to each score of the range; zeros without values."""
     ticks = np.asarray(score_range.values)
     exact = (np.asarray(values, dtype=np.float64) - ticks[0]) / (ticks[1] - ticks[0])
     index = np.searchsorted(ticks, nearest(exact, score_range) - _TIE_TOLERANCE)
@@ -53,7 +74,7 @@ def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
 
 
 def most_frequent(found: ArrayLike) -> list[int]:
-    """Positions of the largest of the shares: several where they tie, none where all are 0."""
+    """Positions of the largest of the shares [candidates]: several where they tie, none where all are 0."""
     values = np.asarray(found, dtype=np.float64)
     top = values.max(initial=0.0)
     return [int(i) for i in np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12))] if top > 0 else []

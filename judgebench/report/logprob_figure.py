@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from judgebench.report.humans import MAPPING_NOTE, human_scores, most_frequent, shares, to_range
+from judgebench.report.humans import human_scores, mapping_note, most_frequent, shares, spans, to_range
 from judgebench.report.series import Series, first_condition, ranges_of, shown_split
 from judgebench.report.style import Mark, finish, house_style, marks, panels, shorten
 from judgebench.types import ScoreRange
@@ -33,7 +34,14 @@ def logprob_figure(
 ) -> Figure | None:
     """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range.
 
-    A band marks the score that the humans give most often. Rows are chosen as `score_figure` chooses them.
+    A band marks the score that the humans give most often, where they can be mapped (see `to_range`). Rows are chosen
+    as `score_figure` chooses them.
+
+    Args:
+        readings: readings.parquet; main_logprobs and assistant_logprobs hold [candidates] of their row's range.
+        scores: scores.parquet, for the humans.
+        scale: the human scale of `dimension`.
+        titles: `main` and `assistant`, the models' names.
 
     Returns:
         None where the readings of this dimension hold no log-probabilities (free generation).
@@ -53,24 +61,24 @@ def logprob_figure(
         for axis, (score_range, part) in zip(axes, ranges, strict=True):
             _panel(axis, score_range, part, looks)
             _human_band(axis, score_range, to_range(human_scores(humans), scale, score_range))
-        handles = [
+        handles: list[Artist] = [
             Line2D([], [], color=look.color, marker=look.marker, linestyle=look.line, markersize=5)
             for look in looks.values()
         ]
-        labels = [f"{judge} ({shorten(titles.get(judge) or judge)})" for judge in judges] + [
-            "humans' most frequent score"
-        ]
+        labels = [f"{judge} ({shorten(titles.get(judge) or judge)})" for judge in judges]
+        if spans(scale):
+            handles.append(Patch(facecolor=_BAND))
+            labels.append("humans' most frequent score")
         caption = (
             f"Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1; {split} "
             f"split{', ' + condition if condition else ''}. Whiskers: ±1 standard deviation over texts (spread, not "
             f"error of the mean). Together: the probability that all scores of the range hold, mean over texts. "
-            f"n: texts. {MAPPING_NOTE}"
+            f"n: texts. {mapping_note(scale)}"
         )
-        if any(np.isneginf(_stack(rows[_JUDGES[judge]])).any() for judge in judges):
+        # Range by range: ranges have different numbers of candidates.
+        if any(np.isneginf(_stack(part[_JUDGES[judge]])).any() for _, part in ranges for judge in judges):
             caption += f" Probabilities of 0 are drawn as {np.exp(_LEAST):.0e}."
-        return finish(
-            figure, f"Log-probability of each score, {dimension}", caption, [*handles, Patch(facecolor=_BAND)], labels
-        )
+        return finish(figure, f"Log-probability of each score, {dimension}", caption, handles, labels)
 
 
 def _panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, looks: Mapping[str, Mark]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.levels import shown_level
 from judgebench.report.series import Series, SeriesIndex, number, range_of, setting
 from judgebench.types import ScoreRange
-
-CORRELATIONS = ("pearson", "spearman", "kendall")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,11 @@ class Block:
     """All ranges of one dimension under one attack and defense.
 
     Attributes:
-        examples, groups: how many each record rests on: (fewest, most).
+        examples: how many texts (level dataset), groups (document) or systems (system) a record correlates: (fewest,
+            most).
+        groups: how many groups it rests on: (fewest, most).
         averages: means over the ranges, of the series that have every range; empty where there is one range.
+        level: of the records, see `judgebench.metrics.correlate`.
     """
 
     dimension: str
@@ -60,29 +63,52 @@ class Block:
     groups: tuple[int, int]
     sections: Sequence[Section]
     averages: Sequence[Row] = field(default=())
+    level: str = "dataset"
 
     @property
     def condition(self) -> str:
-        """Dimension, and attack and defense where there are such."""
+        """Dimension, attack and defense where there are such, and the level unless it is dataset."""
         axes = (("attack", self.attack), ("defense", self.defense))
-        return ", ".join([self.dimension, *(f"{axis} {name}" for axis, name in axes if name != "none")])
+        told = [f"{axis} {name}" for axis, name in axes if name != "none"]
+        return ", ".join([self.dimension, *told, *([] if self.level == "dataset" else [f"{self.level} level"])])
 
-    def size(self, groups_are: str = "articles") -> str:
+    def size(self, groups_are: str = "articles", examples_are: str = "examples") -> str:
         """On how much the block rests, such as `1440 examples of 90 articles`."""
-        return f"{_span(self.examples)} examples of {_span(self.groups)} {groups_are}"
+        groups = f"{_span(self.groups)} {groups_are}"
+        if self.level == "document":
+            return groups
+        return f"{_span(self.examples)} {'systems over' if self.level == 'system' else f'{examples_are} of'} {groups}"
 
 
-def arrange(records: Sequence[Mapping[str, Any]], split: str = "test", level: str = "dataset") -> list[Block]:
-    """The records of one split and level, in blocks by dimension, attack and defense, in order of appearance."""
-    records = [record for record in records if record["split"] == split and record["level"] == level]
+def level_note(level: str, groups_are: str = "articles") -> str:
+    """What is correlated at a level, as words that follow "correlation"."""
+    return {
+        "dataset": "over all texts",
+        "document": f"within each of the {groups_are}, mean over them",
+        "system": "over the systems' mean scores",
+    }.get(level, f"at level {level}")
+
+
+def arrange(records: Sequence[Mapping[str, Any]], split: str = "test") -> list[Block]:
+    """The records of one split and its shown level (see `shown_level`), in blocks by dimension, attack and defense, in
+    order of appearance."""
+    records = [record for record in records if record["split"] == split]
+    level = shown_level(record["level"] for record in records)
+    records = [record for record in records if record["level"] == level]
     index = SeriesIndex(records)
     cells: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for record in records:
         cells.setdefault((record["dimension"], record["attack"], record["defense"]), []).append(record)
-    return [_block(key, rows, index) for key, rows in cells.items()]
+    return [_block(key, level, rows, index) for key, rows in cells.items()]
 
 
-def _block(key: tuple[str, str, str], records: list[Mapping[str, Any]], index: SeriesIndex) -> Block:
+def has_intervals(blocks: Sequence[Block]) -> bool:
+    """Whether any estimate has one: none has where nothing was resampled."""
+    rows = (row for block in blocks for section in block.sections for row in section.rows)
+    return any(estimate.low is not None for row in rows for estimate in row.estimates.values())
+
+
+def _block(key: tuple[str, str, str], level: str, records: list[Mapping[str, Any]], index: SeriesIndex) -> Block:
     ranges = sorted({range_of(record) for record in records}, key=lambda r: (r.minimum, r.maximum, r.step))
     sections = []
     for score_range in ranges:
@@ -98,6 +124,7 @@ def _block(key: tuple[str, str, str], records: list[Mapping[str, Any]], index: S
         (min(groups), max(groups)),
         sections,
         _averages(sections, index) if len(sections) > 1 else (),
+        level,
     )
 
 

@@ -45,6 +45,7 @@ READINGS_SCHEMA = pa.schema(
         ("prompt", pa.string()),
         ("prompt_tokens", pa.int64()),
         ("source_tokens_cut", pa.int64()),
+        ("control_tokens", pa.int64()),
         ("seconds", pa.float64()),
     ]
 )
@@ -88,7 +89,7 @@ class RunFolder:
             UserError: there is no such folder, or no run wrote it.
         """
         path = Path(path)
-        if not path.is_dir():
+        if not os.path.isdir(path):  # unlike Path's, it also takes names that are too long
             raise UserError(
                 f"{path}: there is no such folder; give a folder that a run wrote (its path is printed last)."
             )
@@ -109,6 +110,8 @@ class RunFolder:
         """
         if not str(path or "").strip():
             raise UserError("run_dir: it is empty; name a folder, as run_dir=outputs/first.")
+        if "\0" in str(path):
+            raise UserError(f"run_dir: {str(path)!r} holds a null byte, which no folder's name can.")
         folder = cls(path)
         with folder._writing(folder.path):
             whole = Path(os.path.abspath(folder.path))
@@ -274,12 +277,10 @@ class RunFolder:
     def _writing(self, path: Path) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError) as error:
-            if isinstance(error, ValueError) and "null byte" not in str(error):
-                raise
-            reason = getattr(error, "strerror", None) or str(error)
+        except OSError as error:
             raise UserError(
-                f"run_dir: {path} cannot be written ({reason}); mend that, or choose another folder with run_dir=..."
+                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or choose another folder "
+                f"with run_dir=..."
             ) from error
 
     @contextmanager

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from judgebench.report.humans import MAPPING_NOTE, human_scores, shares, to_range
+from judgebench.report.humans import human_scores, mapping_note, shares, spans, to_range
 from judgebench.report.series import (
     CELL,
     Series,
@@ -59,12 +59,14 @@ def score_figure(
             _panel(axis, score_range, part, index, drawn, scale)
         for axis in axes:
             axis.set_ylabel("texts (%)")
-        handles = [Patch(facecolor=mark.color) for mark in drawn.values()] + [Patch(facecolor=HUMANS)]
-        labels = [series_label(series, titles) for series in drawn] + ["humans"]
+        handles = [Patch(facecolor=mark.color) for mark in drawn.values()]
+        labels = [series_label(series, titles, index.settings[series]) for series in drawn]
+        if spans(scale):
+            handles.append(Patch(facecolor=HUMANS))
+            labels.append("humans")
         caption = f"Share of texts that get each score; {split} split{', ' + condition if condition else ''}. "
-        caption += (
-            f"n: texts. {MAPPING_NOTE.replace('the range', f'the range from their scale {scale[0]:g}-{scale[1]:g}')}"
-        )
+        whence = f"the range from their scale {scale[0]:g}-{scale[1]:g}"
+        caption += f"n: texts. {mapping_note(scale).replace('the range', whence)}"
         if len(discrete) > MOST_SERIES:
             caption += f" {len(discrete) - MOST_SERIES} further decodings are not drawn."
         return finish(figure, f"Scores given, {dimension}", caption, handles, labels)
@@ -91,9 +93,10 @@ def _panel(
     bars = [
         (mark.color, shares(parts[series]["score"], score_range)) for series, mark in drawn.items() if series in parts
     ]
-    bars.append((HUMANS, shares(to_range(human_scores(scores), scale, score_range), score_range)))
+    if spans(scale):
+        bars.append((HUMANS, shares(to_range(human_scores(scores), scale, score_range), score_range)))
     at = np.arange(len(score_range.values))
-    width = 0.84 / len(bars)
+    width = 0.84 / max(1, len(bars))
     for i, (color, heights) in enumerate(bars):
         left = at + (i - (len(bars) - 1) / 2) * width
         axis.bar(left, 100 * heights, width * 0.94, color=color, linewidth=0)
@@ -117,5 +120,10 @@ def _count(scores: pd.DataFrame, index: SeriesIndex) -> str:
 def _settings(scores: pd.DataFrame, drawn: Mapping[Series, Mark], index: SeriesIndex) -> list[str]:
     """Lambda and t of this range, where the legend cannot say them because ranges differ."""
     rows = distinct(scores, ["judge", "decoding", "lambda", "temperature", *CELL])
-    found = {setting(row): None for row in rows if index.of(row) in drawn and not index.of(row).setting}
-    return [text for text in found if text]
+    untold = {
+        series: setting(row)
+        for row in rows
+        if (series := index.of(row)) in drawn and not series.setting and not index.settings[series] and setting(row)
+    }
+    # With several, a setting must say whose it is.
+    return [f"{series.decoding} {text}" if len(untold) > 1 else text for series, text in untold.items()]

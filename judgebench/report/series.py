@@ -33,6 +33,11 @@ class Series:
 class SeriesIndex:
     """Finds the series in rows that have `CELL`, judge, decoding, lambda and temperature.
 
+    Attributes:
+        all: the series, in the order in which they are shown.
+        settings: series -> its lambda and t, where they are one for all its rows; "" where they are not (tuned by
+            range), or where the series' name says them already.
+
     Example:
         >>> cell = dict.fromkeys(CELL, 1)
         >>> cell |= {"judge": "pair", "decoding": "contrastive", "temperature": 1}
@@ -51,6 +56,12 @@ class SeriesIndex:
             tried[cell, row["judge"], row["decoding"]].add(setting(row))
         self._several = {(judge, decoding) for (_, judge, decoding), found in tried.items() if len(found) > 1}
         found = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
+        given: dict[Series, set[str]] = defaultdict(set)
+        for row in rows:
+            given[self.of(row)].add(setting(row))
+        self.settings = {
+            series: "" if series.setting or len(texts) > 1 else min(texts) for series, texts in given.items()
+        }
         self.all = sorted(found, key=lambda series: (_rank(series), found[series], str(series)))
 
     @classmethod
@@ -82,7 +93,7 @@ def setting(row: Mapping[str, Any]) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A number, or None for None and NaN: a null is None in records and NaN in frames."""
+    """`value` as a float, or None for None and NaN: a null is None in records and NaN in frames."""
     return None if value is None or pd.isna(value) else float(value)
 
 

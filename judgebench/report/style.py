@@ -64,10 +64,11 @@ class Mark:
     line: Literal["-", "--", "-.", ":"]
 
 
+_CONTRASTIVE = ("pair", "contrastive")
 _FIXED = {  # Okabe and Ito's palette
     ("main", "greedy"): Mark("#0072B2", "o", "-"),
     ("assistant", "greedy"): Mark("#E69F00", "s", "-"),
-    ("pair", "contrastive"): Mark("#009E73", "D", "-"),
+    _CONTRASTIVE: Mark("#009E73", "D", "-"),
     ("main", "expectation"): Mark("#56B4E9", "o", "--"),
     ("assistant", "expectation"): Mark("#D55E00", "s", "--"),
 }
@@ -86,12 +87,16 @@ MOST_SERIES = 7
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
-    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same."""
+    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same.
+
+    What scores the pair is contrastive whatever its name: the first such looks so.
+    """
     shown = series[:MOST_SERIES]
     found: dict[Series, Mark] = {}
-    for one in shown:
-        fixed = _FIXED.get((one.judge, one.decoding))
-        if fixed and fixed not in found.values():
+    named = [((one.judge, one.decoding), one) for one in shown]
+    for key, one in [*named, *((_CONTRASTIVE, one) for one in shown if one.judge == "pair")]:
+        fixed = _FIXED.get(key)
+        if fixed and one not in found and fixed not in found.values():
             found[one] = fixed
     taken = {mark.color for mark in found.values()}
     free = iter([mark for mark in _FREE if mark.color not in taken])
@@ -174,7 +179,8 @@ def shorten(name: str, most: int = 44) -> str:
     return f"{name[: most - 1 - keep]}…{name[-keep:]}"
 
 
-def series_label(series: Series, titles: Mapping[str, str | None]) -> str:
-    """A legend's text: the series, and the model's name where one model is behind it."""
+def series_label(series: Series, titles: Mapping[str, str | None], setting: str = "") -> str:
+    """A legend's text: the series, lambda and t if given, and the model's name where one model is behind it."""
     name = titles.get(series.judge)
-    return f"{series} ({shorten(name)})" if name else str(series)
+    label = f"{series}, {setting}" if setting else str(series)
+    return f"{label} ({shorten(name)})" if name else label

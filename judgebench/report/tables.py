@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.metrics import CONSTANT
-from judgebench.report.results import CORRELATIONS, Block, Estimate, Row, arrange
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.results import Block, Estimate, Row, arrange, has_intervals, level_note
 from judgebench.report.series import Series
 
 WIDTH = 100
@@ -27,7 +28,7 @@ def metrics_table(
     that is at least `WIDTH` wide; rich takes 80 when its output is a file.
 
     Args:
-        records: metrics.json; the dataset level of `split` is shown.
+        records: metrics.json; of `split`, the dataset level is shown, or the first if there is no such level.
         titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles");
             `note`, what must be known of the data.
     """
@@ -35,7 +36,11 @@ def metrics_table(
     if not blocks:
         return Text(f"No records of the {split} split.")
     head = Text(judges_line(titles), style="bold")
-    note = f"{split} split. [95 % interval, {groups_word(titles)} resampled]. * best of its range, if above 0."
+    groups = groups_word(titles)
+    note = f"{split} split. Correlation {level_note(blocks[0].level, groups)}."
+    if has_intervals(blocks):
+        note += f" [95 % interval, {groups} resampled]."
+    note += " * best of its range, if above 0."
     if any(block.averages for block in blocks):
         note += " average: mean over the ranges."
     if any(_says_nothing(block) for block in blocks):

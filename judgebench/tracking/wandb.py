@@ -20,6 +20,8 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
+from judgebench.errors import UserError
+from judgebench.metrics.levels import shown_level
 from judgebench.types import ScoreRange
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ _SETTINGS: Mapping[str, Any] = {
     "disable_code": True,
     "save_code": False,
 }
+
+MODES = ("offline", "online", "disabled")
 
 _KEY = ["example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]
 _SCALARS = (
@@ -59,6 +63,8 @@ class QuietWandbLogger(WandbLogger):
     """
 
     def __init__(self, save_dir: str | Path, mode: str = "offline", **kwargs: Any) -> None:
+        if mode not in MODES:
+            raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(MODES)}.")
         settings = {**_SETTINGS, **(kwargs.pop("settings", None) or {})}
         super().__init__(save_dir=save_dir, mode=mode, settings=settings, **kwargs)
         self._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B 0.31 warns whenever it is passed
@@ -86,9 +92,9 @@ def log_run(
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
-    Logged are the config; scalars of the dataset level such as `test/coherence/1-5/main/greedy/spearman` (in the run's
-    summary); all records as the table `metrics`; examples with prompt, answer and every score as the table `examples`;
-    the figures as images.
+    Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` (in the run's summary); all
+    records as the table `metrics`; examples with prompt, answer and every score as the table `examples`; the figures as
+    images.
 
     Args:
         config: what `RunFolder.write_config` returned: resolved, plain, secrets masked.
@@ -120,10 +126,11 @@ def log_run(
 
 
 def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The dataset level's numbers under readable names; nulls are left out.
+    """One level's numbers under readable names; nulls are left out.
 
-    Names are split/dimension/range/judge/decoding/number, with attack and defense after the dimension where there are
-    such, and lambda and t after the decoding where one cell holds several.
+    The level is `dataset`, or the first where there is no such level. Names are
+    split/dimension/range/judge/decoding/number, with attack, defense and a level other than `dataset` after the
+    dimension where there are such, and lambda and t after the decoding where one cell holds several.
 
     Example:
         >>> record = {"level": "dataset", "split": "test", "dimension": "coherence", "attack": "none",
@@ -132,7 +139,8 @@ def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         >>> scalars([record])
         {'test/coherence/1-5/main/greedy/spearman': 0.25}
     """
-    records = [record for record in records if record["level"] == "dataset"]
+    level = shown_level(record["level"] for record in records)
+    records = [record for record in records if record["level"] == level]
     names = [_name(record) for record in records]
     several = {name for name, count in Counter(names).items() if count > 1}
     found: dict[str, float] = {}
@@ -148,6 +156,7 @@ def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _name(record: Mapping[str, Any]) -> str:
     given = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
+    given += [] if record["level"] == "dataset" else [f"level={record['level']}"]
     parts = [record["split"], record["dimension"], *given, _range(record), record["judge"], record["decoding"]]
     return "/".join(parts)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
@@ -16,6 +17,7 @@ from judgebench.data.mini import Mini
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.summeval import SummEval
 from judgebench.data.topicalchat import TopicalChat
+from judgebench.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "mini": Mini}
@@ -43,6 +45,7 @@ def test_the_defaults_make_the_class(name: str) -> None:
     assert isinstance(data, JudgeDataModule)
     assert data.name == name
     assert data.rubrics == config.rubrics == ("dialogue" if name == "topicalchat" else "summary")
+    assert data.groups_are == {"topicalchat": "dialogues", "jsonl": "groups"}.get(name, "articles")
     assert (data.limit_groups, data.dev_share, data.seed) == (None, 0.1, 0)
 
 
@@ -78,3 +81,19 @@ def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path: Path) -> Non
     data = instantiate(config)
     data.setup()
     assert data.scale == {"coherence": (0.0, 4.0)}
+
+
+@pytest.mark.parametrize("given", ["data.scale=5", "data.scale=abc", "data.scale=[1]", "data.scale='[1,5]'"])
+def test_a_scale_of_another_form_is_told(given: str) -> None:
+    with pytest.raises(InstantiationException) as told:
+        instantiate(composed("jsonl", given))
+    assert isinstance(told.value.__cause__, UserError)
+    assert str(told.value.__cause__).startswith("data.scale must be the lowest and the highest human score")
+
+
+@pytest.mark.parametrize("given", ["data.fields=abc", "data.fields=5"])
+def test_fields_of_another_form_are_told(given: str) -> None:
+    with pytest.raises(InstantiationException) as told:
+        instantiate(composed("jsonl", given))
+    assert isinstance(told.value.__cause__, UserError)
+    assert str(told.value.__cause__).startswith("data.fields must be a mapping")

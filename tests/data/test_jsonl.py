@@ -104,6 +104,9 @@ def test_an_empty_file_is_told(write_jsonl: Callable[..., str]) -> None:
     ("arguments", "sentence"),
     [
         ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
+        ({"fields": "abc"}, r"data.fields must be a mapping, as in {source: article, .*got 'abc'"),
+        ({"fields": ["source"]}, "data.fields must be a mapping"),
+        ({"fields": 5}, "data.fields must be a mapping"),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
         ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; there are source, output, human, "),
         ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
@@ -115,6 +118,18 @@ def test_an_empty_file_is_told(write_jsonl: Callable[..., str]) -> None:
         ({"fields": FIELDS, "scale": [1]}, r"data.scale must be the lowest and the highest human score, .* got \[1\]"),
         ({"fields": FIELDS, "scale": [5, 1]}, "data.scale must be the lowest and the highest"),
         ({"fields": FIELDS, "scale": 5}, "data.scale must be .* got 5"),
+        (
+            {"fields": FIELDS, "scale": "[1,5]"},
+            r"data.scale must be .*, or a mapping dimension -> such a pair, or null",
+        ),
+        ({"fields": FIELDS, "scale": [[1, 5]]}, r"data.scale must be .* got \[\[1, 5\]\]"),
+        ({"fields": FIELDS, "scale": [1, 3, 5]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": [1, float("inf")]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": [float("nan"), 5]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": [1, 10**400]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": [False, True]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": ["1", "5"]}, "data.scale must be"),
+        ({"fields": FIELDS, "scale": {"clarity": None}}, "data.scale.clarity must be .* got None"),
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
     ],
 )

@@ -109,3 +109,31 @@ def test_values_that_cannot_be_stored_are_told() -> None:
         row.text("text")
     with pytest.raises(UserError, match=r"f line 1: field 'big' must be a number of ordinary size"):
         row.number("big")
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "reader", "line"),
+    [
+        (b'{"k": 1}\n{"k": ' + DEEP + b"}", json_lines, 2),
+        (b'[{"k": 1},\n{"t": "[[\\"", "k": ' + DEEP + b"},\n{}]", json_array, 2),
+        (DEEP, json_rows, 1),
+    ],
+)
+def test_nesting_too_deep_is_told_with_its_line(
+    tmp_path: Path, content: bytes, reader: Callable[[Path], Any], line: int
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"^f line {line}: lists or objects are nested too deep to be read"):
+        list(reader(path))
+
+
+def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(UserError, match=r"f line 1: field 'k' must be text, got something nested deep"):
+        Row({"k": value}, "f line 1", 1).text("k")

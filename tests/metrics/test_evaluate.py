@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
-from judgebench.metrics import correlate, evaluate
+from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evaluate
 
 KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
@@ -155,3 +156,62 @@ def test_what_cannot_be_evaluated_is_refused():
         evaluate(columns | {"score": np.full(32, np.nan)}, "mini")
     with pytest.raises(UserError, match="'article'"):
         evaluate(columns, "mini", levels=["article"])
+
+
+def test_humans_who_always_say_the_same_are_flagged():
+    for record in evaluate(table(scores, lambda rng, n: np.full(n, 3.3)), "mini", resamples=20):
+        assert record["flags"] == ["constant humans"]
+        assert not record["constant"]
+        assert record["spearman"] == 0.0
+    both = table(lambda rng, n: np.full(n, 2.7), lambda rng, n: np.full(n, 3.3))
+    assert all(r["flags"] == ["constant", "constant humans"] for r in evaluate(both, "mini", resamples=20))
+
+
+def test_humans_are_constant_at_the_level_at_which_they_do_not_vary():
+    by_group = table(scores, lambda rng, n: np.repeat(np.arange(8.0), 4))  # varies between articles alone
+    by_system = table(scores, lambda rng, n: np.tile(np.arange(4.0), 8))
+    flags = [
+        [record["level"] for record in evaluate(columns, "mini", resamples=20) if "constant humans" in record["flags"]]
+        for columns in (by_group, by_system)
+    ]
+    assert flags == [["document", "system"], []]
+
+
+def test_without_resamples_there_are_values_and_no_intervals():
+    columns = table(scores, scores)
+    for record, twin in zip(evaluate(columns, "mini", resamples=0), evaluate(columns, "mini"), strict=True):
+        assert record["spearman"] == twin["spearman"]
+        assert (record["spearman_low"], record["spearman_high"]) == (None, None)
+        assert record["flags"] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"levels": []}, "metrics.levels: "),
+        ({"levels": "dataset"}, "metrics.levels: 'dataset' is not a list"),
+        ({"levels": None}, "metrics.levels: None is not a list"),
+        ({"levels": ["article"]}, "metrics.levels: 'article' is not one of dataset, document, system"),
+        ({"levels": [["dataset"]]}, "metrics.levels: "),
+        ({"levels": ["dataset", "system", "dataset"]}, "metrics.levels: 'dataset' stands there twice"),
+        ({"resamples": -1}, "metrics.resamples: -1 is not a whole number"),
+        ({"resamples": 10.5}, "metrics.resamples: 10.5 is not a whole number"),
+        ({"resamples": "many"}, "metrics.resamples: 'many' is not a whole number"),
+        ({"resamples": True}, "metrics.resamples: True is not a whole number"),
+        ({"resamples": None}, "metrics.resamples: None is not a whole number"),
+        ({"resamples": MOST_RESAMPLES + 1}, "metrics.resamples: 100001 is more than 100000"),
+        ({"seed": -1}, "metrics.seed: -1 is not a whole number"),
+        ({"seed": 0.5}, "metrics.seed: 0.5 is not a whole number"),
+    ],
+)
+def test_settings_that_cannot_be_are_sentences_at_both_doors(settings, told):
+    whole = {"levels": ["dataset"], "resamples": 10, "seed": 0} | settings
+    for door in (lambda: check_settings(**whole), lambda: evaluate(table(scores, scores), "mini", **whole)):
+        with pytest.raises(UserError) as caught:
+            door()
+        assert str(caught.value).startswith(told)
+
+
+def test_settings_from_a_configuration_are_taken():
+    check_settings(**OmegaConf.create({"levels": ["system", "dataset"], "resamples": 0, "seed": np.int64(3).item()}))
+    check_settings(("document",), np.int64(MOST_RESAMPLES), 0)

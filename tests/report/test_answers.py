@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,3 +121,30 @@ def test_spread_over_ranges(run):
 def test_one_range_has_no_spread(builder):
     run = builder(ranges=[ScoreRange(1, 5)], articles=4)
     assert spread_sentences(arrange(run.records)) == []
+
+
+def test_without_resamples_a_change_has_no_interval_and_is_never_clear():
+    human, main, pair = [1, 2, 3, 4, 5, 6], [1, 2, 2, 1, 4, 3], [1, 2, 3, 4, 5, 6]
+    scores = pd.concat([scored("main", "greedy", main, human), scored("pair", "contrastive", pair, human)])
+    (change,) = changes(scores, resamples=0)
+    assert (change.low, change.high, change.clear) == (None, None, False)
+    assert change.difference == pytest.approx(changes(scores)[0].difference)
+    (sentence,) = change_sentences([change])
+    assert f"changes Spearman by {change.difference:+.3f} in range 1-5; without an interval" in sentence
+    (sentence,) = change_sentences([change, replace(change, range=ScoreRange(0, 4))])
+    assert "over 2 ranges; without an interval" in sentence
+    assert "clear" not in sentence
+
+
+def test_changes_use_the_level_the_resamples_and_the_seed_that_they_are_given(run):
+    told = {
+        (level, resamples, seed): changes(run.scores, level, resamples, seed)[0]
+        for level, resamples, seed in (("dataset", 100, 0), ("dataset", 100, 1), ("dataset", 50, 0), ("system", 100, 0))
+    }
+    assert len({(one.low, one.high) for one in told.values()}) == 4
+    assert "coherence, system level: pair" in change_sentences([told["system", 100, 0]])[0]
+
+
+def test_where_nobody_rated_nothing_changes():
+    scores = pd.concat([scored(*who, [1, 2], [np.nan] * 2) for who in (("main", "greedy"), ("pair", "contrastive"))])
+    assert changes(scores) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -7,14 +9,17 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from judgebench.metrics import evaluate
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures import draw_all, save_figures, svg_without_caption
 from judgebench.report.humans import human_scores, shares, to_range
 from judgebench.report.logprob_figure import logprob_figure
+from judgebench.report.run_folder import RunFolder
 from judgebench.report.score_figure import score_figure
 from judgebench.report.series import Series, ranges_of
 from judgebench.report.style import HUMANS, MOST_SERIES, marks, shorten
 from judgebench.types import ScoreRange
+from tests.report.conftest import MIXED, columns
 
 SCALE = (1.0, 5.0)
 
@@ -230,3 +235,105 @@ def test_long_names_lose_their_middle():
     assert shorten("short") == "short"
     assert len(shorten("a" * 30 + "b" * 30)) == 44
     assert shorten("a" * 30 + "b" * 30).endswith("b" * 20)
+
+
+@pytest.mark.parametrize("ranges", MIXED)
+def test_ranges_with_different_numbers_of_candidates(builder, ranges):
+    run = builder(ranges=ranges, articles=4)
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    assert list(figures) == ["spearman_by_range", "scores_coherence", "logprobs_coherence"]
+    for axis, (score_range, part) in zip(
+        figures["logprobs_coherence"].axes, ranges_of(run.readings[run.readings["split"] == "test"]), strict=True
+    ):
+        line = axis.containers[0].lines[0].get_ydata()
+        assert line == pytest.approx(np.mean(part["main_logprobs"].tolist(), axis=0))
+        assert len(line) == len(score_range.candidates)
+
+
+def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):
+    run = builder(ranges=MIXED[0], articles=3)
+    last = run.readings["range_max"] == 10
+    readings = run.readings.assign(
+        main_logprobs=[
+            [-np.inf, *one[1:]] if of_last else one
+            for one, of_last in zip(run.readings["main_logprobs"], last, strict=True)
+        ]
+    )
+    figure = logprob_figure(readings, run.scores, "coherence", SCALE, run.titles)
+    assert "Probabilities of 0 are drawn" in figure.get_label()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_humans_who_all_say_the_same_on_no_known_scale_are_left_out(builder):
+    run = builder(articles=4)
+    run = replace(run, scores=run.scores.assign(human=3.0), scale={"coherence": (3.0, 3.0)})
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    for name in ("scores_coherence", "logprobs_coherence"):
+        assert "Humans are left out" in figures[name].get_label()
+        assert not any("humans" in label for label in legend(figures[name]))
+    assert len(figures["scores_coherence"].axes[0].patches) == 3 * 5  # main, assistant, pair
+    assert not figures["logprobs_coherence"].axes[0].patches  # no band
+
+
+def named(run, settings):
+    """The run with further contrastive decodings under names of the user's: name -> lambda, t."""
+    pair = run.scores[run.scores["judge"] == "pair"]
+    more = [pair.assign(decoding=name, **{"lambda": x, "temperature": t}) for name, (x, t) in settings.items()]
+    scores = pd.concat([run.scores, *more], ignore_index=True)
+    records = evaluate(columns(scores), "mini", levels=["dataset"], resamples=20)
+    return replace(run, scores=scores, records=records)
+
+
+def test_a_contrastive_decoding_of_another_name_is_drawn_with_its_lambda_and_t(builder):
+    run = named(builder(ranges=[ScoreRange(1, 5)], articles=4), {"b": (2.0, 3.0)})
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    for name in ("scores_coherence", "spearman_by_range"):
+        labels = legend(figures[name])
+        assert "pair, contrastive, λ 0.5, t 1" in labels
+        assert "pair, b, λ 2, t 3" in labels
+    assert figures["scores_coherence"].axes[0].get_title("right") == "n = 16"  # nothing that the legend says already
+
+
+def test_settings_that_differ_by_range_say_whose_they_are(builder):
+    run = builder(articles=4, ranges=[ScoreRange(0, 4), ScoreRange(1, 5)])
+    pair = run.scores[run.scores["judge"] == "pair"]
+    other = pair.assign(decoding="b", **{"lambda": pair["lambda"] * 2})
+    figure = score_figure(pd.concat([run.scores, other]), "coherence", SCALE, run.titles)
+    assert [axis.get_title("right") for axis in figure.axes] == [
+        "n = 16 · contrastive λ 0.5, t 1 · b λ 1, t 1",
+        "n = 16 · contrastive λ 0.1, t 0.5 · b λ 0.2, t 0.5",
+    ]
+
+
+def test_the_pair_looks_contrastive_whatever_its_decoding_is_called():
+    usual, own, main = Series("pair", "contrastive"), Series("pair", "b"), Series("main", "greedy")
+    assert marks([main, own])[own] == marks([main, usual])[usual]
+    assert marks([main, own, usual])[usual] == marks([main, usual])[usual]
+    assert len({look.color for look in marks([main, own, usual]).values()}) == 3
+
+
+@pytest.mark.parametrize(("level", "told"), [("document", "within each of the articles"), ("system", "systems' mean")])
+def test_correlations_of_the_level_that_there_is(builder, level, told):
+    run = builder(articles=4, ranges=[ScoreRange(1, 5)])
+    records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
+    figure = correlation_figure(records, run.titles)
+    assert told in figure.get_label()
+    assert figure.axes[0].get_title("left") == f"coherence, {level} level"
+
+
+def test_no_bars_are_told_where_nothing_was_resampled(run):
+    records = evaluate(columns(run.scores), "mini", levels=["dataset"], resamples=0)
+    assert "95 %" not in correlation_figure(records, run.titles).get_label()
+    assert "95 %" in correlation_figure(run.records, run.titles).get_label()
+
+
+def test_constant_humans_are_hollow_too(run):
+    records = evaluate(columns(run.scores.assign(human=3.0)), "mini", levels=["dataset"], resamples=20)
+    assert "Hollow" in correlation_figure(records, run.titles).get_label()
+
+
+def test_every_figure_is_of_the_run_folders_contract(builder, tmp_path):
+    run = builder(articles=3, dimensions=("tone / style", "größe"), ranges=[ScoreRange(1, 5)])
+    save_figures(draw_all(run.readings, run.scores, run.records, run.scale, run.titles), tmp_path / "figures")
+    RunFolder(tmp_path).clear()
+    assert not list((tmp_path / "figures").iterdir())

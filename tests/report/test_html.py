@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from markupsafe import escape
 
+from judgebench.metrics import evaluate
+from judgebench.report.answers import change_sentences, changes
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.types import ScoreRange
+from tests.report.conftest import MIXED, columns
 
 ENVIRONMENT = {
     "packages": {"torch": "2.13.0", "optuna": None},
@@ -108,3 +113,60 @@ def test_without_assistant_and_with_one_range(builder):
     assert "Assistant:" not in text
     assert "average" not in text.split("<h2>Agreement")[1].split("</table>")[0]
     assert "score range 1-5" in text
+
+
+@pytest.mark.parametrize("ranges", MIXED)
+def test_ranges_with_different_numbers_of_candidates(builder, ranges):
+    run = builder(ranges=ranges, articles=4)
+    text = page(run, figures=draw_all(run.readings, run.scores, run.records, run.scale, run.titles))
+    for score_range in ranges:
+        assert f'<th scope="row">{score_range}</th>' in text
+
+
+def test_clamped_answers_show_where_there_are_any(run):
+    assert "clamped" not in page(run)
+    clamped = replace(run, records=[{**record, "clamped_share": 0.125} for record in run.records])
+    assert ">clamped</th>" in page(clamped)
+    assert "12.5 %" in page(clamped)
+    Tags().feed(page(clamped))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_constant_humans_are_flagged_explained_and_not_divided_by(run):
+    scores = run.scores.assign(human=3.0)
+    records = evaluate(columns(scores), "mini", levels=["dataset"], resamples=20)
+    text = page(replace(run, scores=scores, records=records, scale={"coherence": (3.0, 3.0)}))
+    assert '<span class="flag">constant humans</span> the humans gave every text the same score' in text
+    assert "coherence: Humans are left out" in text
+    assert "<th>humans</th>" not in text
+    assert "the humans&#39; most frequent score there" not in text
+
+
+@pytest.mark.parametrize("level", ["document", "system"])
+def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level):
+    records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
+    text = page(replace(run, records=records))
+    assert f"<h3>coherence, {level} level" in text
+    assert f"coherence, {level} level: pair, contrastive, against main, greedy" in text
+    assert "over all texts" not in text
+    for record in records:
+        if record["split"] == "test":
+            assert f"{round(record['spearman'], 3) + 0:.3f}" in text
+
+
+def test_changes_are_resampled_as_the_metrics_are(run):
+    def answers(**metrics):
+        text = page(run, config={"metrics": {"levels": ["dataset"], **metrics}})
+        return text.split('<ul class="answers">')[1].split("</ul>")[0]
+
+    assert answers(resamples=1000, seed=0) == answers() != answers(resamples=50, seed=7)
+    expected = change_sentences(changes(run.scores, resamples=50, seed=7))
+    assert all(escape(sentence) in answers(resamples=50, seed=7) for sentence in expected)
+
+
+def test_without_resamples_nothing_is_called_clear(run):
+    records = evaluate(columns(run.scores), "mini", resamples=0)
+    text = page(replace(run, records=records), config={"metrics": {"resamples": 0, "seed": 0}})
+    assert "without an interval" in text
+    for word in ("clear", "95 %"):
+        assert word not in text.split("<body>")[1]

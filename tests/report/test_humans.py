@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.report.humans import human_scores, most_frequent, nearest, shares, to_range
+from judgebench.report.humans import MAPPING_NOTE, human_scores, mapping_note, most_frequent, nearest, shares, to_range
 from judgebench.types import ScoreRange
 
 
@@ -59,3 +59,11 @@ def test_most_frequent_names_ties_and_nobody():
 def test_each_example_counts_once_however_many_judges_scored_it():
     scores = pd.DataFrame({"example_id": ["a", "a", "b", "c"], "human": [1.0, 1.0, 4.0, np.nan]})
     assert human_scores(scores).tolist() == [1.0, 4.0]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_scale_without_length_maps_nothing():
+    assert to_range([3, 3, 3], (3, 3), ScoreRange(1, 5)).tolist() == []
+    assert shares(to_range([3], (3, 3), ScoreRange(1, 5)), ScoreRange(1, 5)).tolist() == [0] * 5
+    assert mapping_note((1, 5)) == MAPPING_NOTE
+    assert "left out" in mapping_note((3, 3))

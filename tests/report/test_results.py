@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
+from judgebench.metrics import evaluate
 from judgebench.report.results import arrange
 from judgebench.report.series import SeriesIndex
 from judgebench.report.tables import agreement_lines, interval, metrics_table
 from judgebench.types import ScoreRange
+from tests.report.conftest import MIXED, columns
 
 
 def record(judge="main", decoding="greedy", low=1, high=5, spearman=0.5, **more):
@@ -154,3 +157,42 @@ def test_agreement_lines():
         "experts on coherence  Krippendorff's alpha 0.451, Spearman 0.550",
         "experts on fluency    Krippendorff's alpha -, Spearman 0.000",
     ]
+
+
+@pytest.mark.parametrize("ranges", MIXED)
+def test_ranges_with_different_numbers_of_candidates(builder, ranges):
+    run = builder(ranges=ranges, articles=4)
+    (block,) = arrange(run.records)
+    assert {section.range for section in block.sections} == set(ranges)
+    assert all(len(section.rows) == 5 for section in block.sections)
+    unfolded = "".join(line[:9].strip() for line in printed(run.records).splitlines())
+    for score_range in ranges:
+        assert str(score_range).replace(" ", "") in unfolded.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("levels", "shown", "size"),
+    [
+        (["system"], "coherence, system level", "8 systems over 18 articles"),
+        (["document", "system"], "coherence, document level", "18 articles"),
+        (["system", "dataset"], "coherence", "144 examples of 18 articles"),
+    ],
+)
+def test_without_the_dataset_level_the_first_is_shown_and_named(run, levels, shown, size):
+    records = evaluate(columns(run.scores), "mini", levels=levels, resamples=20)
+    (block,) = arrange(records)
+    assert block.condition == shown
+    assert f"{shown}: {size}\n" in re.sub(r" +\n", "\n", printed(records))
+    of_level = [record for record in records if (record["split"], record["level"]) == ("test", block.level)]
+    assert sum(len(section.rows) for section in block.sections) == len(of_level)
+
+
+def test_no_interval_is_told_where_there_is_none(run):
+    records = evaluate(columns(run.scores), "mini", levels=["dataset"], resamples=0)
+    assert "95 %" not in printed(records)
+    assert "95 %" in printed(run.records)
+
+
+def test_constant_humans_are_flagged(run):
+    records = evaluate(columns(run.scores.assign(human=3.0)), "mini", levels=["dataset"], resamples=20)
+    assert "! constant humans" in printed(records)

@@ -7,10 +7,13 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
-from judgebench.report.run_folder import READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
+from judgebench.report.figures import draw_all
+from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
+from judgebench.types import ScoreRange
 
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):
@@ -90,7 +93,7 @@ def test_failing_write_leaves_the_old_file(run, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pq, "write_table", half)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UserError, match=r"run_dir: .*scores.parquet cannot be written \(disk full\)"):
         folder.write_scores(run.scores.head(1))
     monkeypatch.undo()
     assert len(folder.scores()) == len(run.scores)
@@ -150,3 +153,137 @@ def test_unfinished_run_is_told_from_a_damaged_one(tmp_path):
     (tmp_path / "metrics.json").write_text('[{"n": ')
     with pytest.raises(UserError, match=r"metrics.json: cannot be read"):
         folder.metrics()
+
+
+def a_file(tmp_path):
+    (tmp_path / "run").write_text("a file")
+    return tmp_path / "run"
+
+
+def under_a_file(tmp_path):
+    return a_file(tmp_path) / "deeper" / "run"
+
+
+def too_long(tmp_path):
+    return tmp_path / "new" / ("x" * 300)
+
+
+def a_link_to_nowhere(tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "nowhere")
+    return tmp_path / "run"
+
+
+def figures_is_a_file(tmp_path):
+    (tmp_path / "figures").write_text("a file")
+    return tmp_path
+
+
+def a_name_is_taken_by_a_folder(tmp_path):
+    (tmp_path / "scores.parquet").mkdir()
+    return tmp_path
+
+
+UNUSABLE = [a_file, under_a_file, too_long, a_link_to_nowhere, figures_is_a_file, a_name_is_taken_by_a_folder]
+
+
+def everything(folder):
+    return sorted(path.relative_to(folder) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("make", UNUSABLE)
+def test_what_cannot_be_a_run_folder_is_refused_before_anything_is_written(tmp_path, make):
+    path = make(tmp_path)
+    before = everything(tmp_path)
+    with pytest.raises(UserError, match=f"run_dir: {path}"):
+        RunFolder.check(path)
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("path", ["", None, "a\0b"])
+def test_no_folder_name_at_all(path):
+    with pytest.raises(UserError, match="run_dir: "):
+        RunFolder.check(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    for path in (tmp_path, tmp_path / "new" / "run"):
+        with pytest.raises(UserError, match="Permission denied"):
+            RunFolder.check(path)
+
+
+@pytest.mark.parametrize("path", ["run", "new/deep/run", "new/../other/../../work/run"])
+def test_a_trial_leaves_nothing_behind(tmp_path, monkeypatch, path):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert str(RunFolder.check(path).path) == path
+    assert everything(tmp_path) == [(tmp_path / "work").relative_to(tmp_path)]
+
+
+def test_a_trial_leaves_an_earlier_run_as_it_was(run, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_config({"seed": 1})
+    folder.write_figures({"scores_coherence": Figure()})
+    before = everything(tmp_path)
+    RunFolder.check(tmp_path)
+    assert everything(tmp_path) == before
+    assert folder.config() == {"seed": 1}
+
+
+@pytest.mark.parametrize("make", UNUSABLE[:4])
+def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
+    folder = RunFolder(make(tmp_path))
+    for write in (
+        lambda: folder.write_config({}),
+        lambda: folder.write_scores(run.scores),
+        lambda: folder.write_metrics([]),
+        lambda: folder.write_figures({"scores_coherence": Figure()}),
+        lambda: folder.write_report(""),
+    ):
+        with pytest.raises(UserError, match=f"run_dir: {folder.path}"):
+            write()
+
+
+def test_figures_that_have_no_folder_are_a_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"run_dir: .*figures cannot be written"):
+        RunFolder(figures_is_a_file(tmp_path)).write_figures({"scores_coherence": Figure()})
+
+
+def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_path):
+    run = builder(articles=3, dimensions=("tone / style", "coherence"), ranges=[ScoreRange(1, 5)])
+    folder = RunFolder(tmp_path)
+    folder.write_config({"seed": 1})
+    folder.write_readings(run.readings)
+    folder.write_scores(run.scores)
+    folder.write_metrics(run.records)
+    folder.write_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={})
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    folder.write_figures(figures)
+    folder.write_report("<html>")
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures"}
+    (tmp_path / ".scores.parquet.123.tmp").write_text("half")
+    (tmp_path / "figures" / ".scores_coherence.png.123.tmp").write_text("half")
+    kept = [
+        tmp_path / name for name in ("notes.md", "wandb", ".notes.md.1.tmp", "figures/mine.png", "figures/scores.txt")
+    ]
+    for path in kept:
+        path.write_text("mine")
+    folder.clear()
+    assert everything(tmp_path) == sorted(path.relative_to(tmp_path) for path in [*kept, tmp_path / "figures"])
+
+
+def test_clearing_nothing_is_fine(tmp_path):
+    RunFolder(tmp_path / "new").clear()
+    assert everything(tmp_path) == []
+
+
+def test_a_kill_amid_clearing_leaves_an_unfinished_run(tmp_path):
+    RunFolder(tmp_path).write_metrics([])
+    with pytest.raises(UserError, match="did not finish"):
+        RunFolder.open(tmp_path)
+
+
+def test_opening_a_name_that_is_too_long_is_a_sentence(tmp_path):
+    with pytest.raises(UserError, match="there is no such folder"):
+        RunFolder.open(too_long(tmp_path))

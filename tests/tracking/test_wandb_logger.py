@@ -16,8 +16,10 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
+from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
 from judgebench.tracking.wandb import log_run, scalars
+from tests.report.conftest import MIXED, build_run
 from tests.tracking.wandb_file import read_finished
 
 CONF = Path(__file__).parents[2] / "conf" / "logger"
@@ -262,3 +264,20 @@ def test_offline_is_silent_and_never_turns_to_the_network(tmp_path):
     if trace.exists():
         assert "AF_UNIX" in trace.read_text()  # the trace sees W&B's background service
         assert "AF_INET" not in trace.read_text()
+
+
+def test_scalars_of_the_level_that_there_is():
+    assert scalars([record(level="system"), record(level="document")]) == {
+        f"test/coherence/level=system/1-5/main/greedy/{name}": value
+        for name, value in (("pearson", 0.5), ("spearman", 0.25), ("kendall", 0.2), ("failed_share", 0.0), ("n", 3.0))
+    }
+
+
+@pytest.mark.parametrize("ranges", MIXED)
+def test_ranges_with_different_numbers_of_candidates(tmp_path, monkeypatch, ranges):
+    monkeypatch.chdir(tmp_path)
+    run = build_run(ranges=ranges, articles=3)
+    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    log_run(logger_for(tmp_path / "run"), {}, run.records, figures, run.scores, run.readings)
+    assert len(scalars(run.records)) >= 2 * 5 * len(ranges)
+    assert all(any(f"/{score_range}/" in name for name in scalars(run.records)) for score_range in ranges)

@@ -1,0 +1,123 @@
+"""The nouns: score ranges, above all."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgebench.errors import UserError
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> ScoreRange:
+    places = draw(st.integers(0, 6))
+    step = Decimal(draw(st.integers(1, 10**6))).scaleb(-places)
+    low = Decimal(draw(st.integers(-(10**6), 10**6))).scaleb(-places)
+    high = low + step * draw(st.integers(1, 60))
+    return ScoreRange(float(low), float(high), float(step))
+
+
+@given(ranges())
+def test_candidates_are_the_values_written_alike(score_range: ScoreRange) -> None:
+    values, candidates = score_range.values, score_range.candidates
+    assert [float(candidate) for candidate in candidates] == list(values)
+    assert len({len(candidate.partition(".")[2]) for candidate in candidates}) == 1
+    assert list(values) == sorted(set(values))
+    assert (values[0], values[-1]) == (score_range.minimum, score_range.maximum)
+    assert candidates == tuple(score_range.text(value) for value in values)
+    exact = [Fraction(candidate) for candidate in candidates]
+    assert {b - a for a, b in pairwise(exact)} == {Fraction(repr(score_range.step))}
+
+
+@given(ranges())
+def test_a_range_comes_back_from_its_own_numbers(score_range: ScoreRange) -> None:
+    given = [score_range.minimum, score_range.maximum, score_range.step]
+    assert ScoreRange.parse(given) == score_range
+
+
+@pytest.mark.parametrize(
+    ("numbers", "candidates", "shown"),
+    [
+        ((1, 5), "1 2 3 4 5", "1-5"),
+        ((0, 1), "0 1", "0-1"),
+        ((-1, 1, 0.5), "-1.0 -0.5 0.0 0.5 1.0", "-1.0-1.0 by 0.5"),
+        ((-0.0, 1), "0 1", "0-1"),
+        ((1, 2, 0.25), "1.00 1.25 1.50 1.75 2.00", "1.00-2.00 by 0.25"),
+        ((0.1, 0.3, 0.1), "0.1 0.2 0.3", "0.1-0.3 by 0.1"),
+        ((0, 100, 50), "0 50 100", "0-100 by 50"),
+        ((0, 1e9, 1e9), "0 1000000000", "0-1000000000 by 1e+09"),
+        ((0, 0.000002, 0.000001), "0.000000 0.000001 0.000002", "0.000000-0.000002 by 1e-06"),
+    ],
+)
+def test_ranges_worked_out_by_hand(numbers: tuple[float, ...], candidates: str, shown: str) -> None:
+    score_range = ScoreRange(*numbers)
+    assert " ".join(score_range.candidates) == candidates
+    assert str(score_range) == shown
+    assert ScoreRange.parse(list(numbers)) == score_range
+
+
+def test_a_thousand_and_one_scores_are_the_most() -> None:
+    assert len(ScoreRange(0, 1000).candidates) == 1001
+    with pytest.raises(UserError, match=r"range \[0, 1001\] with step 1: that is 1002 scores; at most 1001"):
+        ScoreRange(0, 1001)
+
+
+NINES = 10**400 - 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ((5, 1), r"range \[5, 1\] with step 1: the minimum must lie below the maximum"),
+        ((3, 3), "the minimum must lie below the maximum"),
+        ((1, 5, 0), "the step must be above 0"),
+        ((1, 5, -1), "the step must be above 0"),
+        ((1, 5, 3), "the step must lead from the minimum to the maximum in whole steps"),
+        ((1, 5.5), "in whole steps"),
+        ((1, 1.000001), "in whole steps"),
+        ((1, NINES), r"range \[1(\.0)?, 9+\.\.\.: minimum, maximum and step must be finite, at most 1e\+09"),
+        ((-NINES, 1), "must be finite, at most"),
+        ((1, 10**5000), "must be finite, at most"),
+        ((1, 1e300), "must be finite, at most"),
+        ((1, float("inf")), "must be finite, at most"),
+        ((float("nan"), 5), "must be finite, at most"),
+        ((1, 5, float("nan")), "must be finite, at most"),
+        ((1e-320, 1), "scores may have at most 6 decimals"),
+        ((0, 1, 1e-320), "scores may have at most 6 decimals"),
+        ((1e-30, 1), "scores may have at most 6 decimals"),
+        ((0, 1e-7, 1e-7), "scores may have at most 6 decimals"),
+    ],
+)
+def test_what_is_no_range_is_told_however_it_is_made(numbers: tuple[float, ...], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        ScoreRange(*numbers)
+    with pytest.raises(UserError, match=sentence):
+        ScoreRange.parse(numbers)
+
+
+@pytest.mark.parametrize(
+    "given", [5, "1-5", "15", None, [], [1], [1, 5, 1, 1], ["1", "5"], [True, 5], [[1, 5]], {"a": 1}, [10**5000]]
+)
+def test_what_does_not_look_like_a_range_is_told(given: Any) -> None:
+    with pytest.raises(UserError, match=r"^ranges: .* is not a range; give \[minimum, maximum\] or"):
+        ScoreRange.parse(given)
+
+
+def test_a_condition_says_only_what_is_not_usual() -> None:
+    assert str(Condition("fluency", ScoreRange(1, 5))) == "fluency, 1-5"
+    assert str(Condition("fluency", ScoreRange(1, 5), attack="phrase")) == "fluency, 1-5, attack phrase"
+
+
+def test_a_prompt_is_its_two_parts_and_names_no_control_token_unless_told() -> None:
+    example = Example("a", "a", "a", "S.", "O.", {})
+    prompt = Prompt(example, Condition("fluency", ScoreRange(1, 5)), "pre", "tail", np.array([1], np.int32))
+    assert prompt.text == "pretail"
+    assert (prompt.source_tokens_cut, prompt.control_tokens) == (0, 0)
