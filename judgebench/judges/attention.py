@@ -27,6 +27,9 @@ NAME = "judgebench_packed"
 _GROWTH = 64
 """Tokens by which the room for generated keys grows."""
 
+CALLS_ARE_CHEAP = {"cpu"}
+"""Devices on which many small calls cost less than padding."""
+
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 """[1 or prompts, kv heads, tokens, dim] each."""
 
@@ -205,7 +208,7 @@ def _prefill(
             out[:, :, shared] = _causal(query[:, :, shared], seen, how)
     if not _plain(how, packed.reach):
         _own_masked(packed, above, query, key, value, how, out)
-    elif query.device.type == "cpu":
+    elif query.device.type in CALLS_ARE_CHEAP:
         _own_one_by_one(packed, above, query, key, value, how, out)
     else:
         _own_padded(packed, above, query, key, value, how, out)
@@ -251,8 +254,8 @@ def _own_padded(
     bias = None if mask is None else additive(mask[:, None], query.dtype)
     q, k, v = (_gather(x, packed.leaves) for x in (query, key, value))
     near, near_lse = attend(q, k, v, how.scale, causal=mask is None, bias=bias)
-    near = near.transpose(1, 2)[packed.real].transpose(0, 1)[None]
-    near_lse = near_lse.transpose(1, 2)[packed.real].transpose(0, 1)[None]
+    near = near.transpose(1, 2).flatten(0, 1)[packed.real].transpose(0, 1)[None]
+    near_lse = near_lse.transpose(1, 2).flatten(0, 1)[packed.real].transpose(0, 1)[None]
     at = 0
     for group, seen in zip(packed.groups, above, strict=True):
         below = slice(group.middle, group.end)

@@ -53,7 +53,7 @@ class Packed:
         groups: where each group lies.
         spans: for each prompt (start, end) of its own tokens: tail, then branches.
         leaves: [prompts, width] int64 indices of each prompt's own tokens, padded on the right by repeating its first.
-        real: [prompts, width] bool, False where `leaves` is padding.
+        real: [own tokens] int64 indices into the flattened `leaves` of what is no padding, in the row's order.
         reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted.
         branch_mask: [prompts, width, width] bool, True where an own token may attend to another; None without
             branches, where plain causality among own tokens says the same.
@@ -117,7 +117,7 @@ def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Pack
         groups=tuple(stretches),
         spans=tuple(row.spans),
         leaves=starts[:, None] + torch.where(real, offsets, 0),
-        real=real,
+        real=real.flatten().nonzero()[:, 0],
         reads=torch.stack([tails - 1, *(tails + i for i in range(len(inner)))], dim=1),
         branch_mask=_branch_mask((tails - starts).tolist(), len(offsets), inner) if inner else None,
         reach=max(row.positions) + 1,

@@ -8,6 +8,7 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
+from judgebench.judges import attention, kernels
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.heads import Head, check_head
@@ -86,6 +87,24 @@ def test_packed_reading_is_plain_reading(name):
     for ours, theirs in zip(packed.read(prompts(), TRIE), plain.read(prompts(), TRIE), strict=True):
         assert ours.shape == (6, 4)
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["llama", "phi", "gpt_oss"])
+@torch.inference_mode()
+def test_the_way_of_gpus_reads_the_same(name, monkeypatch):
+    """Padded calls and attention written out, as on a device without a kernel of its own."""
+    model = model_of(name)
+    ours = PrefixEngine(model).read(prompts(), TRIE)[0]
+    monkeypatch.setattr(attention, "CALLS_ARE_CHEAP", set())
+    monkeypatch.setattr(kernels, "_KERNELS", {})
+    engine = PrefixEngine(model)
+    torch.testing.assert_close(engine.read(prompts(), TRIE)[0], ours, atol=1e-4, rtol=0)
+    plain, packed = PlainEngine(model).start(prompts()), engine.start(prompts())
+    for _ in range(3):
+        tokens = plain.logits[0].argmax(-1)
+        packed.step(tokens)
+        plain.step(tokens)
+    torch.testing.assert_close(packed.logits[0].log_softmax(-1), plain.logits[0].log_softmax(-1), atol=3e-4, rtol=0)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

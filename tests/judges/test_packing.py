@@ -33,8 +33,9 @@ def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches, mos
             assert [row[at] for at in context] == expected[root:]
             assert [positions[at] for at in context] == list(range(root, len(expected)))
             assert packed.reads[i, 0] == end - 1 - inner
-            assert packed.leaves[i][packed.real[i]].tolist() == list(range(start, end))
             assert group.middle <= start < end <= group.end
+    own = [at for start, end in packed.spans for at in range(start, end)]
+    assert packed.leaves.flatten()[packed.real].tolist() == own
     assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].end
     assert packed.reach == max(map(len, prompts)) + inner
 

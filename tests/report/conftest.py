@@ -89,6 +89,7 @@ def build_run(
                             "prompt": f"Article {a}. " + "A sentence of the article. " * 20 + f"Summary {s}.",
                             "prompt_tokens": 130,
                             "source_tokens_cut": 0,
+                            "control_tokens": 0,
                             "seconds": 0.01,
                         }
                     )

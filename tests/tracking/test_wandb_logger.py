@@ -59,7 +59,7 @@ READINGS = pd.DataFrame(
     [
         example(i, judge=None, decoding=None)
         | {"candidates": list("12345"), "main_logprobs": None, "assistant_logprobs": None, "text": None}
-        | {"prompt": f"Rate text {i}.", "prompt_tokens": 4, "source_tokens_cut": 0, "seconds": 0.1}
+        | {"prompt": f"Rate text {i}.", "prompt_tokens": 4, "source_tokens_cut": 0, "control_tokens": 0, "seconds": 0.1}
         for i in range(3)
     ]
 )
