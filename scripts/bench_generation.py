@@ -2,8 +2,8 @@
 
 Usage: python scripts/bench_generation.py MAIN ASSISTANT [--gguf FILE] [--dtype bfloat16] [--prompts 4] [--tokens 96]
 
-MAIN and ASSISTANT are what judge.path and assistant.path take. Each draft size must give the answers that going token by
-token gives; in half precision a tie may fall otherwise, and the share of equal answers says how often.
+MAIN and ASSISTANT are what judge.path and assistant.path take. Each draft size must give the answers that going token
+by token gives; in half precision a tie may fall otherwise, and the share of equal answers says how often.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def main() -> None:
     table = Table(title=f"{given.prompts} prompts, up to {given.tokens} tokens each, lambda {given.lambda_:g}")
     for column in ("draft", "seconds", "tokens/s", "speed-up", "equal answers"):
         table.add_column(column, justify="right")
-    expected, first = [], 0.0
+    expected: list[list[int]] = []
+    first = 0.0
     with torch.inference_mode():
         for name, run in [("none", stepwise), *((str(size), drafted(size)) for size in given.drafts)]:
             began = time.perf_counter()
