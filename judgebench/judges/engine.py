@@ -16,11 +16,14 @@ import torch
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import NAME, Cache, Pass, Prefill, ReadRoot, Root, Step, attending
+from judgebench.judges.attention import NAME, Pass, attending
+from judgebench.judges.caches import Cache, Root
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
 from judgebench.judges.packing import Groups, Packed, pack, root_of
 from judgebench.judges.plain import PlainEngine
+from judgebench.judges.prefill import Prefill, ReadRoot
+from judgebench.judges.stepping import Step
 
 _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""

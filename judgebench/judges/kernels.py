@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+"""[1 or prompts, kv heads, tokens, dim] each."""
+
 
 @dataclass(frozen=True)
 class How:
@@ -105,6 +108,32 @@ def attend_plain(
 def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A bool mask as a bias: 0 where allowed, -inf elsewhere."""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, float("-inf"))
+
+
+def separable(how: How, reach: int) -> bool:
+    """Whether parts may be attended to separately: no window cuts them, no soft cap bends them."""
+    return how.softcap is None and (how.window is None or reach <= how.window)
+
+
+def with_sinks(out: torch.Tensor, lse: torch.Tensor, how: How) -> torch.Tensor:
+    """What `attend` gave, [batch, heads, queries, dim], less the share of the softmax that the sinks take."""
+    if how.sinks is None:
+        return out
+    return out * torch.sigmoid(lse - how.sinks.float()[None, :, None])[..., None].to(out.dtype)
+
+
+def attend_above(query: torch.Tensor, seen: KeysValues, how: How) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention to what lies above; prompts that share nothing see nothing there, with weight 0."""
+    if seen[0].shape[2] == 0:
+        return torch.zeros_like(query), torch.full(query.shape[:-1], float("-inf"), device=query.device)
+    return attend(query, *seen, how.scale)
+
+
+def joined(parts: list[KeysValues]) -> KeysValues:
+    """The parts one behind the other, [batch, kv heads, their tokens together, dim]."""
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat([k for k, _ in parts], dim=2), torch.cat([v for _, v in parts], dim=2)
 
 
 def _attend_cpu(

@@ -5,7 +5,7 @@ for all batches of a condition; a batch is then laid out as
 
     [article 1][tail 1.1][tail 1.2]...[article 2][tail 2.1]...
 
-so that whatever hangs below an article is contiguous and attention to it is one dense product (see `attention.py`).
+so that whatever hangs below an article is contiguous and attention to it is one dense product (see `prefill.py`).
 After each tail come the tokens of the candidate trie's inner branches.
 """
 

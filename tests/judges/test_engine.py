@@ -8,7 +8,7 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
-from judgebench.judges import attention, kernels
+from judgebench.judges import kernels, prefill
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.heads import Head, check_head
@@ -95,7 +95,7 @@ def test_the_way_of_gpus_reads_the_same(name, monkeypatch):
     """Padded calls and attention written out, as on a device without a kernel of its own."""
     model = model_of(name)
     ours = PrefixEngine(model).read(prompts(), TRIE)[0]
-    monkeypatch.setattr(attention, "CALLS_ARE_CHEAP", set())
+    monkeypatch.setattr(prefill, "CALLS_ARE_CHEAP", set())
     monkeypatch.setattr(kernels, "_KERNELS", {})
     engine = PrefixEngine(model)
     torch.testing.assert_close(engine.read(prompts(), TRIE)[0], ours, atol=1e-4, rtol=0)
