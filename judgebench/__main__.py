@@ -25,7 +25,7 @@ def main(config: DictConfig) -> None:
     if hydra_config.mode == RunMode.MULTIRUN and config.get("run_dir"):
         OmegaConf.update(config, "run_dir", str(Path(config.run_dir) / str(hydra_config.job.num)))
     try:
-        folder = run(config)
+        finished = run(config)
     except UserError as error:
         sys.exit(_told(str(error)))
     except OmegaConfBaseException as error:
@@ -35,8 +35,8 @@ def main(config: DictConfig) -> None:
         if isinstance(error.__cause__, UserError):
             sys.exit(_told(str(error.__cause__)))
         sys.exit(_told(f"The configuration does not fit: {' '.join(str(error).split())}."))
-    if folder is not None:
-        print(folder)
+    if finished is not None:
+        print(finished.path)
 
 
 def _told(sentence: str) -> int:

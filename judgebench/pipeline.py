@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,11 +31,24 @@ from judgebench.report.tables import WIDTH, agreement_lines, metrics_table
 from judgebench.tracking.wandb import log_run
 
 
-def run(config: DictConfig) -> Path | None:
+@dataclass(frozen=True)
+class Finished:
+    """What a run has left.
+
+    Attributes:
+        path: its folder.
+        records: those of metrics.json.
+    """
+
+    path: Path
+    records: Sequence[Mapping[str, Any]]
+
+
+def run(config: DictConfig) -> Finished | None:
     """Runs the experiment that `config` describes.
 
     Returns:
-        The run folder; None where nothing was to be written (a dry run, or a process that only helped to read).
+        Its folder and metrics; None where nothing was to be written (a dry run, or a process that only helped to read).
 
     Raises:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
@@ -92,7 +107,7 @@ def run(config: DictConfig) -> Path | None:
     if agreement:
         console.print(agreement_lines(agreement))
     console.print(metrics_table(records, experiment.titles))
-    return folder.path
+    return Finished(folder.path, records)
 
 
 def _trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
