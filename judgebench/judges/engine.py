@@ -20,6 +20,8 @@ from judgebench.judges.attention import NAME, Pass, attending
 from judgebench.judges.caches import Cache, Root
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
+from judgebench.judges.linears import lay_out
+from judgebench.judges.memory import keep_freed
 from judgebench.judges.packing import Groups, Packed, pack, root_of
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.prefill import Prefill, ReadRoot
@@ -65,7 +67,8 @@ class PrefixEngine:
     """Reads packed rows through the model's own code with judgebench's attention in place of its own.
 
     Args:
-        model: a decoder-only language model of transformers; its attention implementation is changed.
+        model: a decoder-only language model of transformers; its attention and its linear layers are
+            changed for good.
         exits: layers after which the head is applied; None is the full model. One forward pass serves all.
 
     Raises:
@@ -78,6 +81,9 @@ class PrefixEngine:
         self.head = Head(model, exits)
         self._root: tuple[bytes, Root] | None = None
         model.set_attn_implementation(NAME)
+        lay_out(model)
+        if model.device.type == "cpu":
+            keep_freed()
 
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`."""

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.memory import return_freed
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
 from judgebench.readings.store import ModelReading, ReadingStore
@@ -39,8 +40,9 @@ class Models:
         return self._held[source]
 
     def keep_only(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others."""
+        """Lets go of all others, and hands their memory back."""
         self._held = {source: model for source, model in self._held.items() if source in sources}
+        return_freed()
 
 
 class Judge(L.LightningModule):
