@@ -17,12 +17,13 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 
 from judgebench.judges.kernels import How
+from judgebench.judges.last_layer import KeysOnly, ReadsOnly, attend_reads, read_keys
 from judgebench.judges.prefill import Prefill, ReadRoot, causal, prefill
 from judgebench.judges.stepping import Step, step
 
 NAME = "judgebench_packed"
 
-Pass = ReadRoot | Prefill | Step
+Pass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
 
 _ACTIVE: ContextVar[Pass | None] = ContextVar("judgebench_attention", default=None)
 
@@ -75,6 +76,10 @@ def packed_attention(
         out = step(active, layer, query, key, value, how)
     elif isinstance(active, Prefill):
         out = prefill(active, layer, query, key, value, how)
+    elif isinstance(active, KeysOnly):
+        read_keys(active, layer, key, value)
+    elif isinstance(active, ReadsOnly):
+        out = attend_reads(active, query, how)
     elif isinstance(active, ReadRoot):
         active.root.layers[layer] = (key, value)
         out = causal(query, (key, value), how)

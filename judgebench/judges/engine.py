@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,12 +21,13 @@ from judgebench.errors import UserError
 from judgebench.judges.attention import NAME, Pass, attending
 from judgebench.judges.caches import Cache, Root
 from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.heads import Head
+from judgebench.judges.heads import Head, layers_of
+from judgebench.judges.last_layer import KeysOnly, only_read
 from judgebench.judges.linears import lay_out
 from judgebench.judges.memory import keep_freed
 from judgebench.judges.packing import Groups, Packed, pack, root_of
 from judgebench.judges.plain import PlainEngine
-from judgebench.judges.prefill import Prefill, ReadRoot
+from judgebench.judges.prefill import Prefill, ReadRoot, keep
 from judgebench.judges.stepping import Step
 
 _CHECK_TOLERANCE = 1e-3
@@ -67,8 +70,7 @@ class PrefixEngine:
     """Reads packed rows through the model's own code with judgebench's attention in place of its own.
 
     Args:
-        model: a decoder-only language model of transformers; its attention and its linear layers are
-            changed for good.
+        model: a decoder-only language model of transformers; its attention and its linear layers are changed for good.
         exits: layers after which the head is applied; None is the full model. One forward pass serves all.
 
     Raises:
@@ -80,6 +82,8 @@ class PrefixEngine:
         self.model = model
         self.head = Head(model, exits)
         self._root: tuple[bytes, Root] | None = None
+        layers = layers_of(self.head.decoder)
+        self._last = None if layers is None else layers[-1]
         model.set_attn_implementation(NAME)
         lay_out(model)
         if model.device.type == "cpu":
@@ -88,11 +92,9 @@ class PrefixEngine:
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`."""
         packed, held = self._pack(groups, trie, root)
-        hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed, held))
-        prompts, branches = packed.reads.shape
         results = []
-        for states in hidden:
-            read = states[packed.reads.reshape(-1)].reshape(prompts, branches, -1)
+        for states in self._prefill(packed, held):
+            read = states.unflatten(0, tuple(packed.reads.shape))
             per_branch = [
                 self.head.logprobs(read[:, b], torch.tensor(children, device=states.device))
                 for b, children in enumerate(trie.children)
@@ -119,6 +121,16 @@ class PrefixEngine:
             self._root = (tokens, held)
         return self._root[1]
 
+    def _prefill(self, packed: Packed, root: Root | None, cache: Cache | None = None) -> list[torch.Tensor]:
+        """[prompts * branches, hidden] after each exit: the states of `packed.reads`."""
+        prefill, rows = Prefill(packed, root, cache), packed.reads.flatten()
+        sparing = (
+            only_read(self._last, packed, KeysOnly(partial(keep, prefill)), attending) if self._last else nullcontext()
+        )
+        with sparing:
+            hidden = self._forward(packed.token_ids, packed.positions, prefill)
+        return [states[rows] for states in hidden]
+
     def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: Pass) -> list[torch.Tensor]:
         """[tokens, hidden] after each exit."""
         with attending(pass_), self.head.capturing() as captured:
@@ -140,8 +152,7 @@ class PackedAnswers:
             ],
             lengths=[end - start for start, end in packed.spans],
         )
-        hidden = engine._forward(packed.token_ids, packed.positions, Prefill(packed, root, self._cache))
-        self.logits = [engine.head.logits(states[packed.reads[:, 0]]) for states in hidden]
+        self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
 
     def step(self, tokens: torch.Tensor) -> None:
         """See `Answers.step`."""

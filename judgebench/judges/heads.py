@@ -130,8 +130,13 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
         )
 
 
+def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
+    """The decoder's layers in order, where they are found."""
+    return next((m for m in decoder.children() if isinstance(m, torch.nn.ModuleList)), None)
+
+
 def _layers_and_norm(decoder: torch.nn.Module) -> tuple[torch.nn.ModuleList, torch.nn.Module]:
-    layers = next((m for m in decoder.children() if isinstance(m, torch.nn.ModuleList)), None)
+    layers = layers_of(decoder)
     norm = next((getattr(decoder, name) for name in _NORMS if hasattr(decoder, name)), None)
     if layers is None or norm is None:
         raise UserError(

@@ -19,6 +19,9 @@ from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
 from judgebench.readings.store import ModelReading, ReadingStore
 
+_NO_ROOM = ("can't allocate memory", "could not create a primitive", "could not create a memory object")
+"""How PyTorch's allocator for the CPU, and oneDNN (twice), say that memory ran out."""
+
 
 class Models:
     """The models in memory: each is loaded once and leaves when no later pass needs it.
@@ -109,7 +112,7 @@ class Judge(L.LightningModule):
 
 def out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out: PyTorch has an exception of its own for GPUs alone."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
 
 
 class StoreWriter(BasePredictionWriter):

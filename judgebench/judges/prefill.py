@@ -49,15 +49,7 @@ def prefill(
     active: Prefill, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
 ) -> torch.Tensor:
     """Attention of one layer over a packed row; [1, heads, tokens, dim] as the query."""
-    packed = active.packed
-    root = [active.root.layers[layer]] if active.root is not None else []
-    above = []
-    for group in packed.groups:
-        shared = slice(group.start, group.middle)
-        above.append(joined([*root, (key[:, :, shared], value[:, :, shared])]))
-    if active.cache is not None:
-        active.cache.shared[layer] = [(k.clone(), v.clone()) for k, v in above]
-        active.cache.own[layer] = tuple(F.pad(_gather(x, packed.leaves), (0, 0, 0, GROWTH)) for x in (key, value))  # type: ignore[assignment]
+    packed, above = active.packed, keep(active, layer, key, value)
     out = torch.empty_like(query)
     for group, seen in zip(packed.groups, above, strict=True):
         if group.middle > group.start:
@@ -70,6 +62,20 @@ def prefill(
     else:
         _own_padded(packed, above, query, key, value, how, out)
     return out
+
+
+def keep(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) -> list[KeysValues]:
+    """For each group the keys and values that its prompts share, the root included; the cache takes what it needs."""
+    packed = active.packed
+    root = [active.root.layers[layer]] if active.root is not None else []
+    above = []
+    for group in packed.groups:
+        shared = slice(group.start, group.middle)
+        above.append(joined([*root, (key[:, :, shared], value[:, :, shared])]))
+    if active.cache is not None:
+        active.cache.shared[layer] = [(k.clone(), v.clone()) for k, v in above]
+        active.cache.own[layer] = tuple(F.pad(_gather(x, packed.leaves), (0, 0, 0, GROWTH)) for x in (key, value))  # type: ignore[assignment]
+    return above
 
 
 def _own_one_by_one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from lightning.pytorch.callbacks import RichProgressBar
 
 
@@ -13,7 +15,8 @@ class ReadingBar(RichProgressBar):
     """
 
     def __init__(self, title: str):
-        super().__init__(leave=True)
+        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
+        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
         self._title = title
 
     @property
