@@ -3,45 +3,55 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.configuration import FOLDER
-from judgebench.errors import UserError
+from judgebench.errors import Refusal, UserError
+
+
+def main() -> None:
+    """Runs what the command line asks for; a user's mistake is one sentence and exit code 2."""
+    try:
+        _main()
+    except Refusal as refusal:
+        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+        raise
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
-def main(config: DictConfig) -> None:
-    """Runs one experiment; a user's mistake is one sentence and exit code 2."""
-    from judgebench.pipeline import run  # composing and --help need none of it, and it takes seconds to import
+def _main(config: DictConfig) -> dict[str, Any] | None:
+    """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
+    # composing and --help need none of these, and they take seconds to import
+    from judgebench.pipeline import run
+    from judgebench.study.job import as_job, checked_objective, outcome
 
     hydra_config = HydraConfig.get()
-    if hydra_config.mode == RunMode.MULTIRUN and config.get("run_dir"):
-        OmegaConf.update(config, "run_dir", str(Path(config.run_dir) / str(hydra_config.job.num)))
+    sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
+        objective = checked_objective(config)
+        if sweeping:
+            as_job(config, hydra_config)
         finished = run(config)
+        found = outcome(finished, objective) if finished is not None and sweeping else None
     except UserError as error:
-        sys.exit(_told(str(error)))
+        raise Refusal(str(error)) from error
     except OmegaConfBaseException as error:
-        sys.exit(_told(f"The configuration does not hold together: {str(error).splitlines()[0]}."))
+        raise Refusal(f"The configuration does not hold together: {str(error).splitlines()[0]}") from error
     except InstantiationException as error:
         # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
         if isinstance(error.__cause__, UserError):
-            sys.exit(_told(str(error.__cause__)))
-        sys.exit(_told(f"The configuration does not fit: {' '.join(str(error).split())}."))
+            raise Refusal(str(error.__cause__)) from error
+        raise Refusal(f"The configuration does not fit: {' '.join(str(error).split())}") from error
     if finished is not None:
         print(finished.path)
-
-
-def _told(sentence: str) -> int:
-    print(f"judgebench: {sentence.rstrip('.')}.", file=sys.stderr)
-    return 2
+    return found
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ class Clock:
         self.seconds: dict[str, float] = {}
 
     def move(self, seconds: float, source: str, target: str) -> None:
-        """Counts seconds under `target` that were counted under `source`."""
-        self.seconds[source] -= seconds
+        """Counts seconds under `target` that are counted under `source`, or will be when the stage ends."""
+        self.seconds[source] = self.seconds.get(source, 0.0) - seconds
         self.seconds[target] = self.seconds.get(target, 0.0) + seconds
 
     @contextmanager

@@ -1,8 +1,24 @@
 """The one exception for mistakes that a user can mend."""
 
+from __future__ import annotations
+
 
 class UserError(Exception):
     """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right.
 
     The command line prints the sentence without a traceback and exits with code 2.
     """
+
+
+class Refusal(SystemExit):
+    """Ends the program with code 2; `sentence` is for whoever started the work to print.
+
+    A sweep records it as the reason why one of its jobs failed, and goes on.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(2)
+        self.sentence = f"{sentence.rstrip('.')}."
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
+        return Refusal, (self.sentence,)  # launchers send it between processes

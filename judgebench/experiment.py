@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -22,9 +24,12 @@ from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spear
 from judgebench.metrics.evaluate import check_settings
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
+from judgebench.tuning.tune import check_tuning
+from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Prompt, ScoreRange
 
 _METRICS = ("levels", "resamples", "seed")
+_KNOBS = ("decoding.lambda=", "decoding.temperature=")
 
 
 @dataclass
@@ -43,6 +48,7 @@ class Experiment:
     conditions: list[Condition]
     builder: PromptBuilder
     prompts: list[Prompt]
+    tuner: Tuner | None = None
 
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
@@ -51,14 +57,9 @@ class Experiment:
         assistant: Assistant = instantiate(config.assistant)
         decodings = _decodings(config.get("decoding") or {})
         check_fit(judge, assistant, decodings)
-        if not isinstance(config.dry_run, bool):
-            raise UserError(f"dry_run: {config.dry_run!r} is neither true nor false.")
+        _check_settings(config)
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
-        settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
-        if set(settings) != set(_METRICS):
-            raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
-        check_settings(**settings)
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -77,8 +78,19 @@ class Experiment:
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
         conditions = [Condition(dimension, r) for dimension in dimensions for r in ranges]
+        tuner = _tuner(config, judge, assistant, decodings, data, conditions)
         prompts = builder.build(data.examples, conditions)
-        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts)
+        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts, tuner)
+
+    def again(self, config: DictConfig) -> Experiment:
+        """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
+        decodings = _decodings(config.get("decoding") or {})
+        check_fit(self.judge, self.assistant, decodings)
+        _check_settings(config)
+        other = copy.copy(self)  # with whatever of its properties is computed already
+        other.config, other.decodings = config, decodings
+        other.tuner = _tuner(config, self.judge, self.assistant, decodings, self.data, self.conditions)
+        return other
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
@@ -99,6 +111,7 @@ class Experiment:
             spans[dimension] = (min(given), max(given))
         return spans
 
+    @cached_property
     def agreement(self) -> dict[str, dict[str, float]]:
         """Dimension -> how far the experts agree among themselves, where their single scores are known."""
         found = {}
@@ -150,6 +163,42 @@ def path_of(config: DictConfig, key: str) -> Path:
     return Path(str(value)).expanduser()
 
 
+def _check_settings(config: DictConfig) -> None:
+    """The keys that are neither parts nor prompts."""
+    for key in ("dry_run", "report"):
+        if not isinstance(config.get(key), bool):
+            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
+    settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
+    if set(settings) != set(_METRICS):
+        raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
+    check_settings(**settings)
+
+
+def _tuner(
+    config: DictConfig,
+    judge: JudgeSpec,
+    assistant: Assistant,
+    decodings: Mapping[str, Decoding],
+    data: JudgeDataModule,
+    conditions: list[Condition],
+) -> Tuner | None:
+    """How lambda and t are chosen; None where they are as configured."""
+    if config.get("tune") is None:
+        return None
+    tuner = instantiate(config.tune)
+    if not isinstance(tuner, Tuner):
+        raise UserError(f"tune: {config.tune!r} is no way of tuning; conf/tune has them.")
+    given = [one for one in _overrides() if one.lstrip("+").startswith(_KNOBS)]
+    if given and tuner.decodings is None:
+        raise UserError(
+            f"{given[0]}: tune={tuner.name} chooses lambda and t, so this would change nothing; add tune=none."
+        )
+    models = (judge.path, assistant.source.path if assistant.source is not None else None)
+    cells = [(condition.dimension, condition.range) for condition in conditions]
+    check_tuning(tuner, decodings, judge.mode, set(data.split.values()), cells, models)
+    return tuner
+
+
 def _decodings(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; the knobs stand beside them."""
     found = {
@@ -160,6 +209,11 @@ def _decodings(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     if not found:
         raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
     return found
+
+
+def _overrides() -> list[str]:
+    """What the command line, or a sweep, sets beside the config files."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
 
 
 def _listed(config: DictConfig, key: str) -> list[Any]:

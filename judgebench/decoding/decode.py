@@ -39,7 +39,11 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     }
 
 
-def decode(readings: Sequence[Reading], decodings: Mapping[str, Decoding]) -> dict[str, np.ndarray]:
+def decode(
+    readings: Sequence[Reading],
+    decodings: Mapping[str, Decoding],
+    tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None,
+) -> dict[str, np.ndarray]:
     """Scores of all readings.
 
     Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the others the main
@@ -48,6 +52,7 @@ def decode(readings: Sequence[Reading], decodings: Mapping[str, Decoding]) -> di
     Args:
         readings: of one mode; those of a condition share its candidates.
         decodings: name -> decoding.
+        tuned: dimension and range -> the decodings that stand there for those of the same name, or beside them.
 
     Returns:
         `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
@@ -56,10 +61,13 @@ def decode(readings: Sequence[Reading], decodings: Mapping[str, Decoding]) -> di
     answered = [reading for reading in readings if reading.text is not None]
     if answered:
         parts.append(_parsed(answered))
-    for score_range in dict.fromkeys(r.prompt.condition.range for r in readings if r.text is None):
-        held = [r for r in readings if r.text is None and r.prompt.condition.range == score_range]
-        for name, decoding in decodings.items():
-            parts += _decoded(held, score_range, name, decoding)
+    cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
+    for reading in readings:
+        if reading.text is None:
+            cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
+    for cell, held in cells.items():
+        for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
+            parts += _decoded(held, cell[1], name, decoding)
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in COLUMNS}
 
 

@@ -35,14 +35,28 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
     """
     adjusted = main
     if kappa != 0:  # 0 * inf is NaN, and lambda = 0 must be the plain decoding to the last bit
-        known = torch.isfinite(assistant)
-        floor = assistant.masked_fill(~known, math.inf).amin(dim=1, keepdim=True)
-        floor = torch.where(torch.isfinite(floor), floor, torch.zeros_like(floor))
-        adjusted = main - kappa * torch.where(known, assistant, floor)
+        adjusted = main - kappa * floored(assistant)
     if alpha > 0:
-        threshold = main.amax(dim=1, keepdim=True) + math.log(alpha)
-        adjusted = adjusted.masked_fill(main < threshold, -math.inf)
+        adjusted = adjusted.masked_fill(~plausible(main, alpha), -math.inf)
     return adjusted
+
+
+def floored(assistant: torch.Tensor) -> torch.Tensor:
+    """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
+    known = torch.isfinite(assistant)
+    floor = assistant.masked_fill(~known, math.inf).amin(dim=1, keepdim=True)
+    floor = torch.where(torch.isfinite(floor), floor, torch.zeros_like(floor))
+    return torch.where(known, assistant, floor)
+
+
+def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
+    """What `main` [N, K] keeps under the plausibility constraint, [N, K] bool: p_main >= alpha * max p_main.
+
+    Whatever alpha is, a row of zeros (-inf) keeps them all, and they stay impossible.
+    """
+    if alpha == 0:
+        return torch.ones_like(main, dtype=torch.bool)
+    return ~(main < main.amax(dim=1, keepdim=True) + math.log(alpha))
 
 
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:

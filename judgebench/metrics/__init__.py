@@ -1,31 +1,49 @@
-"""How well scores agree with humans: correlations, their intervals, and the agreement of the humans themselves."""
+"""How well scores agree with humans, and whether one judge does better than another by more than noise."""
 
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.bootstrap import group_weights, interval, resampled_correlations
+from judgebench.metrics.bootstrap import group_weights, resampled_correlations
+from judgebench.metrics.compare import BETTER, NOT_TOLD_APART, WORSE, compare, default_pairs
 from judgebench.metrics.correlation import CORRELATIONS, is_constant, kendall, pearson, spearman
+from judgebench.metrics.diagnostics import UNSTABLE_ABOVE, family_records, family_similarity
 from judgebench.metrics.evaluate import (
     CONSTANT,
     CONSTANT_HUMANS,
     INVERTED,
     MOST_RESAMPLES,
+    UNSTABLE,
     check_settings,
     evaluate,
 )
+from judgebench.metrics.intervals import bca_interval, interval
 from judgebench.metrics.levels import LEVELS, Correlated, correlate, difference, shown_level
+from judgebench.metrics.permutation import holm
+from judgebench.metrics.power import groups_needed
 
 __all__ = [
+    "BETTER",
     "CONSTANT",
     "CONSTANT_HUMANS",
     "CORRELATIONS",
     "INVERTED",
     "LEVELS",
     "MOST_RESAMPLES",
+    "NOT_TOLD_APART",
+    "UNSTABLE",
+    "UNSTABLE_ABOVE",
+    "WORSE",
     "Correlated",
+    "bca_interval",
     "check_settings",
+    "compare",
     "correlate",
+    "default_pairs",
     "difference",
     "evaluate",
+    "family_records",
+    "family_similarity",
     "group_weights",
+    "groups_needed",
+    "holm",
     "interval",
     "is_constant",
     "kendall",

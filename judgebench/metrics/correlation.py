@@ -21,7 +21,7 @@ def pearson(judge: np.ndarray, human: np.ndarray) -> float:
     Raises:
         ValueError: other shapes, NaN or infinite values. So do `spearman` and `kendall`.
     """
-    judge, human = _vectors(judge, human)
+    judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
     return float(pearson_rows(judge[None], human[None])[0])
@@ -29,7 +29,7 @@ def pearson(judge: np.ndarray, human: np.ndarray) -> float:
 
 def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
-    judge, human = _vectors(judge, human)
+    judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
     return float(spearman_rows(judge[None], human[None])[0])
@@ -37,10 +37,24 @@ def spearman(judge: np.ndarray, human: np.ndarray) -> float:
 
 def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     """Kendall's tau-b of two vectors [N], corrected for ties on both sides; 0.0 where either is constant."""
-    judge, human = _vectors(judge, human)
+    judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
     return float(stats.kendalltau(judge, human).statistic)  # n log n, and exact where kendall_rows would need n * n
+
+
+def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as float64 [N].
+
+    Raises:
+        ValueError: other shapes, NaN or infinite values.
+    """
+    judge, human = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    if judge.ndim != 1 or judge.shape != human.shape:
+        raise ValueError(f"judge and human must be vectors of one length, got {judge.shape} and {human.shape}")
+    if not (np.isfinite(judge).all() and np.isfinite(human).all()):
+        raise ValueError("judge and human must be finite numbers")
+    return judge, human
 
 
 def is_constant(values: np.ndarray) -> bool:
@@ -88,15 +102,6 @@ def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np
     scale = np.sqrt(square_x) * np.sqrt(square_y)
     defined = scale > 0
     return np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=defined), -1.0, 1.0)
-
-
-def _vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    judge, human = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
-    if judge.ndim != 1 or judge.shape != human.shape:
-        raise ValueError(f"judge and human must be vectors of one length, got {judge.shape} and {human.shape}")
-    if not (np.isfinite(judge).all() and np.isfinite(human).all()):
-        raise ValueError("judge and human must be finite numbers")
-    return judge, human
 
 
 def _centered(values: np.ndarray) -> np.ndarray:

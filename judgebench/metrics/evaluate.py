@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -11,21 +10,20 @@ import numpy as np
 
 from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES
+from judgebench.metrics.cells import Cell, cells, checked, series_of
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
-from judgebench.types import CLAMPED, FAILED
+from judgebench.types import CLAMPED, FAILED, ScoreRange
 
-CONSTANT, CONSTANT_HUMANS, INVERTED = "constant", "constant humans", "inverted"
-"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0."""
+CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
+"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
+Spearman depends on the score range (see `is_unstable`)."""
 
 MOST_RESAMPLES = 100_000
 """More would move no third digit of an interval, and fill the memory."""
 
-_CELL = (
-    *("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
-    *("judge", "decoding", "lambda", "temperature"),
-)
-_COLUMNS = (*_CELL, "example_id", "group_id", "system_id", "score", "status", "human")
+_USED = ("example_id", "group_id", "system_id", "score", "status", "human")
 
 
 def evaluate(
@@ -34,6 +32,7 @@ def evaluate(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    scale: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[dict[str, Any]]:
     """How well each judge under each condition agrees with the humans.
 
@@ -44,41 +43,46 @@ def evaluate(
             is None or NaN where nobody rated, and such a row counts in the shares and the mean alone.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`; records over the same groups are resampled alike.
+        scale: dimension -> lowest and highest score that a human can give; where it says nothing, bias is None.
 
     Returns:
         A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature), in the order in
         which these appear, and level: JSON's own types, never NaN. Besides these keys:
 
         - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
-        - pearson, spearman, kendall, each with `_low` and `_high` of its 95 % interval; the interval is None with fewer
-          than two groups or without resamples, all are None where nobody rated;
+        - pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, `_bca_low` and
+          `_bca_high` of its BCa interval; these are None with fewer than two groups or without resamples, all are None
+          where nobody rated;
         - constant, constant_groups: see `Correlated`;
         - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
-        - flags: failure signatures, of `constant`, `constant humans` and `inverted`.
+        - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl: see `bias`, of what was rated;
+        - stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
+          range); tuning may set lambda and temperature anew in each;
+        - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`.
 
     Raises:
         ValueError: a column missing or of another length, a score that is not finite, or an example twice in one cell.
         UserError: settings that `check_settings` refuses.
     """
     check_settings(levels, resamples, seed)
-    columns = _checked(scores)
-    records = []
-    for cell, rows in _cells(columns).items():
-        part = {
-            name: columns[name][rows] for name in ("example_id", "group_id", "system_id", "score", "status", "human")
-        }
-        named = dict(zip(_CELL, cell, strict=True))
-        if len(set(part["example_id"].tolist())) < len(rows):
-            raise ValueError(f"scores: an example appears twice under {named}")
-        rated = np.isfinite(part["human"])
-        judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
-        described = _described(part)
+    columns = checked(scores)
+    rows_of = cells(columns)
+    records: dict[Cell, list[dict[str, Any]]] = {}
+    for ranges in series_of(rows_of).values():
+        parts = {cell: {name: columns[name][rows_of[cell]] for name in _USED} for cell in ranges.values()}
+        agreement = self_agreement([dict(zip(p["example_id"], p["score"], strict=True)) for p in parts.values()])
+        described = {cell: _described(cell, part, scale) for cell, part in parts.items()}
         for level in levels:
-            found = correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
-            head = {"dataset": dataset, "split": named["split"], "level": level}
-            record = head | named | _measured(found) | described
-            records.append(record | {"flags": _flags(record, bool(found.constant_humans and found.n))})
-    return records
+            found = {cell: _correlated(level, part, resamples, seed) for cell, part in parts.items()}
+            told = [one for one in found.values() if one.n]
+            over = {"stability": stability(told), "self_agreement": agreement}
+            unstable = is_unstable(told)
+            for cell, one in found.items():
+                head = {"dataset": dataset, "split": cell.split, "level": level}
+                record = head | cell.named | _measured(one) | described[cell] | over
+                record["flags"] = _flags(record, bool(one.constant_humans and one.n), bool(unstable and one.n))
+                records.setdefault(cell, []).append(record)
+    return [record for cell in rows_of for record in records[cell]]
 
 
 def check_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
@@ -109,52 +113,44 @@ def check_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
         )
 
 
+def _correlated(level: str, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> Correlated:
+    rated = np.isfinite(part["human"])
+    judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
+    return correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
+
+
 def _measured(found: Correlated) -> dict[str, Any]:
     record: dict[str, Any] = {"n": found.n, "groups": found.groups}
-    for name, value, ends in zip(CORRELATIONS, found.values, found.intervals(), strict=True):
+    each = zip(CORRELATIONS, found.values, found.intervals(), found.bca_intervals(), strict=True)
+    for name, value, ends, bca_ends in each:
         low, high = ends or (None, None)
+        bca_low, bca_high = bca_ends or (None, None)
         record |= {name: float(value) if found.n else None, f"{name}_low": low, f"{name}_high": high}
+        record |= {f"{name}_bca_low": bca_low, f"{name}_bca_high": bca_high}
     # Without a human rating there is nothing to say about the judge.
     return record | {"constant": bool(found.constant and found.n), "constant_groups": found.constant_groups}
 
 
-def _described(part: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _described(
+    cell: Cell, part: Mapping[str, np.ndarray], scale: Mapping[str, tuple[float, float]] | None
+) -> dict[str, Any]:
+    score_range, rated = ScoreRange(*cell.range), np.isfinite(part["human"])
+    ends = (scale or {}).get(cell.dimension)
     return {
         "failed_share": float((part["status"] == FAILED).mean()),
         "clamped_share": float((part["status"] == CLAMPED).mean()),
         "mean_score": float(part["score"].mean()),
+        **favorite(part["score"], score_range),
+        **bias(part["score"][rated], part["human"][rated], score_range, ends),
     }
 
 
-def _flags(record: Mapping[str, Any], constant_humans: bool) -> list[str]:
+def _flags(record: Mapping[str, Any], constant_humans: bool, unstable: bool) -> list[str]:
     inverted = record["spearman_high"] is not None and record["spearman_high"] < 0
-    signatures = ((CONSTANT, record["constant"]), (CONSTANT_HUMANS, constant_humans), (INVERTED, inverted))
+    signatures = (
+        (CONSTANT, record["constant"]),
+        (CONSTANT_HUMANS, constant_humans),
+        (INVERTED, inverted),
+        (UNSTABLE, unstable),
+    )
     return [flag for flag, holds in signatures if holds]
-
-
-def _checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    missing = [name for name in _COLUMNS if name not in scores]
-    if missing:
-        raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    columns = {name: np.asarray(scores[name]) for name in _COLUMNS}
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"scores: columns of different lengths {lengths}")
-    for name in ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human"):
-        columns[name] = columns[name].astype(np.float64)
-    if not np.isfinite(columns["score"]).all():
-        raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")
-    return columns
-
-
-def _cells(columns: Mapping[str, np.ndarray]) -> dict[tuple[Any, ...], list[int]]:
-    """Rows by cell, in order of first appearance."""
-    keys = [[_plain(value) for value in columns[name].tolist()] for name in _CELL]
-    cells: dict[tuple[Any, ...], list[int]] = {}
-    for row, cell in enumerate(zip(*keys, strict=True)):
-        cells.setdefault(cell, []).append(row)
-    return cells
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from judgebench.errors import UserError
-from judgebench.metrics.bootstrap import RESAMPLES, group_weights, interval, resampled_correlations
-from judgebench.metrics.correlation import correlate_rows, is_constant, kendall, pearson, spearman
+from judgebench.metrics.bootstrap import RESAMPLES, group_weights, left_out, resampled_correlations
+from judgebench.metrics.correlation import correlate_rows, is_constant, kendall, pearson, spearman, vectors
+from judgebench.metrics.intervals import Resampled
 
 LEVELS = ("dataset", "document", "system")
 
@@ -26,12 +27,13 @@ def shown_level(levels: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Correlated:
+class Correlated(Resampled):
     """The correlations of judge and humans at one level.
 
     Attributes:
         values: [3] pearson, spearman, kendall (tau-b).
         resampled: [3, B] the same of each resample of groups; [3, 0] with fewer than two groups.
+        jackknife: [3, G] the same without each group in turn; [3, 0] where there are no resamples.
         n: what was correlated: pairs (dataset), groups (document), systems (system).
         groups: distinct groups, the unit of resampling.
         constant: whether the judge always says the same: over all pairs (dataset), within every group (document), in
@@ -41,17 +43,11 @@ class Correlated:
             constant there; else None.
     """
 
-    values: np.ndarray
-    resampled: np.ndarray
     n: int
     groups: int
     constant: bool
     constant_humans: bool = False
     constant_groups: int | None = None
-
-    def intervals(self) -> list[tuple[float, float] | None]:
-        """[3] the 95 % intervals of `values`; None with fewer than two groups, or without resamples."""
-        return [interval(row) for row in self.resampled]
 
 
 def correlate(
@@ -84,19 +80,58 @@ def correlate(
     """
     if level not in LEVELS:
         raise UserError(f"levels: {level!r} is not one of {', '.join(LEVELS)}.")
-    values = np.array([pearson(judge, human), spearman(judge, human), kendall(judge, human)])
-    judge, human = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    judge, human = vectors(judge, human)
     if len(groups) != len(judge) or len(systems) != len(judge):
         raise ValueError(f"groups and systems must have {len(judge)} labels, got {len(groups)} and {len(systems)}")
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
+    system = np.unique(np.asarray(systems), return_inverse=True)[1]
     count = len(labels)
-    weights = group_weights(count, resamples if count >= 2 else 0, seed)
+    drawn = group_weights(count, resamples if count >= 2 else 0, seed)
+    both = np.vstack([drawn, left_out(count)]) if len(drawn) else drawn
+    found = correlations_at(level, judge, human, group, system, both)
+    resampled, jackknife = found[:, : len(drawn)], found[:, len(drawn) :]
+    data = np.ones((1, count), dtype=np.int32)
     if level == "dataset":
-        resampled = resampled_correlations(judge, human, group, weights)
-        return Correlated(values, resampled, len(judge), count, is_constant(judge), is_constant(human))
+        values = np.array([pearson(judge, human), spearman(judge, human), kendall(judge, human)])
+    else:
+        values = correlations_at(level, judge, human, group, system, data)[:, 0]
     if level == "document":
-        return _documents(judge, human, group, weights)
-    return _systems(judge, human, group, np.asarray(systems), weights)
+        varies = [_varies_in(side, group, count) for side in (judge, human)]
+        constant, constant_humans = (not side.any() for side in varies)
+        alike = int((~(varies[0] & varies[1])).sum())
+        return Correlated(values, resampled, jackknife, count, count, constant, constant_humans, alike)
+    if level == "system":
+        judge, human = (_means(side, group, system, data)[0] for side in (judge, human))
+    return Correlated(values, resampled, jackknife, len(judge), count, is_constant(judge), is_constant(human))
+
+
+def correlations_at(
+    level: str, judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """The correlations of each resample at one level of `LEVELS`, see `correlate`.
+
+    Args:
+        judge, human: [N] finite numbers.
+        group, system: [N] numbered from 0, without gaps.
+        weights: [B, G] how often each group was drawn, at least one in each resample.
+
+    Returns:
+        [3, B] in the order of `CORRELATIONS`.
+    """
+    if level == "dataset":
+        return resampled_correlations(judge, human, group, weights)
+    if level == "document":
+        within = _within(judge, human, group, weights.shape[1])
+        return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
+    x, y = (_means(side, group, system, weights) for side in (judge, human))
+    correlations = np.zeros((3, len(weights)))
+    there = ~np.isnan(x)
+    whole = there.all(axis=1)
+    correlations[:, whole] = correlate_rows(x[whole], y[whole])
+    for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
+        held = there[row]
+        correlations[:, row] = correlate_rows(x[row : row + 1, held], y[row : row + 1, held])[:, 0]
+    return correlations
 
 
 def difference(first: Correlated, second: Correlated) -> list[tuple[float, tuple[float, float] | None]]:
@@ -108,25 +143,20 @@ def difference(first: Correlated, second: Correlated) -> list[tuple[float, tuple
     Raises:
         ValueError: not so.
     """
-    if first.groups != second.groups or first.resampled.shape != second.resampled.shape:
-        raise ValueError("a paired difference needs two correlations over the same groups and resamples")
-    gaps = first.resampled - second.resampled
-    return [(float(a - b), interval(gap)) for a, b, gap in zip(first.values, second.values, gaps, strict=True)]
+    gap = first.minus(second)
+    return list(zip(gap.values.tolist(), gap.intervals(), strict=True))
 
 
-def _documents(judge: np.ndarray, human: np.ndarray, group: np.ndarray, weights: np.ndarray) -> Correlated:
-    count = weights.shape[1]
-    within = resampled_correlations(judge, human, group, np.eye(count, dtype=np.int64))  # [3, G]
-    judge_varies, human_varies = (_varies_in(values, group, count) for values in (judge, human))
-    return Correlated(
-        values=within.mean(axis=1) if count else np.zeros(3),
-        resampled=within @ weights.T / max(1, count),
-        n=count,
-        groups=count,
-        constant=not judge_varies.any(),
-        constant_humans=not human_varies.any(),
-        constant_groups=int((~(judge_varies & human_varies)).sum()),
-    )
+def _within(judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
+    """[3, G] each group's own correlations; 0.0 where judge or humans are constant in it."""
+    sizes = np.bincount(group, minlength=count)
+    order, starts = np.argsort(group, kind="stable"), sizes.cumsum() - sizes
+    found = np.zeros((3, count))
+    for size in np.unique(sizes[sizes > 1]):
+        here = np.flatnonzero(sizes == size)
+        rows = order[starts[here, None] + np.arange(size)]
+        found[:, here] = correlate_rows(judge[rows], human[rows])
+    return found
 
 
 def _varies_in(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
@@ -137,36 +167,18 @@ def _varies_in(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
     return low < high
 
 
-def _systems(
-    judge: np.ndarray, human: np.ndarray, group: np.ndarray, systems: np.ndarray, weights: np.ndarray
-) -> Correlated:
-    labels, system = np.unique(systems, return_inverse=True)
-    drawn = np.vstack([np.ones((1, weights.shape[1]), dtype=weights.dtype), weights])  # the data itself comes first
-    shape = (weights.shape[1], len(labels))
-    sizes = np.zeros(shape)
-    np.add.at(sizes, (group, system), 1.0)
-    mass = drawn @ sizes  # [1 + B, S]
-    x, y = (_means(values, group, system, drawn, mass) for values in (judge, human))
-    correlations = np.zeros((3, len(drawn)))
-    whole = (mass > 0).all(axis=1)
-    correlations[:, whole] = correlate_rows(x[whole], y[whole])
-    for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
-        there = mass[row] > 0
-        correlations[:, row] = correlate_rows(x[row : row + 1, there], y[row : row + 1, there])[:, 0]
-    return Correlated(
-        correlations[:, 0], correlations[:, 1:], len(labels), shape[0], is_constant(x[0]), is_constant(y[0])
-    )
-
-
-def _means(
-    values: np.ndarray, group: np.ndarray, system: np.ndarray, drawn: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
-    """[1 + B, S] the systems' means, shifted and scaled by what correlations do not see; 0 where `mass` is 0.
+def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[B, S] the systems' means in each resample, shifted and scaled by what correlations do not see; NaN where a
+    system was not drawn.
 
     Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they were summed in.
     """
     spread = np.ptp(values) if len(values) else 0.0
     scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
-    sums = np.zeros((drawn.shape[1], mass.shape[1]))
+    shape = (weights.shape[1], int(system.max(initial=-1)) + 1)
+    sizes, sums = np.zeros(shape), np.zeros(shape)
+    np.add.at(sizes, (group, system), 1.0)
     np.add.at(sums, (group, system), scaled)
-    return np.round(np.divide(drawn @ sums, mass, out=np.zeros_like(mass), where=mass > 0), 12)
+    drawn = weights.astype(np.float64)
+    mass = drawn @ sizes
+    return np.round(np.divide(drawn @ sums, mass, out=np.full_like(mass, np.nan), where=mass > 0), 12)

@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from judgebench.metrics.bootstrap import RESAMPLES
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.levels import correlate, difference
+from judgebench.report.differences import Comparison, Difference, note
 from judgebench.report.humans import human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
 from judgebench.report.score_figure import is_discrete
 from judgebench.report.series import Series, SeriesIndex, first_condition, ranges_of, shown_split
+from judgebench.report.tables import signed
 from judgebench.types import ScoreRange
 
 HUMANS = "humans"
@@ -82,7 +81,7 @@ def spread_sentences(blocks: Sequence[Block], correlation: str = "spearman") -> 
         ends = {
             series: found
             for series in dict.fromkeys(row.series for section in block.sections for row in section.rows)
-            if (found := _ends(block, series, correlation)) is not None
+            if (found := _lowest_highest(block, series, correlation)) is not None
         }
         if len(block.sections) < 2 or _BASELINE not in ends:
             continue
@@ -99,7 +98,7 @@ def spread_sentences(blocks: Sequence[Block], correlation: str = "spearman") -> 
     return sentences
 
 
-def _ends(block: Block, series: Series, correlation: str) -> tuple[float, float] | None:
+def _lowest_highest(block: Block, series: Series, correlation: str) -> tuple[float, float] | None:
     """The lowest and highest value over the ranges; None where a range lacks it."""
     rows = [row for section in block.sections for row in section.rows if row.series == series]
     values = [value for row in rows if (value := row.estimates[correlation].value) is not None]
@@ -118,100 +117,43 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-@dataclass(frozen=True)
-class Change:
-    """How a correlation moves from one series to another on the same texts.
-
-    Attributes:
-        low, high: 95 % interval of the difference; both series see the same resamples of the groups (paired). None
-            with fewer than two groups, or without resamples.
-        level: of the correlation.
-    """
-
-    dimension: str
-    range: ScoreRange
-    series: str
-    baseline: str
-    difference: float
-    low: float | None = None
-    high: float | None = None
-    level: str = "dataset"
-
-    @property
-    def clear(self) -> bool:
-        """Whether there is an interval, and it does not hold 0."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+def change_sentences(compared: Sequence[Comparison], groups_are: str = "articles") -> list[str]:
+    """One sentence a comparison against the main model: where contrasting changes Spearman by more than noise, and
+    how much data would tell the rest. Without intervals the changes alone are told."""
+    return [_change_sentence(one, groups_are) for one in compared if one.second.startswith(f"{_BASELINE.judge}, ")]
 
 
-def changes(scores: pd.DataFrame, level: str = "dataset", resamples: int = RESAMPLES, seed: int = 0) -> list[Change]:
-    """What contrasting the pair changes in Spearman, against the main model's greedy scores.
-
-    The same scores as in the figures, texts that both scored. Empty without an assistant, without greedy scores, and
-    where nobody rated.
-
-    Args:
-        scores: scores.parquet.
-        level, resamples, seed: those that metrics.json was made with; see `judgebench.metrics.correlate`.
-    """
-    found = []
-    for dimension in dict.fromkeys(scores["dimension"]):
-        split = shown_split(scores["split"])
-        rows, _ = first_condition(scores[(scores["dimension"] == dimension) & (scores["split"] == split)])
-        index = SeriesIndex.from_frame(rows)
-        for score_range, part in ranges_of(rows):
-            parts = {series: one.set_index("example_id") for series, one in index.parts(part).items()}
-            if _BASELINE not in parts:
-                continue
-            for series in parts:
-                if series.judge == "pair":
-                    told = _difference(level, parts[series], parts[_BASELINE], resamples, seed)
-                    if told is not None:
-                        found.append(Change(dimension, score_range, str(series), str(_BASELINE), *told, level))
-    return found
-
-
-def change_sentences(found: Sequence[Change]) -> list[str]:
-    """One sentence a dimension and series: where the change is clear, with intervals, and where it is not. Without
-    intervals the changes alone are told."""
-    sentences = []
-    for dimension, series in dict.fromkeys((one.dimension, one.series) for one in found):
-        own = [one for one in found if (one.dimension, one.series) == (dimension, series)]
-        clear = [one for one in own if one.clear]
-        least, most = min(one.difference for one in own), max(one.difference for one in own)
-        level = "" if own[0].level == "dataset" else f", {own[0].level} level"
-        head = f"{dimension}{level}: {series}, against {own[0].baseline},"
-        if any(one.low is None for one in own):
-            span = _told(own[0]) if len(own) == 1 else f"{least:+.3f} to {most:+.3f} over {len(own)} ranges"
-            sentence = f"{head} changes Spearman by {span}; without an interval, nothing tells that from chance."
-        elif len(own) == 1:
-            verdict = "a clear change" if clear else "no clear change, for its interval holds 0"
-            sentence = f"{head} changes Spearman by {_told(own[0])}: {verdict}."
-        elif clear:
-            sentence = f"{head} clearly changes Spearman in {len(clear)} of {len(own)} ranges: "
-            sentence += "; ".join(_told(one) for one in clear)
-            sentence += "; in the others the interval holds 0." if len(clear) < len(own) else "."
-        else:
-            sentence = f"{head} clearly changes Spearman in none of {len(own)} ranges: the changes are {least:+.3f} to "
-            sentence += f"{most:+.3f}, and every 95 % interval holds 0."
-        sentences.append(sentence)
-    return sentences
+def _change_sentence(one: Comparison, groups_are: str) -> str:
+    rows = [row for row in one.rows if not row.mean]
+    means = [row for row in one.rows if row.mean]
+    head = f"{one.condition}: {one.first}, against {one.second},"
+    least, most = min(row.difference for row in rows), max(row.difference for row in rows)
+    spread = f"{signed(least)} to {signed(most)}"
+    if any(row.low is None for row in rows):
+        told = _told(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
+        return f"{head} changes Spearman by {told}; without an interval, nothing tells that from chance."
+    if len(rows) == 1:
+        if rows[0].told_apart:
+            return f"{head} changes Spearman by {_told(rows[0])}: {rows[0].says}, and by more than chance."
+        why = note(rows[0], groups_are)
+        return f"{head} changes Spearman by {_told(rows[0])}: not told apart from chance{f' ({why})' if why else ''}."
+    clear = [row for row in rows if row.told_apart]
+    if clear:
+        sentence = f"{head} changes Spearman by more than chance in {len(clear)} of {len(rows)} ranges: "
+        sentence += "; ".join(_told(row) for row in clear)
+    else:
+        sentence = (
+            f"{head} changes Spearman by more than chance in none of {len(rows)} ranges: the changes are {spread}"
+        )
+    for mean in means:
+        why = note(mean, groups_are)
+        sentence += f". The mean over the ranges changes by {_ends(mean)}: {mean.says}{f', {why}' if why else ''}"
+    return f"{sentence}."
 
 
-def _told(change: Change) -> str:
-    ends = "" if change.low is None else f" [{change.low:+.3f}, {change.high:+.3f}]"
-    return f"{change.difference:+.3f}{ends} in range {change.range}"
+def _told(row: Difference) -> str:
+    return f"{_ends(row)} in range {row.place}"
 
 
-def _difference(
-    level: str, scores: pd.DataFrame, baseline: pd.DataFrame, resamples: int, seed: int
-) -> tuple[float, float | None, float | None] | None:
-    both = scores.join(baseline["score"].rename("baseline"), how="inner").dropna(subset=["score", "baseline", "human"])
-    if both.empty:
-        return None
-    human, groups, systems = (both[name].to_numpy() for name in ("human", "group_id", "system_id"))
-    contrast, plain = (
-        correlate(level, both[name].to_numpy(), human, groups, systems, resamples, seed)
-        for name in ("score", "baseline")
-    )
-    value, ends = difference(contrast, plain)[CORRELATIONS.index("spearman")]
-    return (value, *(ends or (None, None)))
+def _ends(row: Difference) -> str:
+    return signed(row.difference) + ("" if row.low is None else f" [{signed(row.low)}, {signed(row.high)}]")

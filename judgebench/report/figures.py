@@ -12,10 +12,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from judgebench.report.atomic import atomic
+from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.heat_map import grid_figure
 from judgebench.report.logprob_figure import logprob_figure
+from judgebench.report.path_figure import path_figure
 from judgebench.report.score_figure import score_figure
 from judgebench.report.style import CAPTION_ID, house_style
+from judgebench.tuning.tuners import PER_RANGE
 
 DPI = 200
 
@@ -29,17 +33,24 @@ def draw_all(
     records: Sequence[Mapping[str, Any]],
     scale: Mapping[str, tuple[float, float]],
     titles: Mapping[str, str | None],
+    tuning: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
     `spearman_by_range`: correlation with the humans. `scores_<dimension>`: which scores judges and humans give.
-    `logprobs_<dimension>`: log-probability of each score, left out in free generation.
+    `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t were tuned,
+    also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of the grid.
     """
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(records, titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
         figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
+    for choices in arrange_tuning(tuning):
+        if not choices.decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
+            name = f"{file_name(choices.dimension)}_{file_name(choices.decoding)}"
+            figures[f"path_{name}"] = path_figure(readings, scores, choices, titles.get("groups") or "articles")
+            figures[f"grid_{name}"] = grid_figure(choices)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

@@ -12,35 +12,22 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
-from judgebench.metrics import CONSTANT, CONSTANT_HUMANS, CORRELATIONS, INVERTED
-from judgebench.metrics.bootstrap import RESAMPLES
+from judgebench.metrics import CORRELATIONS
+from judgebench.report import choices, diagnosis, differences
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
     change_sentences,
-    changes,
     favorite_sentences,
     favorites,
     spread_sentences,
 )
 from judgebench.report.figures import svg_without_caption
+from judgebench.report.flags import FLAGS_AT, raised
 from judgebench.report.humans import MAPPING_NOTE, mapping_note, spans
-from judgebench.report.results import Block, arrange, has_intervals, level_note
+from judgebench.report.results import arrange, has_intervals, level_note
 from judgebench.report.series import distinct, range_of, shown_split
-from judgebench.report.tables import groups_word, interval, percent, three
-
-FLAGS: Mapping[str, str] = {
-    CONSTANT: "every text got the same score, so no correlation exists; 0 is reported, as the paper does",
-    CONSTANT_HUMANS: "the humans gave every text the same score, so no correlation exists, whatever the judge says; 0 "
-    "is reported",
-    INVERTED: "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
-}
-"""What a flag means, for readers who meet it first here."""
-
-_FLAGS_AT: Mapping[str, str] = {
-    "document": "“every text” means: all texts of each of the {groups}",
-    "system": "“every text” means: every system, in the mean of its texts",
-}
+from judgebench.report.tables import groups_word, interval, percent, signed, three
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -61,25 +48,30 @@ def render_report(
     scale: Mapping[str, tuple[float, float]],
     titles: Mapping[str, str | None],
     agreement: Mapping[str, Mapping[str, float | None]] | None = None,
+    comparisons: Sequence[Mapping[str, Any]] = (),
+    tuning: Sequence[Mapping[str, Any]] | None = None,
+    similarity: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
     Args:
-        config: what `RunFolder.write_config` returned, secrets masked; changes are resampled as its `metrics` say.
+        config: what `RunFolder.write_config` returned, secrets masked.
         environment: what `RunFolder.write_environment` returned.
         scores, records: scores.parquet and metrics.json.
         figures: what `draw_all` returned; their captions become the page's.
         scale: dimension -> the human scale.
         titles: `main` and `assistant`, the models' names.
         agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
+        comparisons, tuning: comparisons.json and tuning.json, where there are such.
+        similarity: `family_records` of the readings.
     """
     split = shown_split(record["split"] for record in records)
     blocks = arrange(records, split)
     found = favorites(scores, scale)
-    settings = config.get("metrics") or {}
     level = blocks[0].level if blocks else "dataset"
-    changed = changes(scores, level, settings.get("resamples", RESAMPLES), settings.get("seed", 0))
     groups = groups_word(titles)
+    compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
+    shown = compared[differences.SHOWN]
     return _TEMPLATES.get_template("report.html.j2").render(
         titles=titles,
         groups=groups,
@@ -88,7 +80,7 @@ def render_report(
         dimensions=list(dict.fromkeys(scores["dimension"])),
         ranges=[str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
         blocks=blocks,
-        answers=[*favorite_sentences(found), *change_sentences(changed), *spread_sentences(blocks)],
+        answers=[*favorite_sentences(found), *change_sentences(shown, groups), *spread_sentences(blocks)],
         favorites=_favorite_tables(found),
         mapping_notes=_mapping_notes(scores, scale),
         level_note=level_note(level, groups),
@@ -98,8 +90,18 @@ def render_report(
         interval=interval,
         percent=percent,
         three=three,
-        flags=_flags(blocks),
-        flags_note=_FLAGS_AT.get(level, "").format(groups=groups),
+        compared=shown,
+        compared_too={name: found for name, found in compared.items() if name != differences.SHOWN and found},
+        comparison_note=differences.comparison_note(shown, groups),
+        compared_intervals=any(row.low is not None for one in shown for row in one.rows),
+        tuned=choices.arrange_tuning(tuning),
+        diagnosed=diagnosis.arrange_diagnostics(records, similarity),
+        diagnosis=diagnosis,
+        differences=differences,
+        choices=choices,
+        signed=signed,
+        flags=raised(blocks),
+        flags_note=FLAGS_AT.get(level, "").format(groups=groups),
         figures=[
             {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}
             for name, figure in figures.items()
@@ -130,18 +132,6 @@ def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]
     dimensions = list(dict.fromkeys(scores["dimension"]))
     notes = [MAPPING_NOTE] if any(spans(scale[dimension]) for dimension in dimensions) else []
     return notes + [f"{one}: {mapping_note(scale[one])}" for one in dimensions if not spans(scale[one])]
-
-
-def _flags(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    """Each flag that occurs, what it means, and where it occurs."""
-    where: dict[str, list[str]] = {}
-    for block in blocks:
-        for section in block.sections:
-            for row in section.rows:
-                for flag in row.flags:
-                    place = f"{block.condition}, range {section.range}: {row.series}"
-                    where.setdefault(flag, []).append(place)
-    return [{"name": flag, "meaning": FLAGS.get(flag, ""), "where": places} for flag, places in where.items()]
 
 
 def _data_uri(svg: bytes) -> str:

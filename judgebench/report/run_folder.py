@@ -56,10 +56,14 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
-FILES = ("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "report.html")
-"""The contract's files, besides those of `figures/`."""
+FILES = (
+    *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
+    *("comparisons.json", "tuning.json", "report.html"),
+)
+"""The contract's files, besides those of `figures/` and `tables/`."""
 
-_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs)_[\w-]+)\.(png|svg)")
+_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid)_[\w-]+)\.(png|svg)")
+_TABLE = re.compile(r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)")
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
 
 _PAGE_BYTES = 8 * 2**20
@@ -140,11 +144,11 @@ class RunFolder:
         Only the contract's own files go, and what killed runs left half-written of them; whatever else lies in the
         folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
         """
-        figures = self.path / "figures"
         with self._writing(self.path):
             for path in [self.path / name for name in FILES]:
                 path.unlink(missing_ok=True)
-            for folder, ours in ((self.path, FILES.__contains__), (figures, _FIGURE.fullmatch)):
+            places = ((".", FILES.__contains__), ("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch))
+            for folder, ours in ((self.path / name, ours) for name, ours in places):
                 for path in list(folder.iterdir()) if folder.is_dir() else []:
                     half = _TEMPORARY.fullmatch(path.name)
                     if ours(half["name"] if half else path.name):
@@ -200,6 +204,18 @@ class RunFolder:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
         self._write_json("metrics.json", list(records))
 
+    def write_comparisons(self, comparisons: Sequence[Mapping[str, Any]]) -> None:
+        """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.compare`."""
+        self._write_json("comparisons.json", list(comparisons))
+
+    def write_tuning(self, tuning: Any) -> None:
+        """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
+        self._write_json("tuning.json", tuning)
+
+    def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
+        """Writes tables/<file name> for each, and returns the paths."""
+        return [self._write_text(f"tables/{name}", text) for name, text in tables.items()]
+
     def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
         """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
         from judgebench.report.figures import save_figures
@@ -247,7 +263,22 @@ class RunFolder:
             content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return content
 
+    def comparisons(self) -> list[dict[str, Any]]:
+        """The paired differences; empty where the run has none."""
+        content: list[dict[str, Any]] = self._optional_json("comparisons.json") or []
+        return content
+
+    def tuning(self) -> Any:
+        """How lambda and t were chosen; None where they were not."""
+        return self._optional_json("tuning.json")
+
     # --- how ----------------------------------------------------------------------------------------------------
+
+    def _optional_json(self, name: str) -> Any:
+        if not (self.path / name).is_file():
+            return None
+        with self._reading(name) as path:
+            return json.loads(path.read_text(encoding="utf-8"))
 
     def _write_text(self, name: str, text: str) -> Path:
         with self._writing(self.path / name), atomic(self.path / name) as temporary:

@@ -13,7 +13,7 @@ from rich.text import Text
 from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.results import Block, Estimate, Row, arrange, has_intervals, level_note
-from judgebench.report.series import Series
+from judgebench.report.series import Series, shown_split
 
 WIDTH = 100
 """Columns that the tables are made for; a console narrower than this folds cells."""
@@ -28,16 +28,19 @@ def metrics_table(
     that is at least `WIDTH` wide; rich takes 80 when its output is a file.
 
     Args:
-        records: metrics.json; of `split`, the dataset level is shown, or the first if there is no such level.
+        records: metrics.json; of `split`, the dataset level is shown, or the first if there is no such level. Where
+            nothing is of `split`, the split that there is stands in for it, and the note says so.
         titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles");
             `note`, what must be known of the data.
     """
+    asked, split = split, split if any(record["split"] == split for record in records) else _only(records, split)
     blocks = arrange(records, split)
     if not blocks:
         return Text(f"No records of the {split} split.")
     head = Text(judges_line(titles), style="bold")
     groups = groups_word(titles)
-    note = f"{split} split. Correlation {level_note(blocks[0].level, groups)}."
+    note = f"There is no {asked} split: this is the {split} split." if asked != split else f"{split} split."
+    note += f" Correlation {level_note(blocks[0].level, groups)}."
     if has_intervals(blocks):
         note += f" [95 % interval, {groups} resampled]."
     note += " * best of its range, if above 0."
@@ -48,6 +51,10 @@ def metrics_table(
     if titles.get("note"):
         note += f" {titles['note']}"
     return Group(head, *(_table(block, titles) for block in blocks), Text(note, style="dim"))
+
+
+def _only(records: Sequence[Mapping[str, Any]], split: str) -> str:
+    return shown_split(record["split"] for record in records) if records else split
 
 
 def agreement_lines(agreement: Mapping[str, Mapping[str, float | None]]) -> RenderableType:
@@ -138,6 +145,11 @@ def interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{_short(estimate.low)},{_short(estimate.high)}]"
+
+
+def signed(value: float | None) -> str:
+    """A difference with three decimals and its sign; no sign where it rounds to 0."""
+    return "-" if value is None else f"{round(value, 3) + 0.0:+.3f}".replace("+0.000", "0.000")
 
 
 def percent(share: float | None) -> str:

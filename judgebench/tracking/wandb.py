@@ -47,7 +47,9 @@ _KEY = ["example_id", "dimension", "range_min", "range_max", "range_step", "atta
 _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
     *("failed_share", "clamped_share", "mean_score", "lambda", "temperature", "n"),
+    *("bias_wasserstein", "bias_kl", "modal_share", "stability", "self_agreement"),
 )
+_DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
 
 class QuietWandbLogger(WandbLogger):
@@ -89,16 +91,19 @@ def log_run(
     scores: pd.DataFrame,
     readings: pd.DataFrame,
     examples: int = 50,
+    comparisons: Sequence[Mapping[str, Any]] = (),
+    tuning: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
-    Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` (in the run's summary); all
-    records as the table `metrics`; examples with prompt, answer and every score as the table `examples`; the figures as
-    images.
+    Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences` (in the run's
+    summary); all records as the table `metrics`, where there are such also `comparisons` and `tuning`; examples with
+    prompt, answer and every score as the table `examples`; the figures as images.
 
     Args:
         config: what `RunFolder.write_config` returned: resolved, plain, secrets masked.
         examples: how many examples, spread evenly over the test split (over all if there is none).
+        comparisons, tuning: comparisons.json and tuning.json.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -116,10 +121,13 @@ def log_run(
                 "metrics": _table(*_metric_rows(records)),
                 "examples": _table(*_example_rows(scores, readings, examples)),
             }
+            for name, found in (("comparisons", comparisons), ("tuning", [_flat(record) for record in tuning])):
+                if found:
+                    content[name] = _table(*_metric_rows(found))
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
-            run.summary.update(scalars(records))
+            run.summary.update(scalars(records) | differences(comparisons))
         failed = False
     finally:
         run.finish(exit_code=int(failed))
@@ -154,6 +162,40 @@ def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
+def differences(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """One level's paired differences in Spearman under readable names; nulls are left out.
+
+    Names are as in `scalars`, with `pair contrastive minus/main greedy` for judge and decoding and `mean` for the range
+    of that over the ranges; the numbers are difference, low, high, p and p_holm.
+    """
+    level = shown_level(record["level"] for record in comparisons)
+    shown = [record for record in comparisons if (record["level"], record["statistic"]) == (level, "spearman")]
+    names = [_name({**record, **_compared(record)}) for record in shown]
+    several = {name for name, count in Counter(names).items() if count > 1}
+    found: dict[str, float] = {}
+    for name, record in zip(names, shown, strict=True):
+        if name in several:
+            name += _setting({"lambda": record["first_lambda"], "temperature": record["first_temperature"]})
+        found |= {f"{name}/{key}": float(record[key]) for key in _DIFFERENCES if record[key] is not None}
+    return found
+
+
+def _compared(record: Mapping[str, Any]) -> dict[str, str]:
+    first, second = (f"{record[f'{who}_judge']} {record[f'{who}_decoding']}" for who in ("first", "second"))
+    return {"judge": f"{first} minus", "decoding": second}
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of tuning.json without its grid, what is nested as `exact_low`."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}_{name}": inner for name, inner in value.items() if not isinstance(inner, list)}
+        elif not isinstance(value, list):
+            flat[key] = value
+    return flat
+
+
 def _name(record: Mapping[str, Any]) -> str:
     given = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
     given += [] if record["level"] == "dataset" else [f"level={record['level']}"]
@@ -162,6 +204,8 @@ def _name(record: Mapping[str, Any]) -> str:
 
 
 def _range(row: Mapping[str, Any]) -> str:
+    if row["range_min"] is None:
+        return "mean"
     return str(ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"])))
 
 

@@ -28,7 +28,7 @@ def test_each_file_gives_one_named_decoding():
     }
 
 
-@pytest.mark.parametrize("name", ["greedy", "expectation", "contrastive"])
+@pytest.mark.parametrize("name", ["greedy", "expectation", "contrastive", "contrastive_expectation"])
 def test_each_stands_alone(name):
     assert list(decodings(f"+decoding=[{name}]")) == [name]
 
@@ -36,6 +36,13 @@ def test_each_stands_alone(name):
 def test_knobs_reach_the_decoding():
     knobs = ("decoding.lambda=0.1", "decoding.temperature=3", "decoding.alpha=0.2", "decoding.rule=expectation")
     assert decodings("+decoding=[greedy,contrastive]", *knobs)["contrastive"] == Contrastive(0.1, 3, 0.2, "expectation")
+
+
+def test_the_expectation_of_the_pair_shares_its_knobs():
+    knobs = ("decoding.lambda=0.1", "decoding.temperature=3", "decoding.alpha=0.2")
+    found = decodings("+decoding=[contrastive,contrastive_expectation]", *knobs)
+    assert found["contrastive"] == Contrastive(0.1, 3, 0.2)
+    assert found["contrastive_expectation"] == Contrastive(0.1, 3, 0.2, "expectation")
 
 
 def test_every_file_and_every_key_is_explained():

@@ -1,13 +1,17 @@
 """The bootstrap by weights is the bootstrap by building every resample, to rounding."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from judgebench.metrics import group_weights, interval, kendall, pearson, resampled_correlations, spearman
+from judgebench.metrics.bootstrap import left_out
+from judgebench.metrics.contingency import ContingencyTables
+from judgebench.metrics.distinct_pairs import DistinctPairs
+
+BOTH = (ContingencyTables, DistinctPairs)
 
 
 def built(judge, human, groups, weights):
@@ -42,8 +46,36 @@ def samples(draw):
 @given(samples())
 def test_weights_are_as_good_as_building_the_resamples(sample):
     judge, human, groups, weights = sample
-    found = resampled_correlations(judge, human, groups, weights)
-    assert found == pytest.approx(built(judge, human, groups, weights), abs=1e-12)
+    expected = pytest.approx(built(judge, human, groups, weights), abs=1e-12)
+    assert resampled_correlations(judge, human, groups, weights) == expected
+    for way in BOTH:  # whichever of them was just taken
+        assert way(judge, human, groups, weights.shape[1]).correlations(weights) == expected
+
+
+def test_discrete_scores_take_tables_and_others_do_not():
+    rng = np.random.default_rng(0)
+    five, real = rng.integers(1, 6, 200).astype(float), rng.normal(size=200)
+    assert ContingencyTables.fits(five, rng.integers(3, 16, 200) / 3, 20)
+    assert not ContingencyTables.fits(real, five, 20)
+
+
+@pytest.mark.parametrize("correlation", [stats.pearsonr, stats.spearmanr, stats.kendalltau])
+def test_resamples_and_their_correlations_are_those_of_scipys_bootstrap(correlation):
+    rng = np.random.default_rng(1)
+    rows = np.arange(30 * 16).reshape(30, 16)
+    human = rng.integers(3, 16, 480) / 3
+    judge = np.clip(np.round(human + rng.normal(size=480)), 1, 5)
+
+    def statistic(drawn):
+        index = rows[drawn].ravel()
+        return correlation(judge[index], human[index]).statistic
+
+    theirs = stats.bootstrap(
+        (np.arange(30),), statistic, n_resamples=50, vectorized=False, method="percentile", rng=np.random.default_rng(3)
+    )
+    ours = resampled_correlations(judge, human, np.repeat(np.arange(30), 16), group_weights(30, 50, 3))
+    row = ours[[stats.pearsonr, stats.spearmanr, stats.kendalltau].index(correlation)]
+    assert row == pytest.approx(theirs.bootstrap_distribution, abs=1e-10)
 
 
 @pytest.mark.parametrize("decimals", [0, 8])
@@ -63,10 +95,11 @@ def test_constant_resamples_are_exactly_zero():
     human = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     groups = np.array([0, 0, 1, 1, 2])
     weights = np.array([[3, 0, 0], [0, 0, 3], [0, 3, 0]])
-    found = resampled_correlations(judge, human, groups, weights)
-    assert (found[:, :2] == 0).all()
-    assert found[:, 2] == pytest.approx([1, 1, 1], abs=1e-12)
-    assert (resampled_correlations(human, judge, groups, weights)[:, :2] == 0).all()
+    for way in BOTH:
+        found = way(judge, human, groups, 3).correlations(weights)
+        assert (found[:, :2] == 0).all()
+        assert found[:, 2] == pytest.approx([1, 1, 1], abs=1e-12)
+        assert (way(human, judge, groups, 3).correlations(weights)[:, :2] == 0).all()
 
 
 def test_the_identity_gives_each_group_its_own():
@@ -92,9 +125,20 @@ def test_more_groups_than_distinct_pairs_and_the_other_way_round_are_one():
     judge, human = rng.integers(1, 3, 40).astype(float), rng.integers(1, 3, 40).astype(float)
     alone = np.arange(40)
     weights = group_weights(40, 30, 0)
-    assert resampled_correlations(judge, human, alone, weights) == pytest.approx(
-        built(judge, human, alone, weights), abs=1e-12
-    )
+    for way in BOTH:
+        assert way(judge, human, alone, 40).correlations(weights) == pytest.approx(
+            built(judge, human, alone, weights), abs=1e-12
+        )
+
+
+def test_more_resamples_than_one_chunk_are_all_there():
+    rng = np.random.default_rng(2)
+    judge, human = rng.integers(1, 6, 400).astype(float), rng.integers(3, 16, 400) / 3
+    groups, weights = np.arange(400) % 40, group_weights(40, 3000, 0)
+    found = [way(judge, human, groups, 40).correlations(weights) for way in BOTH]
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    some = [0, 511, 512, 1700, 2999]
+    assert found[0][:, some] == pytest.approx(built(judge, human, groups, weights[some]), abs=1e-12)
 
 
 def test_group_weights():
@@ -105,6 +149,15 @@ def test_group_weights():
     assert (weights != group_weights(9, 500, 5)).any()
     assert weights.mean(axis=0) == pytest.approx(np.ones(9), abs=0.2)
     assert weights.var() == pytest.approx(1 - 1 / 9, rel=0.1)  # of a binomial with n = 9, p = 1 / 9
+
+
+def test_the_jackknife_leaves_out_each_group_or_many_at_a_time():
+    assert (left_out(5) == 1 - np.eye(5)).all()
+    assert left_out(0).shape == (0, 0)
+    many = left_out(2500)
+    assert many.shape == (834, 2500)
+    assert ((many == 0).sum(axis=0) == 1).all()
+    assert set((many == 0).sum(axis=1)) == {3, 1}
 
 
 def test_interval_by_hand():
@@ -120,16 +173,3 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
         low, high = interval(resampled_correlations(judge, human, np.arange(200), group_weights(200, 200, seed))[0])
         covered += low <= 0.5 <= high
     assert 0.88 <= covered / 200 <= 0.99
-
-
-@pytest.mark.parametrize(("judge_step", "limit"), [(1.0, 0.5), (0.0, 2.0)])
-def test_it_is_fast(judge_step, limit):
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(90), 16)
-    human = rng.integers(3, 16, 1440) / 3
-    judge = human + rng.normal(size=1440)
-    judge = np.round(judge / judge_step) * judge_step if judge_step else judge
-    weights = group_weights(90)
-    start = time.process_time()
-    resampled_correlations(judge, human, groups, weights)
-    assert time.process_time() - start < limit

@@ -9,11 +9,13 @@ from omegaconf import OmegaConf
 from judgebench.errors import UserError
 from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evaluate
 
+ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
     *("judge", "decoding", "lambda", "temperature", "n", "groups"),
-    *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")),
-    *("constant", "constant_groups", "failed_share", "clamped_share", "mean_score", "flags"),
+    *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ENDS),
+    *("constant", "constant_groups", "failed_share", "clamped_share", "mean_score", "modal_score", "modal_share"),
+    *("bias_wasserstein", "bias_kl", "stability", "self_agreement", "flags"),
 ]
 CELL = {
     **{"split": "test", "dimension": "coherence", "range_min": 1, "range_max": 5, "range_step": 1, "attack": "none"},
@@ -65,6 +67,7 @@ def test_values_are_those_of_the_levels():
         )
         assert [record[name] for name in ("pearson", "spearman", "kendall")] == found.values.tolist()
         assert (record["spearman_low"], record["spearman_high"]) == found.intervals()[1]
+        assert (record["kendall_bca_low"], record["kendall_bca_high"]) == found.bca_intervals()[2]
 
 
 def test_cells_come_in_order_of_first_appearance_however_rows_are_mixed():
@@ -120,7 +123,8 @@ def test_what_nobody_rated_is_left_out_of_the_correlations_alone():
     columns["human"][:6] = np.nan  # the whole first group and half of the second
     rated = {name: column[6:] for name, column in columns.items()}
     for record, twin in zip(evaluate(columns, "mini"), evaluate(rated, "mini"), strict=True):
-        assert {k: record[k] for k in KEYS if k != "mean_score"} == {k: twin[k] for k in KEYS if k != "mean_score"}
+        described = ("mean_score", "modal_score", "modal_share")
+        assert {k: record[k] for k in KEYS if k not in described} == {k: twin[k] for k in KEYS if k not in described}
         assert record["mean_score"] == columns["score"].mean()
 
 
@@ -129,7 +133,7 @@ def test_nothing_rated_is_no_correlation_and_no_failure():
     columns["human"] = np.full(32, None)
     for record in evaluate(columns, "mini"):
         assert (record["n"], record["groups"], record["constant"], record["flags"]) == (0, 0, False, [])
-        assert {record[f"{name}{end}"] for name in ("pearson", "kendall") for end in ("", "_low", "_high")} == {None}
+        assert {record[f"{name}{end}"] for name in ("pearson", "kendall") for end in ENDS} == {None}
         assert record["mean_score"] == columns["score"].mean()
 
 
@@ -181,7 +185,7 @@ def test_without_resamples_there_are_values_and_no_intervals():
     columns = table(scores, scores)
     for record, twin in zip(evaluate(columns, "mini", resamples=0), evaluate(columns, "mini"), strict=True):
         assert record["spearman"] == twin["spearman"]
-        assert (record["spearman_low"], record["spearman_high"]) == (None, None)
+        assert {record[f"spearman{end}"] for end in ENDS[1:]} == {None}
         assert record["flags"] == []
 
 
@@ -215,3 +219,53 @@ def test_settings_that_cannot_be_are_sentences_at_both_doors(settings, told):
 def test_settings_from_a_configuration_are_taken():
     check_settings(**OmegaConf.create({"levels": ["system", "dataset"], "resamples": 0, "seed": np.int64(3).item()}))
     check_settings(("document",), np.int64(MOST_RESAMPLES), 0)
+
+
+def test_the_humans_scale_gives_the_bias():
+    columns = table(lambda rng, n: np.full(n, 4.0), lambda rng, n: np.full(n, 2.0), range_min=1, range_max=5)
+    (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5, scale={"coherence": (0, 4)})
+    assert record["bias_wasserstein"] == pytest.approx(0.25)  # 2 of 0-4 is 3 of 1-5, a quarter of the range below 4
+    assert record["bias_kl"] > 1
+    for scale in (None, {}, {"relevance": (0, 4)}, {"coherence": (2, 2)}):
+        (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5, scale=scale)
+        assert (record["bias_wasserstein"], record["bias_kl"]) == (None, None)
+        assert (record["modal_score"], record["modal_share"]) == (4.0, 1.0)
+
+
+def ranges_of(*judges, **cell):
+    """Four ranges, each with the scores that a function of (humans, random generator) gives."""
+    parts = []
+    for low, judge in enumerate(judges):
+        part = table(scores, scores, groups=30, range_min=low, range_max=low + 4, **cell)
+        part["score"] = judge(part["human"], np.random.default_rng(low)) - 1 + low
+        parts.append(part)
+    return joined(*parts)
+
+
+def good(human, rng):
+    return np.clip(np.round(human + rng.normal(size=len(human)) / 2), 1, 5)
+
+
+def noise(human, rng):
+    return rng.integers(1, 6, len(human)).astype(float)
+
+
+def test_a_judge_that_depends_on_the_range_is_unstable():
+    records = evaluate(ranges_of(good, good, noise, good), "mini", resamples=200)
+    assert all("unstable" in r["flags"] for r in records if r["level"] == "dataset")
+    (spread,) = {r["stability"] for r in records if r["level"] == "dataset"}
+    assert spread == pytest.approx(np.std([r["spearman"] for r in records if r["level"] == "dataset"], ddof=1))
+    steady = evaluate(ranges_of(good, good, good, good), "mini", levels=["dataset"], resamples=200)
+    assert not any("unstable" in record["flags"] for record in steady)
+    assert all(record["stability"] < 0.1 for record in steady if record["level"] == "dataset")
+    assert steady[0]["self_agreement"] > 0.6 > 0.5 > records[0]["self_agreement"]
+    assert not any("unstable" in r["flags"] for r in evaluate(ranges_of(good, noise), "mini", resamples=0))
+
+
+def test_a_series_is_one_over_ranges_whatever_tuning_chose_there():
+    columns = ranges_of(good, good, judge="pair", decoding="contrastive", temperature=1.0, **{"lambda": 0.5})
+    columns["lambda"] = np.where(columns["range_min"] == 0, 0.1, 0.5)
+    assert all(record["stability"] is not None for record in evaluate(columns, "mini", resamples=5))
+    again = columns | {"lambda": columns["lambda"] + 1}  # two settings in each range: then they are two series
+    for record in evaluate(joined(columns, again), "mini", resamples=5):
+        assert record["stability"] is None

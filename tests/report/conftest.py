@@ -10,7 +10,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from judgebench.types import ScoreRange
+from judgebench.decoding import Contrastive
+from judgebench.metrics.compare import compare, default_pairs
+from judgebench.metrics.diagnostics import family_records
+from judgebench.tuning.tune import tune
+from judgebench.tuning.tuners import Dev, Tuner
+from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 ALL_RANGES = (ScoreRange(0, 4), ScoreRange(1, 5), ScoreRange(2, 6), ScoreRange(3, 7))
 SCALE = (1.0, 5.0)
@@ -162,6 +167,31 @@ def _records(scores: pd.DataFrame) -> list[dict]:
 def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:
     """A frame of scores as `evaluate` takes it."""
     return {name: scores[name].to_numpy() for name in scores}
+
+
+def comparisons_of(run: Run, **settings) -> list[dict]:
+    """comparisons.json of a run."""
+    given = columns(run.scores)
+    return compare(given, default_pairs(given), "summeval", **{"resamples": 200, "permutations": 199} | settings)
+
+
+def similarity_of(run: Run) -> list[dict]:
+    """How alike main model and assistant are."""
+    return family_records({name: run.readings[name].tolist() for name in run.readings})
+
+
+def tuning_of(run: Run, tuner: Tuner | None = None, rule: str = "argmax") -> list[dict]:
+    """tuning.json of a run whose decoding `contrastive` was tuned; run.scores stay as they are."""
+    human = {(row.example_id, row.dimension): row.human for row in run.scores.itertuples()}
+    readings = []
+    for row in run.readings.itertuples():
+        condition = Condition(row.dimension, ScoreRange(row.range_min, row.range_max, row.range_step))
+        rated = {row.dimension: human[row.example_id, row.dimension]}
+        example = Example(row.example_id, row.group_id, row.system_id, "source", "output", rated)
+        prompt = Prompt(example, condition, "prefix", "tail", np.zeros(0, np.int32))
+        readings.append(Reading(prompt, row.split, tuple(row.main_logprobs), tuple(row.assistant_logprobs)))
+    decodings = {"contrastive": Contrastive(0.5, rule=rule)}
+    return [dict(record) for record in tune(readings, decodings, tuner or Dev()).records]
 
 
 MIXED = [

@@ -6,17 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
 from judgebench.report.answers import (
-    Change,
     Favorite,
     change_sentences,
-    changes,
     favorite_sentences,
     favorites,
     spread_sentences,
 )
+from judgebench.report.differences import Comparison, Difference, arrange_comparisons
 from judgebench.report.results import arrange
 from judgebench.types import ScoreRange
+from tests.report.conftest import comparisons_of
 
 
 def scored(judge, decoding, values, human, **more):
@@ -68,43 +69,51 @@ def test_the_range_that_is_told_is_the_most_lopsided():
     assert sentence.startswith("coherence: main, greedy says 3 for 87 % of the texts in range 1-5, where")
 
 
-def test_change_is_the_difference_of_the_spearmans():
-    human = [1, 2, 3, 4, 5, 6, 7, 8]
-    main, pair = [1, 2, 2, 1, 4, 3, 5, 5], [1, 2, 3, 3, 4, 4, 5, 5]
-    scores = pd.concat([scored("main", "greedy", main, human), scored("pair", "contrastive", pair, human)])
-    (change,) = changes(scores)
-    by_pandas = [pd.Series(judge).corr(pd.Series(human), method="spearman") for judge in (pair, main)]
-    assert change.difference == pytest.approx(by_pandas[0] - by_pandas[1])
-    assert change.low <= change.difference <= change.high
+def compared(*rows, mean=None, first="pair, contrastive"):
+    """A comparison of differences (difference, low, high, says), one a range, against main, greedy."""
+    ranges = [str(score_range) for score_range in (ScoreRange(0, 4), ScoreRange(1, 5), ScoreRange(2, 6))]
+    found = [difference(place, *row) for place, row in zip(ranges, rows, strict=False)]
+    found += [difference("mean of 2 ranges", *mean, mean=True)] if mean else []
+    return Comparison("coherence", "coherence", "dataset", first, "main, greedy", found, len(found))
 
 
-def test_equal_scores_change_nothing_with_certainty():
-    human, values = [1, 2, 3, 4, 5, 6], [1, 2, 2, 4, 3, 5]
-    scores = pd.concat([scored("main", "greedy", values, human), scored("pair", "contrastive", values, human)])
-    (change,) = changes(scores)
-    assert (change.difference, change.low, change.high) == (0, 0, 0)
-    assert "no clear change" in change_sentences([change])[0]
+def difference(place, value, low=None, high=None, says=NOT_TOLD_APART, mean=False):
+    ends = (low, high, low, high)
+    return Difference(place, 0.3 + value, 0.3, value, *ends, 0.01, 0.02, 60, 1234, 200, says, mean)
 
 
-def test_no_pair_no_change():
-    assert changes(scored("main", "greedy", [1, 2], [1, 2])) == []
+UNCLEAR, CLEAR = (0.01, -0.02, 0.04), (0.03, 0.01, 0.05, BETTER)
+
+
+def test_change_sentences_tell_what_is_more_than_chance():
+    assert change_sentences([compared(UNCLEAR, CLEAR)]) == [
+        "coherence: pair, contrastive, against main, greedy, changes Spearman by more than chance in 1 of 2 ranges: "
+        "+0.030 [+0.010, +0.050] in range 1-5."
+    ]
+    assert change_sentences([compared(UNCLEAR, UNCLEAR, mean=(0.02, -0.01, 0.05))]) == [
+        "coherence: pair, contrastive, against main, greedy, changes Spearman by more than chance in none of 2 ranges: "
+        "the changes are +0.010 to +0.010. The mean over the ranges changes by +0.020 [-0.010, +0.050]: not told "
+        "apart, needs about 1,300 articles for 80 % power; here 60."
+    ]
+    assert change_sentences([compared(CLEAR)])[0].endswith("in range 0-4: better, and by more than chance.")
+    assert (
+        "not told apart from chance (needs about 1,300 dialogues"
+        in change_sentences([compared(UNCLEAR)], "dialogues")[0]
+    )
+
+
+def test_an_interval_without_0_is_not_enough_where_holm_does_not_allow_it():
+    holm = (0.03, 0.01, 0.05, NOT_TOLD_APART)
+    assert "in none of 2 ranges" in change_sentences([compared(holm, holm)])[0]
+    assert change_sentences([compared(holm)])[0].endswith(
+        "not told apart from chance (its interval leaves out 0, but p after Holm is above 0.05)."
+    )
+
+
+def test_changes_against_others_than_the_main_model_are_no_answer():
+    one = compared(CLEAR)
+    assert change_sentences([replace(one, second="pair, contrastive_per_range")]) == []
     assert change_sentences([]) == []
-
-
-def test_change_sentences_tell_clear_from_unclear():
-    def change(low, high, score_range):
-        return Change("coherence", score_range, "pair, contrastive", "main, greedy", (low + high) / 2, low, high)
-
-    unclear, clear = change(-0.02, 0.04, ScoreRange(0, 4)), change(0.01, 0.05, ScoreRange(1, 5))
-    assert change_sentences([unclear, clear]) == [
-        "coherence: pair, contrastive, against main, greedy, clearly changes Spearman in 1 of 2 ranges: "
-        "+0.030 [+0.010, +0.050] in range 1-5; in the others the interval holds 0."
-    ]
-    assert change_sentences([unclear, unclear]) == [
-        "coherence: pair, contrastive, against main, greedy, clearly changes Spearman in none of 2 ranges: "
-        "the changes are +0.010 to +0.010, and every 95 % interval holds 0."
-    ]
-    assert change_sentences([clear])[0].endswith("by +0.030 [+0.010, +0.050] in range 1-5: a clear change.")
 
 
 def test_spread_over_ranges(run):
@@ -124,27 +133,18 @@ def test_one_range_has_no_spread(builder):
 
 
 def test_without_resamples_a_change_has_no_interval_and_is_never_clear():
-    human, main, pair = [1, 2, 3, 4, 5, 6], [1, 2, 2, 1, 4, 3], [1, 2, 3, 4, 5, 6]
-    scores = pd.concat([scored("main", "greedy", main, human), scored("pair", "contrastive", pair, human)])
-    (change,) = changes(scores, resamples=0)
-    assert (change.low, change.high, change.clear) == (None, None, False)
-    assert change.difference == pytest.approx(changes(scores)[0].difference)
-    (sentence,) = change_sentences([change])
-    assert f"changes Spearman by {change.difference:+.3f} in range 1-5; without an interval" in sentence
-    (sentence,) = change_sentences([change, replace(change, range=ScoreRange(0, 4))])
-    assert "over 2 ranges; without an interval" in sentence
-    assert "clear" not in sentence
+    (sentence,) = change_sentences([compared((0.03,))])
+    assert "changes Spearman by +0.030 in range 0-4; without an interval" in sentence
+    (sentence,) = change_sentences([compared((0.03,), (0.05,))])
+    assert "+0.030 to +0.050 over 2 ranges; without an interval" in sentence
+    assert "more than" not in sentence
 
 
-def test_changes_use_the_level_the_resamples_and_the_seed_that_they_are_given(run):
-    told = {
-        (level, resamples, seed): changes(run.scores, level, resamples, seed)[0]
-        for level, resamples, seed in (("dataset", 100, 0), ("dataset", 100, 1), ("dataset", 50, 0), ("system", 100, 0))
-    }
-    assert len({(one.low, one.high) for one in told.values()}) == 4
-    assert "coherence, system level: pair" in change_sentences([told["system", 100, 0]])[0]
-
-
-def test_where_nobody_rated_nothing_changes():
-    scores = pd.concat([scored(*who, [1, 2], [np.nan] * 2) for who in (("main", "greedy"), ("pair", "contrastive"))])
-    assert changes(scores) == []
+def test_sentences_of_records_say_what_the_records_say(run):
+    records = comparisons_of(run)
+    sentences = change_sentences(arrange_comparisons(records))
+    of_pair = [r for r in records if r["first_decoding"] == "contrastive" and r["statistic"] == "spearman"]
+    told = [r for r in of_pair if r["split"] == "test" and r["level"] == "dataset" and r["range_min"] is not None]
+    clear = [r for r in told if r["says"] != NOT_TOLD_APART]
+    assert f"in {len(clear) or 'none'} of 4 ranges" in sentences[0]
+    assert all(f"{r['difference']:+.3f}" in sentences[0] for r in clear)

@@ -8,11 +8,12 @@ import pytest
 from markupsafe import escape
 
 from judgebench.metrics import evaluate
-from judgebench.report.answers import change_sentences, changes
+from judgebench.report.answers import change_sentences
+from judgebench.report.differences import arrange_comparisons
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.types import ScoreRange
-from tests.report.conftest import MIXED, columns
+from tests.report.conftest import MIXED, columns, comparisons_of, similarity_of, tuning_of
 
 ENVIRONMENT = {
     "packages": {"torch": "2.13.0", "optuna": None},
@@ -145,7 +146,7 @@ def test_constant_humans_are_flagged_explained_and_not_divided_by(run):
 @pytest.mark.parametrize("level", ["document", "system"])
 def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level):
     records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
-    text = page(replace(run, records=records))
+    text = page(replace(run, records=records), comparisons=comparisons_of(run, levels=[level]))
     assert f"<h3>coherence, {level} level" in text
     assert f"coherence, {level} level: pair, contrastive, against main, greedy" in text
     assert "over all texts" not in text
@@ -154,19 +155,75 @@ def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level)
             assert f"{round(record['spearman'], 3) + 0:.3f}" in text
 
 
-def test_changes_are_resampled_as_the_metrics_are(run):
-    def answers(**metrics):
-        text = page(run, config={"metrics": {"levels": ["dataset"], **metrics}})
+def test_changes_are_those_of_the_comparisons(run):
+    def answers(**settings):
+        text = page(run, comparisons=comparisons_of(run, **settings))
         return text.split('<ul class="answers">')[1].split("</ul>")[0]
 
-    assert answers(resamples=1000, seed=0) == answers() != answers(resamples=50, seed=7)
-    expected = change_sentences(changes(run.scores, resamples=50, seed=7))
-    assert all(escape(sentence) in answers(resamples=50, seed=7) for sentence in expected)
+    assert answers(seed=0) != answers(seed=7)
+    expected = change_sentences(arrange_comparisons(comparisons_of(run, seed=7)))
+    assert expected
+    assert all(escape(sentence) in answers(seed=7) for sentence in expected)
 
 
 def test_without_resamples_nothing_is_called_clear(run):
     records = evaluate(columns(run.scores), "mini", resamples=0)
-    text = page(replace(run, records=records), config={"metrics": {"resamples": 0, "seed": 0}})
+    text = page(replace(run, records=records), comparisons=comparisons_of(run, resamples=0))
     assert "without an interval" in text
     for word in ("clear", "95 %"):
         assert word not in text.split("<body>")[1]
+
+
+@pytest.fixture(scope="module")
+def full(run):
+    tuning, comparisons = tuning_of(run), comparisons_of(run)
+    records = evaluate(columns(run.scores), "summeval", ["dataset"], resamples=100)
+    known = {"bias_wasserstein": 0.123, "bias_kl": 0.456, "modal_score": 3.0, "modal_share": 0.625}
+    known |= {"stability": 0.0789, "self_agreement": 0.654, "flags": ["edge", "unstable"]}
+    whole = replace(run, records=[record | known for record in records])
+    more = {"comparisons": comparisons, "tuning": tuning, "similarity": similarity_of(run)}
+    return whole, more
+
+
+def test_the_page_shows_comparisons_tuning_and_diagnostics(full):
+    run, more = full
+    text = page(run, **more)
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    for heading in ("Is it better?", "Tuning", "Diagnostics", "Flags"):
+        assert f"<h2>{heading}</h2>" in text
+    shown = {"split": "test", "level": "dataset"}
+    for record in (r for r in more["comparisons"] if all(r[name] == value for name, value in shown.items())):
+        assert f"{record['difference']:+.3f}" in text or round(record["difference"], 3) == 0
+    for record in more["tuning"]:
+        assert f"λ {record['lambda']:.4g}, t {record['temperature']:.4g}" in text
+        assert f"{record['exact']['dev']:.3f}" in text
+    for number in ("0.123", "0.456", "0.079", "0.654"):
+        assert number in text
+    assert "the best may lie beyond" in text
+    assert "by more than sampling noise explains" in text
+    assert "The same in Kendall" in text
+
+
+def test_parts_without_records_are_left_out(run):
+    text = page(run)
+    for heading in ("Is it better?", "Tuning", "Diagnostics"):
+        assert heading not in text
+
+
+HOSTILE = "<script>alert(1)</script>&amp;"
+
+
+def test_nothing_that_others_named_becomes_markup(full):
+    run, more = full
+    names = ("dimension", "decoding", "first_decoding", "second_decoding", "main_mode", "says", "tune")
+
+    def hostile(records):
+        return [record | {name: HOSTILE for name in names if name in record} for record in records]
+
+    records = [record | {"decoding": HOSTILE, "flags": [HOSTILE]} for record in run.records]
+    text = page(replace(run, records=records), **{name: hostile(given) for name, given in more.items()})
+    assert "<script" not in text
+    assert str(escape(HOSTILE)) in text
+    assert Tags().feed(text) is None

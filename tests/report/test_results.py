@@ -139,7 +139,10 @@ def test_clamped_answers_show_where_there_are_any():
 def test_null_correlations_and_other_splits():
     nothing = dict.fromkeys(("pearson", "pearson_low", "pearson_high"))
     assert "-" in printed([record(**nothing)])
-    assert "No records of the test split." in printed([record(split="dev")])
+    told = " ".join(printed([record(split="dev")]).split())
+    assert "0.500" in told
+    assert "There is no test split: this is the dev split." in told
+    assert "No records of the test split." in printed([])
 
 
 def test_intervals_are_short():

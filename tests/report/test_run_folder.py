@@ -261,16 +261,29 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
     folder.write_figures(figures)
     folder.write_report("<html>")
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures"}
+    folder.write_comparisons([{"difference": 0.1}])
+    folder.write_tuning([{"lambda": 0.1}])
+    folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2"})
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures", "tables"}
     (tmp_path / ".scores.parquet.123.tmp").write_text("half")
     (tmp_path / "figures" / ".scores_coherence.png.123.tmp").write_text("half")
-    kept = [
-        tmp_path / name for name in ("notes.md", "wandb", ".notes.md.1.tmp", "figures/mine.png", "figures/scores.txt")
-    ]
+    names = ("notes.md", "wandb", ".notes.md.1.tmp", "figures/mine.png", "figures/scores.txt", "tables/mine.txt")
+    kept = [tmp_path / name for name in names]
     for path in kept:
         path.write_text("mine")
     folder.clear()
-    assert everything(tmp_path) == sorted(path.relative_to(tmp_path) for path in [*kept, tmp_path / "figures"])
+    folders = [tmp_path / name for name in ("figures", "tables")]
+    assert everything(tmp_path) == sorted(path.relative_to(tmp_path) for path in [*kept, *folders])
+
+
+def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.comparisons() == []
+    assert folder.tuning() is None
+    folder.write_comparisons([{"difference": float("nan"), "says": "better"}])
+    folder.write_tuning([{"lambda": 0.1, "grid": []}])
+    assert folder.comparisons() == [{"difference": None, "says": "better"}]
+    assert folder.tuning() == [{"lambda": 0.1, "grid": []}]
 
 
 def test_clearing_nothing_is_fine(tmp_path):

@@ -18,7 +18,7 @@ from PIL import Image
 
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
-from judgebench.tracking.wandb import log_run, scalars
+from judgebench.tracking.wandb import differences, log_run, scalars
 from tests.report.conftest import MIXED, build_run
 from tests.tracking.wandb_file import read_finished
 
@@ -65,6 +65,25 @@ READINGS = pd.DataFrame(
 )
 
 
+def difference(**more):
+    base = {"dataset": "mini", "level": "dataset", **cell(), "ranges": 1, "statistic": "spearman", "n": 3, "groups": 2}
+    base |= {"first_judge": "pair", "first_decoding": "contrastive", "first_lambda": 0.5, "first_temperature": 2.0}
+    base |= {"second_judge": "main", "second_decoding": "greedy", "second_lambda": None, "second_temperature": None}
+    return base | {"difference": 0.125, "low": None, "high": None, "p": 0.5, "p_holm": 1.0, "says": "better"} | more
+
+
+COMPARISONS = [
+    difference(),
+    difference(range_min=None, range_max=None, range_step=None, difference=0.0625),
+    difference(statistic="pearson", difference=0.75),
+    difference(level="system", difference=0.875),
+]
+TUNING = [
+    {"tune": "dev", "decoding": "contrastive", "dimension": "coherence", "lambda": 0.5, "edge": False, "shared": None}
+    | {"grid": [{"lambda": 0.5, "dev": 0.25}], "exact": {"kappa": 0.25, "high": None, "intervals": [[0.0, None]]}}
+]
+
+
 def figure():
     drawn = Figure(figsize=(4, 3))
     drawn.subplots().plot([1, 2])
@@ -101,7 +120,8 @@ def run_dir(tmp_path_factory, home):
         patch.setenv("WANDB_API_KEY", KEY)
         patch.setattr(sys, "argv", ["judgebench", f"judge.api_key={SECRET}"])
         config = RunFolder(path).write_config({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
-        log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS)
+        told = {"comparisons": COMPARISONS, "tuning": TUNING}
+        log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS, **told)
     return path
 
 
@@ -122,6 +142,28 @@ def test_scalars_have_readable_names(logged):
     assert logged.summary["dev/coherence/1-5/main/greedy/spearman"] == 0.9
     assert -1.0 not in logged.summary.values()
     assert not any("low" in name for name in logged.summary)
+
+
+def test_differences_have_readable_names(logged):
+    assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/difference"] == 0.125
+    assert logged.summary["test/coherence/mean/pair contrastive minus/main greedy/difference"] == 0.0625
+    assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/p_holm"] == 1.0
+    assert not any(value in (0.75, 0.875) for value in logged.summary.values())
+
+
+def test_lambdas_compared_side_by_side_keep_names_of_their_own():
+    found = differences([difference(), difference(first_lambda=0.1)])
+    assert {name for name in found if name.endswith("difference")} == {
+        f"test/coherence/1-5/pair contrastive minus/main greedy lambda={value} t=2/difference" for value in (0.5, 0.1)
+    }
+
+
+def test_comparisons_and_tuning_are_tables_without_what_is_nested(run_dir, logged):
+    found = table(run_dir, logged, "comparisons")
+    assert [row["difference"] for row in found] == [0.125, 0.0625, 0.75, 0.875]
+    (tuned,) = table(run_dir, logged, "tuning")
+    assert (tuned["lambda"], tuned["exact_kappa"], tuned["exact_high"]) == (0.5, 0.25, None)
+    assert not any("grid" in name or "intervals" in name for name in tuned)
 
 
 def table(run_dir, logged, name):

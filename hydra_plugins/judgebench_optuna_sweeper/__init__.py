@@ -1,0 +1,1 @@
+"""Hydra's door to judgebench's studies: Hydra takes sweepers only from the namespace package `hydra_plugins`."""

@@ -1,0 +1,88 @@
+"""The plugin's class. Hydra imports it whenever it starts, so what takes time is imported when a sweep begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+
+class OptunaSweeper(Sweeper):
+    """Optuna under Hydra's multirun. conf/hydra/sweeper/optuna.yaml lists the keys and says what each does.
+
+    A job returns a number, a list of numbers (one an objective), or a mapping of `values` (these) and `attributes`
+    (what else the study should remember of the trial).
+    """
+
+    def __init__(self, params: Mapping[str, Any] | None = None, direction: Any = "maximize", **settings: Any) -> None:
+        self._params = dict(params or {})
+        self._directions = [direction] if isinstance(direction, str) else list(direction or [])
+        self._settings = settings
+        self.config: DictConfig | None = None
+        self.launcher: Launcher | None = None
+        self.hydra_context: HydraContext | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Takes what Hydra gives, and makes the launcher."""
+        from judgebench.study.job import Quiet
+
+        self.hydra_context, self.config = hydra_context, config
+        self._folder = Path(str(config.hydra.sweep.dir))
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context,
+            task_function=Quiet(task_function, str(self._folder.absolute() / "trials.log")),
+            config=config,
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Works on the study until it is complete; a user's mistake is one sentence and exit code 2."""
+        from judgebench.errors import UserError
+        from judgebench.study.space import Space
+        from judgebench.study.sweep import Settings, run_sweep
+
+        assert self.hydra_context is not None
+        try:
+            given: dict[str, Any] = {
+                key: OmegaConf.to_container(v) if OmegaConf.is_config(v) else v for key, v in self._settings.items()
+            }
+            try:
+                settings = Settings(directions=self._directions, **given)
+            except TypeError as error:
+                raise UserError(f"hydra.sweeper: {str(error).rpartition('__init__() ')[2]}") from error
+            if isinstance(self.launcher, BasicLauncher):
+                # it runs a batch one by one, and samplers choose better when they know more
+                settings = Settings(**{**vars(settings), "n_jobs": 1})
+            space = Space.parse(self._params, arguments, self.hydra_context.config_loader)
+            self._check_keys(space)
+            run_sweep(settings, space, self._launch, self._folder)
+        except UserError as error:
+            print(f"judgebench: {str(error).rstrip('.')}.", file=sys.stderr)
+            sys.exit(2)
+
+    def _launch(self, jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+        assert self.launcher is not None
+        return self.launcher.launch(jobs, initial_job_idx=first)
+
+    def _check_keys(self, space: Any) -> None:
+        """Composes one job: a key that is none would otherwise fail every trial."""
+        from hydra.errors import HydraException
+        from omegaconf.errors import OmegaConfBaseException
+
+        from judgebench.errors import UserError
+
+        first = {
+            key: param.values[0] if param.values else param.distribution.low for key, param in space.params.items()
+        }
+        try:
+            self.validate_batch_is_legal([space.overrides(first)])
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(f"hydra.sweeper.params: {' '.join(str(error).split())}") from error

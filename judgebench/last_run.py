@@ -1,0 +1,139 @@
+"""What a process keeps of its last run: the jobs of a sweep differ in how they decode, and need not load and read anew.
+
+Kept are the loaded data, the prompts and the readings of `score_tokens` mode, of one run alone. They serve a later run
+of the same process whose configuration differs in nothing that is loaded or read.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.experiment import Experiment, path_of
+from judgebench.judges.reader import Reader
+from judgebench.readings.table import reading_columns
+from judgebench.types import Reading
+
+FREE = frozenset(
+    ("decoding", "tune", "metrics", "report", "tables", "name", "run_dir", "logger", "objective", "hydra", "dry_run")
+)
+"""The config's entries that change nothing of what is loaded and read; every other one counts."""
+
+
+@dataclass
+class Read:
+    """All that a run has read; to be looked at, not changed.
+
+    Attributes:
+        readings: of every example under every condition.
+        fingerprints: role -> title and SHA-256 of each model's content.
+        device: what computed, by name.
+    """
+
+    readings: Sequence[Reading]
+    fingerprints: Mapping[str, Mapping[str, str]]
+    device: str
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Those of readings.parquet."""
+        return reading_columns(self.readings)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The same as a table."""
+        return pd.DataFrame(self.columns)
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """What there is to be used again.
+
+    Attributes:
+        key: what it depends on, see `key_of`.
+        store: the store's file, by device and inode.
+        experiment: its data and prompts.
+        read: its readings.
+    """
+
+    key: str
+    store: tuple[int, int] | None
+    experiment: Experiment
+    read: Read
+
+
+_last: LastRun | None = None
+
+
+def recall(config: DictConfig) -> LastRun | None:
+    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten.
+
+    They are not if a file that the configuration names has changed since, or if the store's file has gone: what a run
+    says it has stored must be there.
+    """
+    global _last
+    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
+        _last = None  # before the next data and readings come, for there is room for one
+    return _last
+
+
+def remember(experiment: Experiment, read: Read) -> None:
+    """Keeps a run whose readings are complete; free answers are not kept, for they depend on the decodings."""
+    global _last
+    if experiment.judge.mode == "score_tokens":
+        found = copy.copy(read)  # with its columns, where they are computed already
+        found.device = Reader.device(None)
+        config = experiment.config
+        _last = LastRun(key_of(config), _inode(path_of(config, "store")), experiment, found)
+
+
+def key_of(config: DictConfig) -> str:
+    """Everything that data, prompts and readings depend on: the resolved config less its `FREE` entries, and size and
+    time of change of every file that it names."""
+    read = {key: _plain(config, str(key)) for key in config if key not in FREE}
+    files = {
+        text: list(_stamps(Path(text).expanduser())) for text in sorted(set(_texts(read))) if text != read.get("store")
+    }
+    return json.dumps([os.getcwd(), read, files], sort_keys=True, default=str)
+
+
+def _plain(config: DictConfig, key: str) -> Any:
+    value = config[key]
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, Mapping | list):
+        for item in node.values() if isinstance(node, Mapping) else node:
+            yield from _texts(item)
+
+
+def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of change of a file, or of the files in a folder; nothing where there is no such path."""
+    try:
+        held = sorted(path.iterdir()) if path.is_dir() else [path]
+        for file in held:
+            if file.is_file():
+                stat = file.stat()
+                yield file.name, stat.st_size, stat.st_mtime_ns
+    except (OSError, ValueError):  # a text that could not be a path
+        return
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,127 @@
+"""The table of scores, taken apart into its cells and its series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Cell(NamedTuple):
+    """What the scores of one judge under one condition have in common."""
+
+    split: str
+    dimension: str
+    range_min: float
+    range_max: float
+    range_step: float
+    attack: str
+    defense: str
+    judge: str
+    decoding: str
+    lambda_: float | None
+    temperature: float | None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """By the names of the columns."""
+        return dict(zip(CELL, self, strict=True))
+
+    @property
+    def range(self) -> tuple[float, float, float]:
+        """Minimum, maximum and step."""
+        return self.range_min, self.range_max, self.range_step
+
+    @property
+    def table(self) -> tuple[str, str, str, str]:
+        """The table it stands in: split, dimension, attack, defense."""
+        return self.split, self.dimension, self.attack, self.defense
+
+    @property
+    def knobs(self) -> tuple[float | None, float | None]:
+        """lambda and temperature."""
+        return self.lambda_, self.temperature
+
+
+CELL = tuple(name.rstrip("_") for name in Cell._fields)
+"""The columns behind a cell."""
+
+COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
+"""Of a table of scores."""
+
+_NUMBERS = ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human")
+
+
+def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The `COLUMNS` of a table of scores, numbers as float64.
+
+    Raises:
+        ValueError: a column missing or of another length, or a score that is not finite.
+    """
+    missing = [name for name in COLUMNS if name not in scores]
+    if missing:
+        raise ValueError(f"scores: missing columns {', '.join(missing)}")
+    columns = {name: np.asarray(scores[name]) for name in COLUMNS}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"scores: columns of different lengths {lengths}")
+    for name in _NUMBERS:
+        columns[name] = columns[name].astype(np.float64)
+    if not np.isfinite(columns["score"]).all():
+        raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")
+    return columns
+
+
+def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """The rows [n] of each cell of `checked` columns, in order of first appearance.
+
+    Raises:
+        ValueError: an example twice in one cell.
+    """
+    count = len(columns["score"])
+    if not count:
+        return {}
+    differs = np.zeros(count - 1, dtype=bool)
+    for name in CELL:
+        column = columns[name]
+        unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
+        differs |= unlike & ~(np.isnan(column[1:]) & np.isnan(column[:-1])) if column.dtype.kind == "f" else unlike
+    # Rows come in long runs of one cell: only where a run starts does its cell need to be read.
+    starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
+    keys = zip(*([_plain(value) for value in columns[name][starts].tolist()] for name in CELL), strict=True)
+    runs: dict[Cell, list[np.ndarray]] = {}
+    for key, start, end in zip(keys, starts, [*starts[1:], count], strict=True):
+        runs.setdefault(Cell(*key), []).append(np.arange(start, end))
+    found = {cell: np.concatenate(parts) for cell, parts in runs.items()}
+    for cell, rows in found.items():
+        if len(set(columns["example_id"][rows].tolist())) < len(rows):
+            raise ValueError(f"scores: an example appears twice under {cell.named}")
+    return found
+
+
+def series_of(found: Iterable[Cell]) -> dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]]:
+    """Series -> range -> cell, both in order of first appearance.
+
+    A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge, decoding, lambda,
+    temperature). Tuning may choose another lambda and temperature in each range, so they are None there, and do not
+    tell series apart; only where one range holds several settings of a judge and decoding is each a series of its own.
+    """
+    settings: dict[tuple[Any, ...], set[Any]] = {}
+    several = set()
+    listed = list(found)
+    for cell in listed:
+        here = settings.setdefault((cell.table, cell.range, cell.judge, cell.decoding), set())
+        here.add(cell.knobs)
+        if len(here) > 1:
+            several.add((cell.table, cell.judge, cell.decoding))
+    series: dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]] = {}
+    for cell in listed:
+        knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)
+        series.setdefault((*cell.table, cell.judge, cell.decoding, *knobs), {})[cell.range] = cell
+    return series
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

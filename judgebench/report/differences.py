@@ -1,0 +1,187 @@
+"""Paired comparisons arranged as people read them: a block a pair of judges, a row a range, the mean last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judgebench.metrics.compare import NOT_TOLD_APART
+from judgebench.metrics.levels import shown_level
+from judgebench.report.series import range_of, setting, shown_split
+
+SHOWN = "spearman"
+
+_ENOUGH = 1_000_000
+_CONDITION = ("dimension", "attack", "defense")
+_WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the first judge's correlation lies above the second's.
+
+    Attributes:
+        place: the range, or what the mean is over.
+        low, high: 95 % percentile interval, bca_low, bca_high: BCa; None without resamples.
+        p, p_holm: of the paired permutation test, alone and corrected over the table.
+        groups: how many it rests on.
+        needed: groups with which so large a difference is told from 0 with 80 % power; None where it is 0, or unknown.
+        needed_005: the same of a difference of 0.05.
+        says: better, worse or not told apart.
+        mean: whether it is that over the ranges.
+    """
+
+    place: str
+    first: float | None
+    second: float | None
+    difference: float
+    low: float | None
+    high: float | None
+    bca_low: float | None
+    bca_high: float | None
+    p: float | None
+    p_holm: float | None
+    groups: int
+    needed: int | None
+    needed_005: int | None
+    says: str
+    mean: bool
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether there is an interval, and 0 lies in it."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether it is more than noise, all comparisons of the table considered."""
+        return self.low is not None and self.says != NOT_TOLD_APART
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair of judges under one condition.
+
+    Attributes:
+        first, second: judge and decoding, as "pair, contrastive".
+        comparisons: how many the Holm correction counts.
+    """
+
+    dimension: str
+    condition: str
+    level: str
+    first: str
+    second: str
+    rows: Sequence[Difference]
+    comparisons: int
+
+
+def arrange_comparisons(comparisons: Sequence[Mapping[str, Any]], statistic: str = SHOWN) -> list[Comparison]:
+    """The records of comparisons.json for one statistic, of the shown split and level, in order of appearance."""
+    split = shown_split(record["split"] for record in comparisons)
+    level = shown_level(record["level"] for record in comparisons)
+    wanted = {"split": split, "level": level, "statistic": statistic}
+    shown = [record for record in comparisons if all(record[name] == value for name, value in wanted.items())]
+    blocks: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in shown:
+        blocks.setdefault(tuple(record[name] for name in (*_CONDITION, *_WHO)), []).append(record)
+    return [_block(records, level) for records in blocks.values()]
+
+
+def note(difference: Difference, groups_are: str = "articles") -> str:
+    """Beside a difference whose interval holds 0, how many groups it takes to tell it from 0; beside one that is not
+    told apart all the same, why; else empty.
+
+    Example:
+        >>> row = Difference("1-5", 0.3, 0.28, 0.02, -0.01, 0.05, None, None, 0.2, 0.4, 60, 1234, 210, "", False)
+        >>> note(row)
+        'needs about 1,300 articles for 80 % power; here 60'
+    """
+    if not difference.holds_zero:
+        doubted = difference.low is not None and not difference.told_apart
+        return "its interval leaves out 0, but p after Holm is above 0.05" if doubted else ""
+    if difference.needed is None:
+        return f"there is no difference to tell; here {difference.groups} {groups_are}"
+    return f"needs {about(difference.needed)} {groups_are} for 80 % power; here {difference.groups}"
+
+
+def verdict(difference: Difference) -> str:
+    """Better, worse or not told apart."""
+    return "no interval" if difference.low is None else difference.says
+
+
+def about(count: int) -> str:
+    """A number of groups as no more than an estimate is: two digits, rounded up.
+
+    Example:
+        >>> about(87), about(1234), about(10**9)
+        ('about 87', 'about 1,300', 'more than a million')
+    """
+    if count > _ENOUGH:
+        return "more than a million"
+    unit = 10 ** max(0, int(math.log10(max(1, count))) - 1)
+    return f"about {math.ceil(count / unit) * unit:,}"
+
+
+def comparison_note(compared: Sequence[Comparison], groups: str) -> str:
+    """What the numbers of the comparisons are."""
+    intervals = any(row.low is not None for one in compared for row in one.rows)
+    text = f"First - second: difference in {SHOWN.capitalize()}"
+    if intervals:
+        count = max(one.comparisons for one in compared)
+        text += (
+            f" [95 % interval, {groups} resampled]. p: both judges' scores swapped within whole {groups}; Holm: "
+            f"corrected over the {count} comparison{'s' if count > 1 else ''} of the dimension"
+        )
+    return f"{text}."
+
+
+def p_value(value: float | None) -> str:
+    """A p-value with three decimals, never 0.
+
+    Example:
+        >>> p_value(0.0312), p_value(0.0001), p_value(None)
+        ('0.031', '<.001', '-')
+    """
+    if value is None:
+        return "-"
+    return "<.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
+    head = records[0]
+    places = [_place(record) for record in records]
+    several = len(set(places)) < len(places)  # lambdas tried side by side in one range
+    told = [f"{axis} {head[axis]}" for axis in _CONDITION[1:] if head[axis] != "none"]
+    condition = ", ".join([head["dimension"], *told, *([] if level == "dataset" else [f"{level} level"])])
+    rows = [
+        _row(record, f"{place}, {_setting(record)}" if several else place)
+        for record, place in zip(records, places, strict=True)
+    ]
+    first, second = (f"{head[f'{who}_judge']}, {head[f'{who}_decoding']}" for who in ("first", "second"))
+    return Comparison(
+        head["dimension"], condition, level, first, second, rows, int(head.get("comparisons") or len(rows))
+    )
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    if record["range_min"] is None:
+        return f"mean of {record['ranges']} ranges"
+    return str(range_of(record))
+
+
+def _setting(record: Mapping[str, Any]) -> str:
+    return setting({"lambda": record["first_lambda"], "temperature": record["first_temperature"]})
+
+
+def _row(record: Mapping[str, Any], place: str) -> Difference:
+    names = ("first", "second", "difference", "low", "high", "bca_low", "bca_high", "p", "p_holm", "groups", "says")
+    return Difference(
+        place=place,
+        needed=record["groups_needed"],
+        needed_005=record["groups_needed_for_0.05"],
+        mean=record["range_min"] is None,
+        **{name: record[name] for name in names},
+    )

@@ -1,0 +1,131 @@
+"""All that a run prints at its end: correlations, then what contrasting changes, how it was tuned, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, place, search_note, shared_note
+from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
+from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
+from judgebench.report.flags import Raised, raised
+from judgebench.report.results import arrange
+from judgebench.report.series import shown_split
+from judgebench.report.tables import groups_word, metrics_table, signed, three
+
+
+def run_tables(
+    records: Sequence[Mapping[str, Any]],
+    titles: Mapping[str, str | None],
+    comparisons: Sequence[Mapping[str, Any]] = (),
+    tuning: Sequence[Mapping[str, Any]] | None = None,
+    similarity: Sequence[Mapping[str, Any]] = (),
+) -> RenderableType:
+    """The tables of a run, those first that answer its question. Parts without records are left out.
+
+    Args:
+        records: metrics.json; titles: see `metrics_table`.
+        comparisons, tuning: comparisons.json and tuning.json.
+        similarity: `family_records` of the readings.
+    """
+    groups = groups_word(titles)
+    blocks = arrange(records, shown_split(record["split"] for record in records))
+    diagnostics = arrange_diagnostics(records, similarity)
+    parts: list[RenderableType] = [metrics_table(records, titles)]
+    if compared := arrange_comparisons(comparisons):
+        parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
+    if choices := arrange_tuning(tuning):
+        parts += [_choices(one) for one in choices]
+    if diagnostics:
+        parts += [*(_diagnostics(one) for one in diagnostics), Text(NOTE, style="dim")]
+    parts += [_flag(one) for one in raised(blocks)]
+    return Group(*parts)
+
+
+def _titled(text: str) -> Table:
+    table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
+    table.title = Text(text)  # names may hold what rich would take for markup
+    return table
+
+
+def _comparison(one: Comparison, groups: str) -> Table:
+    table = _titled(f"{one.condition}: {one.first} against {one.second}")
+    for name, width in (("range", 11), ("first", None), ("second", None), ("first - second", None), ("p", None)):
+        table.add_column(name, overflow="fold", max_width=width)
+    table.add_column("Holm")
+    table.add_column("verdict", overflow="fold")
+    for row in one.rows:
+        if row.mean:
+            table.add_section()
+        ends = "" if row.low is None else f" [{signed(row.low)},{signed(row.high)}]"
+        told = Text(verdict(row), style="bold" if row.told_apart else "")
+        if why := note(row, groups):
+            told.append(f": {why}", style="dim")
+        difference = Text(f"{signed(row.difference):>6}").append(ends, style="dim")
+        table.add_row(
+            row.place, f"{three(row.first)} ", f"{three(row.second)} ", difference.append(" "),
+            f"{p_value(row.p)} ", f"{p_value(row.p_holm)} ", told,
+        )  # fmt: skip
+    return table
+
+
+def _choices(one: Choices) -> RenderableType:
+    table = _titled(f"{one.dimension}: {one.decoding}, tuned: {one.how}")
+    exact = any(row["exact"] is not None for row in one.rows)
+    for name in ("range", "chosen", "κ", "dev", "test"):
+        table.add_column(name, overflow="fold")
+    if exact:
+        for name in ("exactly best κ", "dev", "test"):
+            table.add_column(name, overflow="fold")
+    for row in one.rows:
+        edge = " ! edge" if row["edge"] else ""
+        cells = [place(row), f"{chosen(row)}{edge}", f"{row['kappa']:.4g}", three(row["dev"]), three(row["test"])]
+        if row["exact"] is not None:
+            cells += [kappas(row), three(row["exact"]["dev"]), three(row["exact"]["test"])]
+        table.add_row(*(Text(f"{cell} ") for cell in cells))
+    notes = [text for text in (shared_note(one), search_note(one)) if text]
+    return Group(table, *(Text(text, style="dim") for text in notes))
+
+
+def _diagnostics(one: Diagnostics) -> RenderableType:
+    table = _titled(f"{one.condition}: diagnostics")
+    for name in ("judge, decoding", "Wasserstein", "KL", "modal score (share in %) by range", "SD", "Self"):
+        table.add_column(name, overflow="fold")
+    for series in one.series:
+        table.add_row(*(Text(f"{cell} ") for cell in _diagnosis(series)))
+    return Group(table, *([_similar(one.similarities)] if one.similarities else []))
+
+
+def _diagnosis(one: Diagnosis) -> list[str]:
+    modes = [
+        f"{bias.modal_score:g} ({100 * bias.modal_share:.0f})"
+        for bias in one.biases
+        if bias.modal_score is not None and bias.modal_share is not None
+    ]
+    return [
+        str(one.series),
+        span([bias.wasserstein for bias in one.biases]),
+        span([bias.kl for bias in one.biases]),
+        ", ".join(modes),
+        three(one.stability),
+        three(one.self_agreement),
+    ]
+
+
+def _similar(found: Sequence[Similarity]) -> Text:
+    correlations, agreements = span([one.correlation for one in found]), span([one.agreement for one in found])
+    return Text(
+        f"main and assistant alike: mean log-probabilities of the candidates correlate {correlations}; share of texts "
+        f"with the same most likely candidate {agreements}.",
+        style="dim",
+    )
+
+
+def _flag(one: Raised) -> Text:
+    text = Text(f"! {one.name}", style="yellow").append(f": {one.meaning}. " if one.meaning else ": ", style="none")
+    return text.append(f"{'; '.join(one.where)}.", style="dim")

@@ -1,0 +1,44 @@
+"""What happens at the end of a multirun, whichever sweeper ran it. Hydra imports this at every start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+
+class SweepSummary(Callback):
+    """Tells what the sweep found: a table, sweep.json and figures in the sweep's folder, and a summary run on W&B.
+
+    Optuna's trials are read from study.json, which also has what other workers and earlier starts did; the jobs of
+    other sweepers are collected as they end, which takes a launcher that runs them in this process.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: list[dict[str, Any]] = []
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Keeps what a multirun's job returned."""
+        if str(config.hydra.mode).endswith("MULTIRUN"):
+            complete = job_return.status == JobStatus.COMPLETED
+            given = job_return._return_value if complete else None
+            self._jobs.append(
+                {
+                    "number": int(config.hydra.job.num),
+                    "state": "complete" if complete else "failed",
+                    "overrides": list(job_return.overrides or []),
+                    **(given if isinstance(given, dict) else {}),
+                }
+            )
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Writes and prints the summary."""
+        # takes seconds to import, and most starts are no multirun
+        from judgebench.study.finish import finish_sweep, jobs_as_trials, study_trials
+
+        folder = Path(str(config.hydra.sweep.dir))
+        study = "optuna" in str(config.hydra.sweeper._target_).lower()
+        finish_sweep(config, folder, study_trials(folder) if study else jobs_as_trials(self._jobs))

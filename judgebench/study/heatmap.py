@@ -1,0 +1,114 @@
+"""The metric over two swept numbers, such as lambda and t: a panel per range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from judgebench.report.figures import file_name
+from judgebench.report.heat_map import HeatMap, heat_map_figure
+from judgebench.report.series import range_of
+from judgebench.report.style import finish, house_style, panels
+from judgebench.study.summary import Trial, axis_name
+
+_MOST_VALUES = 12
+_COLORS, _BEST = "YlGnBu", "#D55E00"
+
+Points = dict[tuple[float, float], float]
+"""(value of the first key, value of the second) -> the metric."""
+
+
+def heatmaps(trials: Sequence[Trial], split: str = "dev") -> dict[str, Figure]:
+    """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
+
+    Few distinct values make a heat map, on which every cell says its number; many make points. The best is framed.
+
+    Args:
+        trials: of one sweep.
+        split: whose metric is drawn.
+    """
+    told = sorted(
+        (trial for trial in trials if (trial.get("attributes") or {}).get("cells")), key=lambda trial: trial["number"]
+    )
+    keys = list(dict.fromkeys(key for trial in told for key in trial["params"]))
+    if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in told for key in keys):
+        return {}
+    found: dict[tuple[int, str, str], dict[str, Points]] = {}
+    for trial in told:
+        at = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
+        for cell in trial["attributes"]["cells"]:
+            if cell[split] is not None:
+                name = (cell["objective"], cell["metric"], cell["dimension"])
+                found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, cell[split])
+    several = len({objective for objective, _, _ in found}) > 1
+    names = (axis_name(keys[0]), axis_name(keys[1]))
+    return {
+        f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}": _figure(
+            points, names, metric.capitalize(), dimension, split
+        )
+        for (objective, metric, dimension), points in found.items()
+    }
+
+
+def _figure(points: Mapping[str, Points], names: tuple[str, str], metric: str, dimension: str, split: str) -> Figure:
+    title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
+    caption = (
+        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
+        "Colors compare within a range."
+    )
+    if set(names) == {"λ", "t"}:
+        caption += " Points of one λ / t are one decoding."
+    if all(len({at[axis] for part in points.values() for at in part}) <= _MOST_VALUES for axis in (0, 1)):
+        maps = [_map(name, part) for name, part in points.items()]
+        return heat_map_figure(maps, names, title, caption, framed="best, of equals the first")
+    return _dots_figure(points, names, metric, title, caption)
+
+
+def _map(name: str, points: Points) -> HeatMap:
+    rows, columns = (sorted({at[i] for at in points}) for i in (0, 1))
+    values = np.full((len(rows), len(columns)), np.nan)
+    for (row, column), value in points.items():
+        values[rows.index(row), columns.index(column)] = value
+    row, column = max(points, key=lambda at: points[at])
+    return HeatMap(f"range {name}", rows, columns, values, [(rows.index(row), columns.index(column))])
+
+
+def _dots_figure(points: Mapping[str, Points], names: tuple[str, str], metric: str, title: str, caption: str) -> Figure:
+    with house_style():
+        figure, axes = panels(len(points), min(2, len(points)), 2.6, share_y=False)
+        for axis, (name, part) in zip(axes, points.items(), strict=True):
+            drawn = _dots(axis, part)
+            bar = figure.colorbar(drawn, ax=axis, shrink=0.9, pad=0.02)
+            bar.set_label(metric)
+            axis.set_title(f"range {name}")
+            axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
+            axis.set_xlabel(names[1])
+        ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
+        ring.set_markeredgewidth(2)
+        return finish(figure, title, caption, [ring], ["best, of equals the first"])
+
+
+def _dots(axis: Axes, points: Points) -> Any:
+    y, x = (np.array([at[i] for at in points]) for i in (0, 1))
+    values = np.array(list(points.values()))
+    drawn = axis.scatter(x, y, c=values, s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
+    best = int(values.argmax())
+    axis.scatter(x[best], y[best], s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
+    for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
+        if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
+            scale("log")
+            # matplotlib's own labels are powers set as mathematics, which the house style does not read
+            along.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            along.set_minor_formatter(NullFormatter())
+    axis.grid()
+    return drawn
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,100 @@
+"""One job of a multirun: where it writes, what it gives back to the sweep, and what it may print."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.types import TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.errors import UserError
+
+if TYPE_CHECKING:
+    from judgebench.pipeline import Finished
+
+
+class JobFailed(Exception):
+    """A job ended the program; `sentence` says why. Unlike SystemExit, it ends that job alone."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class Quiet:
+    """A task whose prints go to a file, and which cannot end the sweep.
+
+    Args:
+        task: what Hydra runs.
+        log: the file, which all jobs share.
+    """
+
+    def __init__(self, task: TaskFunction, log: str) -> None:
+        functools.update_wrapper(self, task)
+        self._task, self._log = task, log
+
+    def __call__(self, config: DictConfig) -> Any:
+        """Runs the task; where it ends the program, JobFailed is raised instead."""
+        Path(self._log).parent.mkdir(parents=True, exist_ok=True)
+        with open(self._log, "a", encoding="utf-8") as log, redirect_stdout(log):
+            try:
+                return self._task(config)
+            except SystemExit as end:
+                raise JobFailed(getattr(end, "sentence", None) or f"the job ended with exit code {end.code}.") from end
+
+
+def as_job(config: DictConfig, hydra_config: Any) -> None:
+    """Gives a job of a multirun a folder of its own in `run_dir`, and one group on W&B together with the others."""
+    folder = config.get("run_dir")
+    if not folder:
+        return
+    logger = config.get("logger")
+    if logger is not None and "group" in logger and logger.group is None:
+        OmegaConf.update(config, "logger.group", group_name(hydra_config))
+    OmegaConf.update(config, "run_dir", str(Path(str(folder)) / str(hydra_config.job.num)))
+
+
+def group_name(hydra_config: Any) -> str:
+    """What the jobs of one sweep are called together: the study's name, else the sweep's folder."""
+    return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)
+
+
+def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
+    """The config key `objective`; None where it leaves the choice to us.
+
+    Raises:
+        UserError: see `parse_objective`.
+    """
+    from judgebench.metrics.objective import parse_objective
+
+    given = config.get("objective")
+    return (
+        None
+        if given is None
+        else parse_objective(OmegaConf.to_container(given) if OmegaConf.is_config(given) else given)
+    )
+
+
+def outcome(finished: Finished, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """What a finished job gives back: `values`, one an entry of the objective (empty where none is named and the data
+    has no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`).
+
+    Raises:
+        UserError: see `objective_values`.
+    """
+    from judgebench.metrics.objective import default_objective, objective_cells, objective_values
+
+    records = finished.records
+    asked = default_objective(records) if objective is None else objective
+    try:
+        values = objective_values(records, asked)
+    except UserError:
+        if objective is not None:
+            raise
+        values = []
+    attributes = {"run_dir": str(finished.path), "cells": objective_cells(records, asked)}
+    return {"values": values, "attributes": attributes}

@@ -1,0 +1,105 @@
+"""What a study leaves in the sweep's folder: study.json, and optimization_results.yaml as Hydra's own plugin has it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import yaml
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from judgebench.report.atomic import atomic
+from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
+from judgebench.study.storage import shown_storage
+from judgebench.study.worker import WORKER
+
+if TYPE_CHECKING:
+    from judgebench.study.sweep import Settings
+
+STUDY, RESULTS = "study.json", "optimization_results.yaml"
+
+
+def write_results(
+    folder: Path,
+    study: optuna.Study,
+    trials: Collection[FrozenTrial],
+    settings: Settings,
+    sampler: str,
+    most: int,
+) -> dict[str, Any]:
+    """Writes both files and returns the content of study.json.
+
+    study.json holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params,
+    values; of several objectives `front`, a list of such); `trials`, each with number, state, params, values, seconds,
+    attributes (what the job gave), and ended, reason, retry_of where there are such.
+    """
+    best = [_short(trial) for trial in best_trials(trials, study.directions)]
+    single = len(study.directions) == 1
+    content = {
+        "study_name": settings.study_name,
+        "storage": shown_storage(settings.storage),
+        "sampler": sampler,
+        "directions": [direction.name.lower() for direction in study.directions],
+        "n_trials": most,
+        "space": study.user_attrs.get("space", {}),
+        **({"best": best[0] if best else None} if single else {"front": best}),
+        "trials": [_whole(trial) for trial in trials],
+    }
+    with atomic(folder / STUDY) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    found: dict[str, Any] = {"name": "optuna"}
+    if single:
+        found |= {"best_params": best[0]["params"], "best_value": best[0]["values"][0]} if best else {}
+    else:
+        found |= {"solutions": [{"params": one["params"], "values": one["values"]} for one in best]}
+    with atomic(folder / RESULTS) as temporary:
+        temporary.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return content
+
+
+def best_trials(trials: Collection[FrozenTrial], directions: Sequence[StudyDirection]) -> list[FrozenTrial]:
+    """The Pareto front of the complete trials, ascending by number; of one objective the first best alone."""
+    signs = [1.0 if direction == StudyDirection.MINIMIZE else -1.0 for direction in directions]
+    costs = {
+        trial.number: [sign * value for sign, value in zip(signs, trial.values, strict=True)]
+        for trial in trials
+        if trial.state == TrialState.COMPLETE
+    }
+    complete = sorted((trial for trial in trials if trial.number in costs), key=lambda trial: trial.number)
+    if len(signs) == 1:
+        return [min(complete, key=lambda trial: costs[trial.number])] if complete else []
+    return [one for one in complete if not any(_dominates(costs[other], costs[one.number]) for other in costs)]
+
+
+def _dominates(one: Sequence[float], other: Sequence[float]) -> bool:
+    return list(one) != list(other) and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def _short(trial: FrozenTrial) -> dict[str, Any]:
+    return {"number": trial.number, "params": trial.params, "values": _plain(trial.values)}
+
+
+def _whole(trial: FrozenTrial) -> dict[str, Any]:
+    given: Mapping[str, Any] = trial.user_attrs
+    known = {key: given[key] for key in (ENDED, REASON, RETRY_OF) if key in given}
+    began, ended = trial.datetime_start, trial.datetime_complete
+    return {
+        "number": trial.number,
+        "state": trial.state.name.lower(),
+        "params": trial.params,
+        "values": _plain(trial.values),
+        "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
+        **known,
+        "attributes": {
+            key: value for key, value in given.items() if key not in (ENDED, REASON, RETRY_OF, POINT, WORKER)
+        },
+    }
+
+
+def _plain(values: Sequence[float] | None) -> list[float | None] | None:
+    return None if values is None else [value if math.isfinite(value) else None for value in values]

@@ -1,0 +1,221 @@
+"""The search space: Hydra's override syntax as Optuna's distributions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep, Transformer
+from hydra.errors import HydraException
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    distribution_to_json,
+)
+
+from judgebench.errors import UserError
+
+Value = str | int | float | bool
+MOST_POINTS = 1_000_000
+"""More would take a lifetime, and fill the memory before it begins."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One swept key.
+
+    Attributes:
+        distribution: what samplers draw from.
+        values: all values, in the order given; None where there are infinitely many.
+    """
+
+    distribution: BaseDistribution
+    values: tuple[Value, ...] | None
+
+    def text(self, value: Value) -> str:
+        """`value` as it stands in an override; steps of a decimal fraction get no binary tail (0.1 + 0.2 is 0.3)."""
+        stepped = isinstance(self.distribution, FloatDistribution) and self.distribution.step is not None
+        return str(float(f"{value:.12g}")) if stepped else str(value)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a sweep tries.
+
+    Attributes:
+        params: key -> how it is swept.
+        fixed: the overrides that every job gets, as they were given.
+    """
+
+    params: Mapping[str, Param]
+    fixed: tuple[str, ...]
+
+    @classmethod
+    def parse(
+        cls, params: Mapping[str, Any], arguments: Sequence[str] = (), config_loader: ConfigLoader | None = None
+    ) -> Space:
+        """From `hydra.sweeper.params` and the command line, which wins where both name a key.
+
+        The syntax is that of hydra-optuna-sweeper: `a,b` and `choice(a, b)` are categories; `range(start, stop, step)`
+        are numbers from start on and below stop; `interval(low, high)` is everything between, and
+        `int(interval(low, high))` the whole numbers; `tag(log, interval(low, high))` is drawn on a logarithmic scale.
+
+        Example:
+            >>> given = {"t": "range(0.5, 2, step=0.5)", "x": "choice(a,b)"}
+            >>> space = Space.parse(given, ["x=a", "+k=int(interval(1, 9))"])
+            >>> sorted(space.params), space.fixed
+            (['+k', 't'], ('x=a',))
+            >>> space.params["t"].values
+            (0.5, 1.0, 1.5)
+
+        Raises:
+            UserError: what is no override, holds nothing to choose from, or names a choice twice.
+        """
+        parser = OverridesParser.create(config_loader=config_loader)
+        found: dict[str, Param | str] = {}
+        for key, given in params.items():
+            whole = f"{key}={'null' if given is None else given}"
+            try:
+                override = parser.parse_override(whole)
+            except HydraException as error:
+                reason = str(error).splitlines()[0]
+                raise UserError(f"hydra.sweeper.params.{key}: {given!r} is no override ({reason}).") from error
+            found[override.get_key_element()] = _swept(override) or whole
+        for argument in arguments:
+            override = parser.parse_override(argument)
+            found[override.get_key_element()] = _swept(override) or argument
+        swept = {key: param for key, param in found.items() if isinstance(param, Param)}
+        if not swept:
+            raise UserError(
+                "hydra.sweeper.params: nothing is swept; give at least one key several values, as in "
+                "hydra.sweeper.params={decoding.lambda: '0.1,0.5'}."
+            )
+        return cls(swept, tuple(one for one in found.values() if isinstance(one, str)))
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Key -> distribution."""
+        return {key: param.distribution for key, param in self.params.items()}
+
+    def grid(self) -> Iterator[dict[str, Value]]:
+        """Every combination of values, the last key changing fastest.
+
+        Raises:
+            UserError: a key has infinitely many values, or the combinations are too many.
+        """
+        count = 1
+        for key, param in self.params.items():
+            if param.values is None:
+                raise UserError(
+                    f"hydra.sweeper.params.{key}: a grid needs values that can be listed; give choice(...) or "
+                    "range(...), or take another sampler."
+                )
+            count *= len(param.values)
+        if count > MOST_POINTS:
+            raise UserError(f"hydra.sweeper.params: the grid has {count} points; at most {MOST_POINTS} are supported.")
+        columns = [param.values or () for param in self.params.values()]
+        for point in itertools.product(*columns):
+            yield dict(zip(self.params, point, strict=True))
+
+    def overrides(self, point: Mapping[str, Value]) -> list[str]:
+        """A job's overrides: the fixed ones, then the point's."""
+        return [*self.fixed, *(f"{key}={self.params[key].text(point[key])}" for key in self.params)]
+
+    def shown(self, point: Mapping[str, Value]) -> str:
+        """A point as a reader sees it."""
+        return " ".join(f"{key.lstrip('+')}={_short(self.params[key].text(point[key]))}" for key in self.params)
+
+    def described(self) -> dict[str, Any]:
+        """Key -> its distribution, as JSON; equal for equal spaces."""
+        return {key: json.loads(distribution_to_json(param.distribution)) for key, param in self.params.items()}
+
+
+def point_key(point: Mapping[str, Value]) -> str:
+    """What tells two points of a grid apart, whatever the order of keys or values.
+
+    Example:
+        >>> point_key({"b": 0.5, "a": "x"})
+        '{"a": "x", "b": 0.5}'
+    """
+    return json.dumps(dict(point), sort_keys=True)
+
+
+def _swept(override: Override) -> Param | None:
+    """How the override's key is swept; None where it has one value."""
+    if not override.is_sweep_override():
+        return None
+    key, value = override.get_key_element(), override.value()
+    tags: set[str] = getattr(value, "tags", set())
+    logarithmic = "log" in tags
+    if tags - {"log"} or (logarithmic and not isinstance(value, IntervalSweep)):
+        raise UserError(f"{override.input_line}: the only tag is log, and only interval(...) takes it.")
+    if isinstance(value, IntervalSweep):
+        return _interval(override, value, logarithmic)
+    if isinstance(value, RangeSweep) and not value.shuffle:
+        return _range(override, value)
+    # shuffled values keep their order: every worker of a study must see the same distribution
+    if isinstance(value, ChoiceSweep):
+        listed = list(value.list)
+    elif isinstance(value, RangeSweep):
+        listed = list(value.range())
+    else:
+        listed = list(override.sweep_iterator())
+    # numbers stay numbers; all else is kept as it stands in an override, quoted and escaped
+    choices = tuple(item if isinstance(item, int | float | bool) else Transformer.str(item) for item in listed)
+    if not choices:
+        raise UserError(f"{override.input_line}: there is nothing to choose from.")
+    texts = [str(choice) for choice in choices]
+    if len(set(texts)) < len(texts):
+        raise UserError(f"{key}: {', '.join(texts)} names one twice.")
+    return Param(CategoricalDistribution(choices), choices)
+
+
+def _range(override: Override, value: RangeSweep) -> Param:
+    try:
+        numbers = tuple(value.range())
+    except (HydraException, ValueError) as error:  # a step of 0
+        raise UserError(f"{override.input_line}: the step must not be 0.") from error
+    if not numbers:
+        raise UserError(f"{override.input_line}: the range is empty; start must lie before stop, which is left out.")
+    if all(isinstance(number, int) for number in numbers):
+        step = abs(int(value.step))
+        return Param(IntDistribution(int(min(numbers)), int(max(numbers)), step=step), numbers)
+    # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and not lie beside the grid
+    first, by = (Decimal(str(part)) for part in (value.start, value.step))
+    exact = tuple(float(first + by * i) for i in range(_count(value)))
+    return Param(FloatDistribution(min(exact), max(exact), step=abs(float(by))), exact)
+
+
+def _count(value: RangeSweep) -> int:
+    start, stop, step = (Decimal(str(part)) for part in (value.start, value.stop, value.step))
+    whole = (stop - start) / step
+    return max(0, int(whole.to_integral_value(rounding="ROUND_CEILING")))
+
+
+def _interval(override: Override, value: IntervalSweep, logarithmic: bool) -> Param:
+    low, high = value.start, value.end
+    assert low is not None
+    assert high is not None
+    if not low < high:
+        raise UserError(f"{override.input_line}: the first end must lie below the second.")
+    if logarithmic and low <= 0:
+        raise UserError(f"{override.input_line}: a logarithmic interval lies above 0.")
+    if isinstance(low, int) and isinstance(high, int):
+        values = tuple(range(low, high + 1)) if not logarithmic and high - low < MOST_POINTS else None
+        return Param(IntDistribution(low, high, log=logarithmic), values)
+    return Param(FloatDistribution(float(low), float(high), log=logarithmic), None)
+
+
+def _short(text: str) -> str:
+    try:
+        return text if "." not in text else f"{float(text):.5g}"
+    except ValueError:
+        return text

@@ -1,0 +1,229 @@
+"""Where a study is kept, so that several workers can share it and a killed one can go on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage, get_storage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal._file import BaseJournalFileLock
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+
+from judgebench.errors import UserError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_JOURNAL = "journal:"
+_DIRECTIONS = ("maximize", "minimize")
+_SPACE, _SAMPLER, _FIXED = "space", "sampler", "fixed"
+_CONNECT_SECONDS = 10
+
+
+def open_storage(given: str | None) -> BaseStorage:
+    """The storage that `hydra.sweeper.storage` names.
+
+    Args:
+        given: None (in memory, gone with the process); `journal:FILE` or a path ending in .journal or .log (a file
+            that workers share, on one machine or a network file system); a database's address, such as
+            sqlite:///studies.db or postgresql+psycopg://user@host/database.
+
+    Raises:
+        UserError: it is none of these, or cannot be reached; passwords are left out of the sentence.
+    """
+    if given is None:
+        return InMemoryStorage()
+    if not isinstance(given, str) or not given.strip():
+        raise UserError(f"hydra.sweeper.storage: {given!r} is neither null nor a text.")
+    if given.startswith(_JOURNAL) or ("://" not in given and given.endswith((".journal", ".log"))):
+        return _journal(Path(given.removeprefix(_JOURNAL).removeprefix("//")).expanduser())
+    if "://" not in given:
+        raise UserError(
+            f"hydra.sweeper.storage: {given!r} is no storage; give null, journal:FILE, sqlite:///FILE or "
+            "postgresql+psycopg://USER@HOST/DATABASE."
+        )
+    return _database(given)
+
+
+def shown_storage(given: str | None) -> str | None:
+    """A storage's name without its password."""
+    if given is None or "://" not in given or given.startswith(_JOURNAL):
+        return given
+    try:
+        return make_url(given).render_as_string(hide_password=True)
+    except ArgumentError:
+        return given.split("://")[0] + "://***"
+
+
+def open_study(
+    storage: BaseStorage,
+    name: str | None,
+    directions: Sequence[str],
+    space: Mapping[str, Any],
+    sampler: str,
+    fixed: Sequence[str],
+) -> optuna.Study:
+    """The study of that name: a new one, or the one that other workers or an earlier start made.
+
+    Args:
+        directions: "maximize" or "minimize", one an objective.
+        space: `Space.described`; sampler: its class; fixed: the overrides that every job of the study gets.
+
+    Raises:
+        UserError: there is a study of that name with other directions, another space, or other fixed overrides: their
+            trials cannot be compared.
+    """
+    for direction in directions:
+        if direction not in _DIRECTIONS:
+            raise UserError(f"hydra.sweeper.direction: {direction!r} is not one of {', '.join(_DIRECTIONS)}.")
+    if not directions:
+        raise UserError("hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them.")
+    asked: dict[str, Any] = {_SPACE: dict(space), _FIXED: sorted(fixed)}
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, directions=list(directions))  # type: ignore[arg-type]
+    except DuplicatedStudyError:
+        study = optuna.load_study(study_name=name, storage=storage)
+    found = study.user_attrs
+    if found or study.get_trials(deepcopy=False):
+        there = [direction.name.lower() for direction in study.directions]
+        if there != list(directions):
+            what = f"set of directions ({', '.join(there)} instead of {', '.join(directions)})"
+            raise UserError(_other(study, what, "hydra.sweeper.direction"))
+        if found.get(_SPACE, asked[_SPACE]) != asked[_SPACE]:
+            raise UserError(_other(study, "search space", "what is swept"))
+        if found.get(_FIXED, asked[_FIXED]) != asked[_FIXED]:
+            what = f"set of overrides ({_listed(found[_FIXED])} instead of {_listed(asked[_FIXED])})"
+            raise UserError(_other(study, what, "these, or allow them in hydra.sweeper.may_differ,"))
+    # whoever was killed between making the study and describing it, or is about to, writes the same
+    for key, value in {**asked, _SAMPLER: sampler}.items():
+        if key not in found:
+            study.set_user_attr(key, value)
+    return study
+
+
+class FileLock(BaseJournalFileLock):
+    """Keeps writers of a journal apart, with a lock that the system takes back when its holder is killed.
+
+    Optuna's own lock is a file that a killed holder leaves behind; the others wait half a minute for it, then guess.
+    A killed writer may also leave half a line, behind which nobody could read the journal any more: whoever comes next
+    cuts it off.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._path = journal.with_name(f"{journal.name}.flock")
+        self._handle: int | None = None
+
+    def acquire(self) -> bool:
+        """Waits for the lock."""
+        handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        self._handle = handle
+        self._cut_half_line()
+        return True
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+    def _cut_half_line(self) -> None:
+        with self._journal.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            if not size:
+                return
+            file.seek(size - 1)
+            if file.read(1) == b"\n":
+                return
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+
+
+@contextmanager
+def storage_errors(given: str | None) -> Iterator[None]:
+    """Tells in one sentence what a storage that fails under way raises."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        raise UserError(
+            f"hydra.sweeper.storage: {shown_storage(given)} failed under way ({_cause(error)}); nothing is lost, "
+            "start the same command again."
+        ) from error
+
+
+def _journal(path: Path) -> BaseStorage:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        lock = FileLock(path) if fcntl is not None else JournalFileOpenLock(str(path))
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    except OSError as error:
+        raise UserError(
+            f"hydra.sweeper.storage: {path} cannot be written ({error.strerror or error}); choose another file."
+        ) from error
+    except (ValueError, KeyError, AssertionError) as error:
+        raise UserError(f"hydra.sweeper.storage: {path} is no journal of Optuna's; choose another file.") from error
+
+
+def _database(given: str) -> BaseStorage:
+    shown = shown_storage(given)
+    try:
+        url = make_url(given)
+        if url.drivername in ("postgres", "postgresql"):
+            url = url.set(drivername="postgresql+psycopg")
+        settings: dict[str, Any] = {"pool_pre_ping": True}
+        if url.drivername.startswith("sqlite"):
+            # workers wait for each other instead of failing
+            settings["connect_args"] = {"timeout": 60}
+            if url.database and url.database != ":memory:":
+                Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        if url.drivername == "postgresql+psycopg":
+            settings["connect_args"] = {"connect_timeout": _CONNECT_SECONDS}
+        return get_storage(_connected(url.render_as_string(hide_password=False), settings))
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+        hint = " (pip install 'judgebench[postgresql]')" if "psycopg" in str(error) else ""
+        raise UserError(f"hydra.sweeper.storage: {shown} names no database that is supported here{hint}.") from error
+    except (SQLAlchemyError, StorageInternalError, OSError, RuntimeError) as error:
+        raise UserError(f"hydra.sweeper.storage: {shown} cannot be used ({_cause(error)}).") from error
+
+
+def _connected(url: str, settings: Mapping[str, Any]) -> RDBStorage:
+    """Workers that start together make the tables together, and all but one of them fail at some step: once more."""
+    for last in (False, False, False, False, True):
+        try:
+            # percent signs and braces of a password are not Optuna's to fill in
+            return RDBStorage(url.replace("{", "{{").replace("}", "}}"), engine_kwargs=dict(settings))
+        except (DBAPIError, StorageInternalError) as error:
+            unreachable = isinstance(error, OperationalError) and error.statement is None
+            if last or unreachable:
+                raise
+            time.sleep(0.3)
+    raise AssertionError
+
+
+def _other(study: optuna.Study, what: str, mend: str) -> str:
+    return (
+        f"hydra.sweeper.study_name: there is a study {study.study_name!r} with another {what}, whose "
+        f"trials cannot be compared with these; change {mend} or choose another study_name."
+    )
+
+
+def _cause(error: BaseException) -> str:
+    while (cause := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = cause
+    return " ".join(str(error).split())[:300].rstrip(".")
+
+
+def _listed(overrides: Sequence[str]) -> str:
+    return " ".join(overrides) or "none"

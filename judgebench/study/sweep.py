@@ -1,0 +1,264 @@
+"""A worker's loop: take a point, run its job, write down what came of it, until the study is complete."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+from hydra.core.utils import JobReturn
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import FrozenTrial, TrialState
+
+from judgebench.errors import UserError
+from judgebench.study.claims import FAILED, LOST, Claims, Standing, failed, grid_of
+from judgebench.study.live import Live
+from judgebench.study.results import write_results
+from judgebench.study.sampler import is_grid, sampler_for, sampler_name
+from judgebench.study.space import Space
+from judgebench.study.storage import open_storage, open_study, shown_storage, storage_errors
+from judgebench.study.worker import Heartbeat, Watch, Worker
+
+Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+"""Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""
+
+_POLL = 0.5
+_MISSED_BEATS = 6
+_SAMPLED = 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `hydra.sweeper` asks for; conf/hydra/sweeper/optuna.yaml says what each means.
+
+    Raises:
+        UserError: a value that cannot be.
+    """
+
+    sampler: Mapping[str, Any]
+    directions: Sequence[str] = ("maximize",)
+    storage: str | None = None
+    study_name: str | None = None
+    n_trials: int | None = None
+    n_jobs: int = 1
+    max_failure_rate: float = 0.25
+    seed: int | None = None
+    retry_failed: bool = False
+    heartbeat: float = 10.0
+    may_differ: Sequence[str] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_trials", 1), ("n_jobs", 1), ("seed", 0)):
+            value = getattr(self, name)
+            optional = name != "n_jobs" and value is None
+            if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a whole number of at least {least}.")
+        for name, low, high in (("max_failure_rate", 0.0, 1.0), ("heartbeat", 0.1, math.inf)):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+                bounds = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
+                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a number {bounds}.")
+        if not isinstance(self.retry_failed, bool):
+            raise UserError(f"hydra.sweeper.retry_failed: {self.retry_failed!r} is neither true nor false.")
+        if self.storage is not None and not self.study_name:
+            raise UserError(
+                "hydra.sweeper.study_name: a study that is kept needs a name, under which other workers and a later "
+                "start find it."
+            )
+
+
+def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) -> optuna.Study:
+    """Works on the study until it is complete, together with whatever other workers there are.
+
+    Args:
+        launch: runs jobs; of a batch, at most `settings.n_jobs` at once.
+        folder: gets study.json and optimization_results.yaml, also where too many trials failed.
+
+    Raises:
+        UserError: a mistake in the settings, a study that does not fit, jobs that give no values to compare, or more
+            failures than `max_failure_rate` allows.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if not is_grid(settings.sampler):
+        grid, most = None, settings.n_trials or _SAMPLED
+    else:
+        grid = grid_of(space)
+        most = min(settings.n_trials or len(grid), len(grid))
+    sampler = sampler_for(settings.sampler, settings.seed)
+    storage = open_storage(settings.storage)
+    fixed = [one for one in space.fixed if not _may_differ(one, settings.may_differ)]
+    name = sampler_name(settings.sampler)
+    study = open_study(storage, settings.study_name, settings.directions, space.described(), name, fixed)
+    study.sampler = sampler(0)
+
+    def seed(number: int) -> None:
+        study.sampler = sampler(number)
+
+    watch, me = Watch(_MISSED_BEATS * settings.heartbeat), Worker.me()
+    claims = Claims(study, storage, space, me, grid, most, watch, seed)
+    if settings.retry_failed:
+        claims.forgiven = frozenset(trial.number for trial in claims.trials() if failed(trial))
+    live = Live(space, most, study.directions)
+    live.begins(settings.study_name, name, shown_storage(settings.storage), claims.standing())
+    loop = _Loop(settings, claims, live, launch)
+    with storage_errors(settings.storage):
+        try:
+            loop.run()
+        except UserError:
+            write_results(folder, study, claims.trials(), settings, name, most)
+            raise
+        write_results(folder, study, claims.trials(), settings, name, most)
+    return study
+
+
+@dataclass
+class _Loop:
+    settings: Settings
+    claims: Claims
+    live: Live
+    launch: Launch
+
+    def run(self) -> None:
+        waiting = False
+        while True:
+            standing = self.claims.standing()
+            self._check_failures(standing)
+            batch = self._batch(standing)
+            if batch:
+                waiting = False
+                self._work(batch)
+                continue
+            # a point may have become free, or another worker been faster, in between
+            standing = self.claims.standing()
+            running = standing.count(TrialState.RUNNING)
+            if not running and not self._free(standing):
+                return
+            if running and not waiting:
+                self.live.waits(running)
+                waiting = True
+            if running:
+                time.sleep(_POLL)
+
+    def _free(self, standing: Standing) -> bool:
+        if standing.count(TrialState.RUNNING, TrialState.COMPLETE) >= self.claims.most:
+            return False
+        return self.claims.grid is None or any(key not in standing.holders for key in self.claims.grid)
+
+    def _batch(self, standing: Standing) -> list[FrozenTrial]:
+        batch: list[FrozenTrial] = []
+        while len(batch) < self.settings.n_jobs:
+            trial = self.claims.take(standing)
+            if trial is None:
+                break
+            batch.append(trial)
+            if len(batch) < self.settings.n_jobs:
+                standing = self.claims.standing()
+        return batch
+
+    def _work(self, batch: Sequence[FrozenTrial]) -> None:
+        """Runs the batch's jobs. Hydra numbers jobs on from the first; so are trials, unless workers alternate."""
+        claims = self.claims
+        ids = [claims.trial_id(trial.number) for trial in batch]
+        open_trials = {trial.number for trial in batch}
+        try:
+            with Heartbeat(claims.storage, ids, claims.me, self.settings.heartbeat):
+                for part in _consecutive(batch):
+                    jobs = [claims.space.overrides(trial.params) for trial in part]
+                    try:
+                        returned: Sequence[JobReturn | Exception] = self.launch(jobs, part[0].number)
+                    except (HydraException, OmegaConfBaseException) as error:  # a job that cannot be composed
+                        returned = [error] * len(part)
+                    for trial, one in zip(part, returned, strict=True):
+                        self._tell(trial, one)
+                        open_trials.discard(trial.number)
+        except BaseException as error:
+            why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"the sweep ended: {_line(error)}"
+            for number in open_trials:
+                claims.close(number, LOST, why)
+            raise
+
+    def _tell(self, trial: FrozenTrial, returned: JobReturn | Exception) -> None:
+        claims = self.claims
+        outcome = _outcome(returned, len(claims.study.directions))
+        trial_id = claims.trial_id(trial.number)
+        if isinstance(outcome, str):
+            ours = claims.close(trial.number, FAILED, outcome)
+        else:
+            try:
+                for key, value in outcome.attributes.items():
+                    claims.storage.set_trial_user_attr(trial_id, str(key), value)
+                claims.study.tell(trial.number, outcome.values)
+                ours = True
+            except (UpdateFinishedTrialError, ValueError):
+                # taken for dead, and its point given to another worker
+                ours = claims.storage.get_trial(trial_id).state == TrialState.COMPLETE
+        self.live.ended(claims.storage.get_trial(trial_id), claims.trials(), ours)
+
+    def _check_failures(self, standing: Standing) -> None:
+        failures = [trial for trial in standing.holders.values() if failed(trial)]
+        if len(failures) > self.settings.max_failure_rate * self.claims.most:
+            reason = str(failures[-1].user_attrs.get("reason", "no reason was recorded"))
+            raise UserError(
+                f"{len(failures)} of {self.claims.most} trials failed, more than hydra.sweeper.max_failure_rate="
+                f"{self.settings.max_failure_rate:g} allows; the last one: {reason}"
+            )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    values: list[float]
+    attributes: Mapping[str, Any]
+
+
+def _outcome(returned: JobReturn | Exception, objectives: int) -> _Outcome | str:
+    """What a job gave: its values, or the reason why it has none.
+
+    Raises:
+        UserError: it gave nothing that could be compared, as all the others then will.
+    """
+    if isinstance(returned, Exception):
+        return _line(returned)
+    given = returned._return_value  # the property raises, and prints, what failed
+    if isinstance(given, BaseException):
+        return _line(given)
+    attributes: Mapping[str, Any] = {}
+    if isinstance(given, Mapping):
+        attributes, given = given.get("attributes") or {}, given.get("values")
+    values = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not values or any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+        raise UserError(f"objective: a job returned {given!r}, which a sweep cannot compare; name what it maximizes.")
+    if len(values) != objectives:
+        raise UserError(
+            f"hydra.sweeper.direction: it has {objectives} entries and a job returned {len(values)} values; give one "
+            "direction for each entry of objective."
+        )
+    if not all(math.isfinite(one) for one in values):
+        return f"the objective is {', '.join(map(str, values))}"
+    return _Outcome([float(one) for one in values], attributes)
+
+
+def _line(error: BaseException) -> str:
+    sentence = getattr(error, "sentence", None) or " ".join(str(error).split())[:500]
+    known = isinstance(error, UserError | HydraException | OmegaConfBaseException) or hasattr(error, "sentence")
+    return sentence if known and sentence else f"{type(error).__name__}: {sentence}".rstrip(": ")
+
+
+def _consecutive(batch: Sequence[FrozenTrial]) -> list[list[FrozenTrial]]:
+    parts: list[list[FrozenTrial]] = []
+    for trial in batch:
+        if parts and parts[-1][-1].number + 1 == trial.number:
+            parts[-1].append(trial)
+        else:
+            parts.append([trial])
+    return parts
+
+
+def _may_differ(override: str, keys: Sequence[str]) -> bool:
+    key = override.lstrip("+~").partition("=")[0]
+    return any(key == one or key.startswith(f"{one}.") for one in keys)

@@ -1,0 +1,132 @@
+"""What tuning looks at: one dimension and range under one decoding, its dev and its test examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from judgebench.data.split import DEV, TEST
+from judgebench.decoding.contrastive import Contrastive
+from judgebench.metrics.correlation import spearman
+from judgebench.tuning.grid import Grid, Setting, same
+from judgebench.tuning.optimum import EQUAL, Optimum, optimum
+from judgebench.types import Reading, ScoreRange
+
+Cell = tuple[str, ScoreRange]
+"""Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the others too."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split's examples of a cell.
+
+    Attributes:
+        main, assistant: [N, K] float32 log-probabilities of the candidates.
+        human: [N] float64.
+        groups: how many articles they are of.
+    """
+
+    main: np.ndarray
+    assistant: np.ndarray
+    human: np.ndarray
+    groups: int
+
+    @classmethod
+    def of(cls, readings: Sequence[Reading]) -> Part:
+        """From readings of one condition that have log-probabilities of main model and assistant."""
+        examples = [reading.prompt.example for reading in readings]
+        return cls(
+            np.array([reading.main_logprobs for reading in readings], dtype=np.float32),
+            np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32),
+            np.array([e.human[r.prompt.condition.dimension] for e, r in zip(examples, readings, strict=True)]),
+            len({example.group_id for example in examples}),
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example."""
+
+    setting: Setting
+    dev: float | None
+    test: float | None
+
+
+class Measured:
+    """A cell under one contrasting decoding: what any setting of lambda and t is worth there.
+
+    Args:
+        cell: dimension and range.
+        parts: split -> its examples; a split without any is left out.
+        decoding: whose `alpha` and `rule` count; lambda and t are what is looked for.
+        grid: of settings.
+    """
+
+    def __init__(self, cell: Cell, parts: dict[str, Part], decoding: Contrastive, grid: Grid) -> None:
+        self.cell = cell
+        self.parts = parts
+        self.decoding = decoding
+        self.grid = grid
+        self._values = np.array(cell[1].values)
+        self._known: dict[float, Point] = {}
+        self._vectors: dict[float, bytes] = {}
+
+    def at(self, setting: Setting) -> Point:
+        """What a setting is worth."""
+        key = setting.kappa
+        if key not in self._known:
+            decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+            scores = {s: decoding.scores(p.main, p.assistant, self._values) for s, p in self.parts.items()}
+            worth = {split: spearman(scores[split], part.human) for split, part in self.parts.items()}
+            self._known[key] = Point(setting, worth.get(DEV), worth.get(TEST))
+            self._vectors[key] = b"".join(scores[split].tobytes() for split in sorted(scores))
+        return replace(self._known[key], setting=setting)
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The grid's points, in its order."""
+        return [self.at(setting) for setting in self.grid.settings]
+
+    @cached_property
+    def distinct(self) -> tuple[int, int]:
+        """How many different kappas the grid has, and how many different vectors of scores (over both splits)."""
+        settings = [point.setting for point in self.points]
+        return len(set(map(same, settings))), len({self._vectors[setting.kappa] for setting in settings})
+
+    @cached_property
+    def best(self) -> Point | None:
+        """The grid's best by dev, see `best_of`; None without dev examples."""
+        values = [point.dev for point in self.points]
+        return self.points[best_of(self.grid, [v for v in values if v is not None])] if None not in values else None
+
+    @cached_property
+    def exact(self) -> Optimum | None:
+        """The best over all kappa, by dev; None without dev examples, and where scores are expectations: these change
+        with every kappa, so there is no path."""
+        part = self.parts.get(DEV)
+        if part is None or self.decoding.rule != "argmax":
+            return None
+        return optimum(part.main, part.assistant, self._values, part.human, self.decoding.alpha)
+
+
+def best_of(grid: Grid, values: Sequence[float]) -> int:
+    """Which of the grid's settings has the largest value; of equals the smallest kappa, then the first.
+
+    Equal are values that differ by rounding alone. The smallest kappa changes the judge least.
+    """
+    top = max(values)
+    settings = grid.settings
+    return min((i for i, v in enumerate(values) if v >= top - EQUAL), key=lambda i: (same(settings[i]), i))
+
+
+def parts_of(readings: Sequence[Reading]) -> dict[Cell, dict[str, Part]]:
+    """Cell -> split -> examples, of the readings of clean texts without a defense, in order of appearance."""
+    held: dict[Cell, dict[str, list[Reading]]] = {}
+    for reading in readings:
+        condition = reading.prompt.condition
+        if (condition.attack, condition.defense) == ("none", "none"):
+            held.setdefault((condition.dimension, condition.range), {}).setdefault(reading.split, []).append(reading)
+    return {cell: {split: Part.of(rows) for split, rows in splits.items()} for cell, splits in held.items()}

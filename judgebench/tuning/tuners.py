@@ -1,0 +1,161 @@
+"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, ClassVar
+
+from judgebench.errors import UserError
+from judgebench.tuning.cells import Cell, Measured, best_of
+from judgebench.tuning.grid import LAMBDAS, TEMPERATURES, Grid, Setting
+from judgebench.tuning.published import Published as Table
+
+PER_RANGE = "_per_range"
+"""What is added to a decoding's name where it is tuned range by range beside another tuning."""
+
+
+class Tuner:
+    """What all ways of tuning share.
+
+    Args:
+        lambdas, temperatures: the grid, see `Grid`; it is measured, whichever way the choice is made.
+        decodings: names of the decodings that are tuned; None: every one that contrasts.
+
+    Attributes:
+        name: what tuning.json calls it.
+        needs_dev: whether it chooses by the development split.
+
+    Raises:
+        UserError: from the constructor, anything that is not as said here.
+    """
+
+    name: ClassVar[str]
+    needs_dev: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        lambdas: Sequence[float] = LAMBDAS,
+        temperatures: Sequence[float] = TEMPERATURES,
+        decodings: Sequence[str] | None = None,
+    ) -> None:
+        self.grid = Grid(lambdas, temperatures)
+        if isinstance(decodings, str) or (decodings is not None and not all(isinstance(d, str) for d in decodings)):
+            raise UserError(f"tune.decodings: {decodings!r} is neither null nor a list of decodings' names.")
+        self.decodings = None if decodings is None else tuple(decodings)
+
+    def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
+        """Refuses, before anything is read, cells for which nothing can be chosen.
+
+        Args:
+            cells: every dimension and range.
+            models: what config calls main model and assistant (None: it is no model of its own).
+
+        Raises:
+            UserError: names what is missing.
+        """
+
+    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+        """The settings of one decoding in all ranges of one dimension.
+
+        Returns:
+            What is added to the decoding's name ("": nothing) -> a setting for each of `measured`.
+        """
+        raise NotImplementedError
+
+    def way(self, measured: Measured) -> str:
+        """The name of how this cell's choice is made."""
+        return self.name
+
+    def at_edge(self, measured: Measured, setting: Setting) -> bool:
+        """Whether a choice lies at an end of what was looked at, so that the best may lie beyond."""
+        return self.grid.at_edge(setting)
+
+
+def _grid_best(measured: Sequence[Measured]) -> list[Setting]:
+    return [one.best.setting for one in measured if one.best is not None]
+
+
+class Dev(Tuner):
+    """The CD paper's protocol: per dimension and range, the grid's best Spearman on the development split.
+
+    Of equals the smallest kappa is taken, then the first of the grid: the paper does not say.
+    """
+
+    name = "dev"
+
+    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+        """See `Tuner.choose`."""
+        return {"": _grid_best(measured)}
+
+
+class Exact(Tuner):
+    """The exact optimum over all kappa on the development split, per dimension and range; lambda is kappa and t is 1.
+
+    Scores by expectation change with every kappa and have no exact path: they are tuned as by `Dev`, and tuning.json
+    says so. See `judgebench.tuning.optimum`.
+    """
+
+    name = "exact"
+
+    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+        """See `Tuner.choose`."""
+        pairs = zip(measured, _grid_best(measured), strict=True)
+        return {"": [best if one.exact is None else Setting(one.exact.kappa, 1.0) for one, best in pairs]}
+
+    def way(self, measured: Measured) -> str:
+        """See `Tuner.way`."""
+        return Dev.name if measured.exact is None else self.name
+
+    def at_edge(self, measured: Measured, setting: Setting) -> bool:
+        """Whether the optimal interval begins at 0, where nothing is contrasted, or never ends."""
+        if measured.exact is None:
+            return super().at_edge(measured, setting)
+        return measured.exact.low == 0 or measured.exact.high == float("inf")
+
+
+class Shared(Tuner):
+    """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the ranges.
+
+    The ablation of tuning per range, whose choices are kept beside it as the decoding `<name>_per_range`, so that what
+    one setting for all loses can be told.
+    """
+
+    name = "shared"
+
+    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+        """See `Tuner.choose`."""
+        ranges = [[point.dev or 0.0 for point in one.points] for one in measured]
+        means = [fmean(values) for values in zip(*ranges, strict=True)]
+        setting = self.grid.settings[best_of(self.grid, means)]
+        return {"": [setting] * len(measured), PER_RANGE: _grid_best(measured)}
+
+
+class Published(Tuner):
+    """The CD paper's own choices (its tables 3 to 5), for its models, dimensions and ranges.
+
+    Args:
+        main, assistant: hub ids of the paper's models, where the judge's and the assistant's path are others (local
+            folders); None takes the paths.
+        kwargs: see `Tuner`.
+    """
+
+    name = "published"
+    needs_dev = False
+
+    def __init__(self, main: str | None = None, assistant: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        for key, value in (("main", main), ("assistant", assistant)):
+            if value is not None and not isinstance(value, str):
+                raise UserError(f"tune.{key}: {value!r} is no model's id.")
+        self.main, self.assistant = main, assistant
+        self._chosen: Mapping[Cell, Setting] = {}
+
+    def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
+        """See `Tuner.check`; looks the settings up."""
+        main, assistant = self.main or models[0], self.assistant or models[1]
+        self._chosen = Table.load().settings(main, assistant, cells)
+
+    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+        """See `Tuner.choose`."""
+        return {"": [self._chosen[one.cell] for one in measured]}

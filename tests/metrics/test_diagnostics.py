@@ -1,0 +1,157 @@
+"""Diagnostics against scipy, by hand, and at their edges."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from judgebench.metrics import family_records, family_similarity
+from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
+from judgebench.metrics.histogram import SMOOTHING, candidate_index, histogram, kl_divergence, mapped, mode, wasserstein
+from judgebench.metrics.intervals import Resampled
+from judgebench.types import ScoreRange
+
+FIVE = ScoreRange(1, 5)
+samples = st.integers(1, 30).flatmap(lambda n: st.tuples(*[st.lists(st.floats(1, 5), min_size=n, max_size=n)] * 2))
+
+
+@given(samples)
+def test_wasserstein_is_scipys(pair):
+    first, second = map(np.array, pair)
+    theirs = stats.wasserstein_distance((first - 1) / 4, (second - 1) / 4)
+    assert wasserstein(first, second, FIVE) == pytest.approx(theirs, abs=1e-12)
+
+
+@given(samples)
+def test_kl_is_scipys(pair):
+    first, second = map(np.array, pair)
+    p, q = (np.bincount(np.floor(v + 0.5 + 1e-9).astype(int) - 1, minlength=5) + SMOOTHING for v in (first, second))
+    assert kl_divergence(first, second, FIVE) == pytest.approx(special.rel_entr(p / p.sum(), q / q.sum()).sum())
+    assert kl_divergence(first, second, FIVE) >= 0
+    assert kl_divergence(first, first, FIVE) == 0
+
+
+def test_bias_by_hand():
+    judge, human = np.array([4.0, 4.0, 4.0, 5.0]), np.array([0.0, 1.0, 2.0, 4.0])
+    found = bias(judge, human, FIVE, (0, 4))  # humans as 1, 2, 3, 5
+    assert found["bias_wasserstein"] == pytest.approx((3 + 2 + 1 + 0) / 4 / 4)
+    p, q = np.array([1.5, 1.5, 1.5, 0.5, 1.5]) / 6.5, np.array([0.5, 0.5, 0.5, 3.5, 1.5]) / 6.5
+    assert found["bias_kl"] == pytest.approx((p * np.log(p / q)).sum())
+
+
+def test_the_range_does_not_matter_where_only_it_was_moved():
+    rng = np.random.default_rng(0)
+    human, judge = rng.uniform(1, 5, 50), rng.integers(1, 6, 50).astype(float)
+    found = bias(judge, human, FIVE, (1, 5))
+    assert bias(judge + 2, human, ScoreRange(3, 7), (1, 5)) == pytest.approx(found)
+    assert bias(2 * judge - 1, human, ScoreRange(1, 9, 2), (1, 5)) == pytest.approx(found)
+    assert bias(human, human, FIVE, (1, 5)) == {"bias_wasserstein": 0.0, "bias_kl": 0.0}
+
+
+@pytest.mark.parametrize(("count", "scale"), [(3, None), (0, (1, 5)), (3, (2, 2))])
+def test_no_scale_no_bias(count, scale):
+    assert bias(np.ones(count), np.ones(count), FIVE, scale) == {"bias_wasserstein": None, "bias_kl": None}
+
+
+def test_bins_are_the_nearest_candidates_half_up():
+    halves = ScoreRange(1, 2, 0.5)
+    assert candidate_index(np.array([1, 1.24, 1.25, 1.75, 2, 7, -3]), halves).tolist() == [0, 0, 1, 2, 2, 2, 0]
+    assert candidate_index(np.array([2 + 1 / 3 + 1 / 6]), FIVE).tolist() == [2]  # 2.5, less a rounding error or not
+    assert histogram(np.array([1.2, 1.4, 4.6]), FIVE).tolist() == [2, 0, 0, 0, 1]
+    assert mapped(np.array([3.0]), (3, 3), FIVE) is None
+
+
+def test_the_mode_is_the_lowest_of_equals():
+    assert mode(np.array([5.0, 2.0, 2.2, 5.0]), FIVE) == (2.0, 0.5)
+    assert favorite(np.array([3.4, 3.3, 1.0]), FIVE) == {"modal_score": 3.0, "modal_share": pytest.approx(2 / 3)}
+
+
+def ranges(values, noise, resamples=500):
+    """Spearman in several ranges, with resamples that scatter by `noise` around it."""
+    rng = np.random.default_rng(0)
+    return [
+        Resampled(np.full(3, value), value + noise * rng.normal(size=(3, resamples)), np.zeros((3, 5)))
+        for value in values
+    ]
+
+
+def test_stability_by_hand():
+    assert stability(ranges([0.1, 0.3], 0)) == pytest.approx(0.02**0.5)
+    assert stability(ranges([0.1], 0)) is None
+
+
+def test_unstable_is_what_varies_much_and_more_than_by_chance():
+    assert is_unstable(ranges([0.4, 0.2, 0.3, 0.4], 0.02))
+    assert not is_unstable(ranges([0.4, 0.2, 0.3, 0.4], 0.2))  # as much as chance
+    assert not is_unstable(ranges([0.40, 0.41, 0.42, 0.43], 0.001))  # little, though more than chance
+    assert not is_unstable(ranges([0.4], 0.02))
+    assert not is_unstable(ranges([0.4, 0.2], 0.02, resamples=0))
+
+
+def test_noise_that_ranges_share_is_no_excuse():
+    """Easy articles move all ranges alike: the spread over ranges has no part of that."""
+    common = np.random.default_rng(0).normal(size=(3, 500))
+    found = [Resampled(np.full(3, value), value + common, np.zeros((3, 5))) for value in (0.4, 0.2, 0.3)]
+    assert is_unstable(found)
+
+
+def test_self_agreement_by_hand():
+    one = {"a": 1.0, "b": 2.0, "c": 3.0}
+    assert self_agreement([one, {name: value + 2 for name, value in one.items()}]) == pytest.approx(1)
+    assert self_agreement([one, one, {"a": 3.0, "b": 2.0, "c": 1.0}]) == pytest.approx((1 - 1 - 1) / 3)
+    assert self_agreement([one, {"b": 5.0, "c": 6.0, "d": 1.0}]) == pytest.approx(1)  # what both hold
+    assert self_agreement([one, dict.fromkeys(one, 4.0)]) == 0.0
+    assert self_agreement([one]) is None
+
+
+def test_family_similarity_by_hand():
+    main = np.log([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]])
+    assert family_similarity(main, main - 3) == {"logprob_correlation": pytest.approx(1), "mode_agreement": 1.0}
+    found = family_similarity(main, main[:, ::-1])
+    assert found["mode_agreement"] == 0.5  # the second example's mode lies in the middle
+    assert found["logprob_correlation"] == pytest.approx(
+        stats.pearsonr(main.mean(axis=0), main.mean(axis=0)[::-1]).statistic
+    )
+
+
+def test_an_impossible_candidate_is_left_out():
+    main = np.array([[-1.0, -2.0, -np.inf], [-2.0, -1.5, -3.0]])
+    assert family_similarity(main, main)["logprob_correlation"] == pytest.approx(1)
+    assert family_similarity(main[:, 1:], main[:, 1:])["logprob_correlation"] is None
+
+
+def readings(assistant=True):
+    rng = np.random.default_rng(0)
+    rows = [(low, row) for low in (0, 1) for row in range(6)]
+    return {
+        "split": ["test"] * 12,
+        "dimension": ["coherence"] * 12,
+        "range_min": [float(low) for low, _ in rows],
+        "range_max": [float(low + 4) for low, _ in rows],
+        "range_step": [1.0] * 12,
+        "attack": ["none"] * 12,
+        "defense": ["none"] * 12,
+        "candidates": [list(ScoreRange(low, low + 4).candidates) for low, _ in rows],
+        "main_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) for _ in rows],
+        "assistant_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) if assistant else None for _ in rows],
+    }
+
+
+def test_family_records_stand_for_each_condition_and_json_takes_them():
+    columns = readings()
+    records = family_records(columns)
+    assert json.loads(json.dumps(records, allow_nan=False)) == records
+    assert [(r["range_min"], r["n"]) for r in records] == [(0.0, 6), (1.0, 6)]
+    first = [np.array(columns[name][:6]) for name in ("main_logprobs", "assistant_logprobs")]
+    assert {k: records[0][k] for k in ("logprob_correlation", "mode_agreement")} == family_similarity(*first)
+    assert records[1]["main_mode"] in columns["candidates"][6]
+    counts = np.bincount(first[0].argmax(axis=1), minlength=5)
+    assert records[0]["main_mode"] == columns["candidates"][0][counts.argmax()]
+    assert records[0]["main_mode_share"] == counts.max() / 6
+
+
+def test_without_an_assistant_there_is_no_family():
+    assert family_records(readings(assistant=False)) == []

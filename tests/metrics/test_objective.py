@@ -1,0 +1,106 @@
+"""What a sweep maximizes: means of records' metrics over cells."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgebench.errors import UserError
+from judgebench.metrics.objective import default_objective, objective_cells, objective_values, parse_objective
+
+PAIR = {"judge": "pair", "decoding": "contrastive"}
+
+
+def record(**changes):
+    plain = {"split": "dev", "level": "dataset", "dimension": "coherence", "attack": "none", "defense": "none"}
+    plain |= {"range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "lambda": 0.5, "temperature": 1.0}
+    return plain | PAIR | {"pearson": 0.1, "spearman": 0.2, "kendall": 0.3} | changes
+
+
+RECORDS = [
+    record(),
+    record(range_max=9.0, spearman=0.4),
+    record(dimension="relevance", spearman=0.6),
+    record(split="test", spearman=-0.1),
+    record(level="system", spearman=0.9),
+    record(judge="main", decoding="greedy", spearman=0.05),
+    record(attack="adv_suffix", spearman=-0.9),
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        (PAIR, 0.4),  # (0.2 + 0.4 + 0.6) / 3
+        (PAIR | {"dimension": "coherence"}, 0.3),
+        (PAIR | {"dimension": ["coherence", "relevance"]}, 0.4),
+        (PAIR | {"range": [1, 9]}, 0.4),
+        (PAIR | {"range": [[1, 5], [1, 9]], "dimension": "coherence"}, 0.3),
+        (PAIR | {"split": "test"}, -0.1),
+        (PAIR | {"level": "system"}, 0.9),
+        (PAIR | {"metric": "kendall"}, 0.3),
+        ({"judge": "main", "decoding": "greedy"}, 0.05),
+    ],
+)
+def test_the_mean_over_the_cells_that_an_entry_names(entry, value):
+    assert objective_values(RECORDS, parse_objective([entry])) == [pytest.approx(value)]
+
+
+def test_one_value_an_entry():
+    entries = parse_objective([PAIR, PAIR | {"metric": "pearson"}])
+    assert objective_values(RECORDS, entries) == [pytest.approx(0.4), pytest.approx(0.1)]
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=8))
+def test_a_mean_lies_between_its_cells(values):
+    records = [record(range_max=5.0 + i, spearman=value) for i, value in enumerate(values)]
+    (found,) = objective_values(records, parse_objective(PAIR))
+    assert min(values) - 1e-12 <= found <= max(values) + 1e-12
+
+
+def test_cells_have_dev_and_test():
+    cells = objective_cells(RECORDS, parse_objective(PAIR | {"dimension": "coherence", "range": [1, 5]}))
+    assert cells == [
+        {"objective": 0, "metric": "spearman", "dimension": "coherence", "range_min": 1.0, "range_max": 5.0}
+        | {"range_step": 1.0, "dev": 0.2, "test": -0.1}
+    ]
+
+
+def test_what_is_meant_where_nothing_is_said():
+    assert default_objective(RECORDS)[0] == {"split": "dev", "metric": "spearman", "level": "dataset"} | PAIR
+    main = [one for one in RECORDS if one["judge"] == "main"]
+    assert default_objective(main)[0]["decoding"] == "greedy"
+    assert default_objective([]) == []
+
+
+WRONG = {
+    "nothing": ([], "at least one entry"),
+    "a number": (3, "at least one entry"),
+    "no mapping": (["spearman"], "is not a mapping"),
+    "unknown key": ([PAIR | {"splitt": "dev"}], "splitt is not among"),
+    "no series": ([{"metric": "spearman"}], "judge is missing"),
+    "metric": ([PAIR | {"metric": "accuracy"}], "metric 'accuracy' is not one of"),
+    "level": ([PAIR | {"level": "planet"}], "level 'planet'"),
+    "split": ([PAIR | {"split": "train"}], "split 'train'"),
+    "range": ([PAIR | {"range": [5, 1]}], "minimum must lie below"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_mistakes_are_sentences(wrong):
+    given, expected = WRONG[wrong]
+    with pytest.raises(UserError, match=expected):
+        parse_objective(given)
+
+
+@pytest.mark.parametrize(
+    ("records", "entry", "expected"),
+    [
+        (RECORDS, {"judge": "assistant", "decoding": "greedy"}, "no record matches entry 1"),
+        (RECORDS, PAIR | {"range": [0, 4]}, "no record matches"),
+        ([record(), record(**{"lambda": 1.0})], PAIR, "several settings in one cell"),
+        ([record(spearman=None)], PAIR, "nobody rated"),
+    ],
+)
+def test_nothing_to_compare_is_told(records, entry, expected):
+    with pytest.raises(UserError, match=expected):
+        objective_values(records, parse_objective(entry))

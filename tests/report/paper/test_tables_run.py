@@ -1,0 +1,70 @@
+"""`+exp=tables/cd` from the command line to the run folder."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+
+import pytest
+
+from judgebench.report.paper.__main__ import main
+from judgebench.report.run_folder import RunFolder
+
+PAIR = ("Qwen2.5-14B-Instruct", "Qwen2.5-3B-Instruct")
+"""Tiny models in folders of these names: whose tables they fill is all that is looked at."""
+
+
+@pytest.fixture(scope="session")
+def named_pair(tiny_pair, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("named")
+    for source, name in zip(tiny_pair, PAIR, strict=True):
+        shutil.copytree(source, folder / name)
+    return [f"judge.path={folder / PAIR[0]}", f"assistant.path={folder / PAIR[1]}"]
+
+
+SMALL = (
+    "data=mini",
+    "data.limit_groups=4",
+    "data.dev_share=0.25",
+    "logger=none",
+    "report=false",
+    "metrics.resamples=50",
+)
+
+
+def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
+    judgebench("+exp=tables/cd", *named_pair, *SMALL, "~data.path", "run_dir=run")
+    folder = RunFolder.open("run")
+    names = {path.name for path in (folder.path / "tables").iterdir()}
+    assert names == {f"table_{i}.{ending}" for i in range(1, 10) for ending in ("txt", "csv", "tex")}
+    for number, dimension in ((2, "coherence"), (7, "relevance"), (9, "consistency")):
+        with (folder.path / "tables" / f"table_{number}.csv").open(encoding="utf-8") as file:
+            rows = {(row["system"], row["range_min"]): row for row in csv.DictReader(file)}
+        for record in folder.metrics():
+            wanted = {"split": "test", "level": "dataset", "dimension": dimension, "judge": "pair"}
+            if all(record[name] == value for name, value in wanted.items()):
+                cell = rows["Contrastive (14B-3B)", f"{record['range_min']:g}"]
+                assert float(cell["spearman"]) == pytest.approx(record["spearman"], abs=1e-6)
+                assert cell["spearman_published"]
+                assert cell["spearman_low"]
+        assert not rows["Contrastive (7B-3B)", "0"]["spearman"]
+    with (folder.path / "tables" / "table_3.csv").open(encoding="utf-8") as file:
+        chosen = [row for row in csv.DictReader(file) if row["lambda"]]
+    tuned = {row["range_min"]: row for row in folder.tuning() if row["dimension"] == "coherence"}
+    assert {float(row["range_min"]): float(row["lambda"]) for row in chosen} == {
+        k: v["lambda"] for k, v in tuned.items()
+    }
+    assert main(["run"]) == 0
+    assert "Table 2." in capfd.readouterr().out
+
+
+def test_tables_can_be_asked_of_any_run_and_wrongly(judgebench, tiny_pair):
+    pair = [f"judge.path={tiny_pair[0]}", "judge=local", "assistant=model", f"assistant.path={tiny_pair[1]}"]
+    settings = ["decoding=[greedy,contrastive]", "tables=[cd]", "ranges=[[1,5],[1,10]]", *SMALL]
+    judgebench(*pair, *settings, "run_dir=other")
+    text = (RunFolder.open("other").path / "tables" / "own_correlations_coherence.txt").read_text(encoding="utf-8")
+    assert "1-10" in text
+    assert "Table 1." in text
+    code, _, err = judgebench(*pair, *settings, "tables=[cap]", "run_dir=third", mistaken=True)
+    assert code == 2
+    assert "tables: 'cap' is not one of cd" in err

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
+from judgebench.report.differences import about, arrange_comparisons, comparison_note, note, p_value, verdict
+from tests.report.conftest import comparisons_of
+
+
+@pytest.fixture(scope="module")
+def records(run):
+    return comparisons_of(run)
+
+
+def test_a_block_has_its_ranges_and_then_their_mean(records):
+    blocks = arrange_comparisons(records)
+    assert [(one.first, one.second) for one in blocks] == [("pair, contrastive", "main, greedy")]
+    assert [row.place for row in blocks[0].rows] == ["0-4", "1-5", "2-6", "3-7", "mean of 4 ranges"]
+    assert [row.mean for row in blocks[0].rows] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman", "kendall"])
+def test_rows_are_the_records(records, statistic):
+    wanted = {"split": "test", "level": "dataset", "statistic": statistic}
+    own = [r for r in records if all(r[name] == value for name, value in wanted.items())]
+    (block,) = arrange_comparisons(records, statistic)
+    assert [row.difference for row in block.rows] == [r["difference"] for r in own]
+    assert [row.p_holm for row in block.rows] == [r["p_holm"] for r in own]
+    assert [row.needed for row in block.rows] == [r["groups_needed"] for r in own]
+    assert block.comparisons == own[0]["comparisons"]
+
+
+def test_power_stands_beside_every_difference_whose_interval_holds_0_and_no_other(records):
+    for row in arrange_comparisons(records)[0].rows:
+        assert ("80 % power" in note(row, "articles")) == (row.low <= 0 <= row.high and row.needed is not None)
+        assert f"here {row.groups}" in note(row) or not row.holds_zero
+
+
+def row(**changed):
+    record = {
+        **{"dataset": "d", "split": "test", "level": "dataset", "dimension": "coherence", "attack": "none"},
+        **{"defense": "none", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "ranges": 1},
+        **{"first_judge": "pair", "first_decoding": "contrastive", "first_lambda": 0.1, "first_temperature": 1.0},
+        **{"second_judge": "main", "second_decoding": "greedy", "second_lambda": None, "second_temperature": None},
+        **{"statistic": "spearman", "n": 90, "groups": 30, "first": 0.4, "second": 0.3, "difference": 0.1},
+        **{"low": -0.02, "high": 0.2, "bca_low": -0.01, "bca_high": 0.21, "se": 0.05, "p": 0.08, "p_holm": 0.2},
+        **{"comparisons": 3, "groups_needed": 61, "groups_needed_for_0.05": 244, "says": NOT_TOLD_APART},
+    }
+    return record | changed
+
+
+def only(**changed):
+    return arrange_comparisons([row(**changed)])[0].rows[0]
+
+
+def test_notes_by_hand():
+    assert note(only()) == "needs about 61 articles for 80 % power; here 30"
+    assert note(only(), "dialogues") == "needs about 61 dialogues for 80 % power; here 30"
+    assert note(only(difference=0.0, groups_needed=None)) == "there is no difference to tell; here 30 articles"
+    assert "p after Holm is above 0.05" in note(only(low=0.01))
+    assert note(only(low=0.01, says=BETTER)) == ""
+    assert note(only(low=None, high=None)) == ""
+    assert verdict(only(low=None, high=None)) == "no interval"
+    assert verdict(only(says=BETTER)) == BETTER
+
+
+def test_lambdas_tried_side_by_side_are_told_apart():
+    (block,) = arrange_comparisons([row(), row(first_lambda=0.5)])
+    assert [one.place for one in block.rows] == ["1-5, λ 0.1, t 1", "1-5, λ 0.5, t 1"]
+
+
+def test_attack_defense_and_level_are_named():
+    (block,) = arrange_comparisons([row(attack="dsi", defense="cap", level="system")])
+    assert block.condition == "coherence, attack dsi, defense cap, system level"
+
+
+def test_the_test_split_is_shown_and_dev_where_there_is_no_other():
+    assert len(arrange_comparisons([row(), row(split="dev")])[0].rows) == 1
+    assert len(arrange_comparisons([row(split="dev")])[0].rows) == 1
+    assert arrange_comparisons([]) == []
+
+
+def test_the_note_below_speaks_of_intervals_only_where_there_are_some():
+    assert "3 comparisons" in comparison_note(arrange_comparisons([row()]), "articles")
+    bare = comparison_note(arrange_comparisons([row(low=None, high=None)]), "articles")
+    assert bare == "First - second: difference in Spearman."
+    assert comparison_note([], "articles")
+
+
+@given(st.integers(2, 10**6))
+def test_about_rounds_up_to_two_digits(count):
+    told = int(about(count).removeprefix("about ").replace(",", ""))
+    assert count <= told < 1.1 * count + 1
+    assert len(str(told).rstrip("0")) <= 2
+
+
+def test_p_values_are_never_0():
+    assert p_value(0.0) == "<.001"
+    assert p_value(1.0) == "1.000"
+    assert p_value(None) == "-"

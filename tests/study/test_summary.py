@@ -1,0 +1,99 @@
+"""What the end of a sweep tells, from hand-made trials."""
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from judgebench.report.figures import save_figures
+from judgebench.study.finish import jobs_as_trials
+from judgebench.study.heatmap import heatmaps
+from judgebench.study.summary import summarize, summary_table
+
+
+def cell(dev, test, range_max=5.0, dimension="coherence"):
+    named = {"objective": 0, "metric": "spearman", "dimension": dimension, "range_min": 1.0, "range_max": range_max}
+    return named | {"range_step": 1.0, "dev": dev, "test": test}
+
+
+def trial(number, lambda_, t, *cells, state="complete"):
+    params = {"decoding.lambda": lambda_, "decoding.temperature": t}
+    attributes = {"run_dir": f"run/{number}", "cells": list(cells)} if cells else {}
+    return {"number": number, "state": state, "params": params, "values": [0.0], "attributes": attributes}
+
+
+TRIALS = [
+    trial(0, 0.1, 1, cell(0.2, 0.10), cell(0.5, 0.30, 9.0)),
+    trial(1, 0.1, 2, cell(0.4, 0.15), cell(0.1, 0.35, 9.0)),
+    trial(2, 0.5, 1, cell(0.4, 0.99), cell(0.2, 0.40, 9.0)),
+    {**trial(3, 0.5, 2, state="fail"), "ended": "failed", "reason": "it did"},
+]
+
+
+def test_the_best_of_each_cell_is_chosen_on_dev_and_told_on_test():
+    summary = summarize(TRIALS)
+    assert (summary["trials"], summary["failed"]) == (3, 1)
+    first, second = (one["best"] for one in summary["cells"])
+    assert (first["trial"], first["dev"], first["test"]) == (1, 0.4, 0.15)  # of equals the first, though 2 tests better
+    assert (second["trial"], second["params"]) == (0, {"decoding.lambda": 0.1, "decoding.temperature": 1})
+    (mean,) = summary["means"]
+    assert mean["chosen_per_cell"] == {"dev": pytest.approx(0.45), "test": pytest.approx(0.225)}
+    assert mean["one_setting"]["trial"] == 0  # 0.35 on dev, against 0.25 and 0.3
+    assert mean["one_setting"]["test"] == pytest.approx(0.2)
+
+
+def test_the_order_of_trials_makes_no_difference():
+    assert summarize(TRIALS[::-1]) | {"params": None} == summarize(TRIALS) | {"params": None}
+
+
+def test_the_table_says_it():
+    text = StringIO()
+    Console(file=text, width=100).print(summary_table(summarize(TRIALS)))
+    lines = text.getvalue().splitlines()
+    assert any("1-5" in line and "λ 0.1, t 2" in line and "0.400" in line and "0.150" in line for line in lines)
+    assert any("chosen per cell" in line and "0.450" in line and "0.225" in line for line in lines)
+    assert "1 trials failed" in text.getvalue()
+
+
+def test_without_a_dev_split_nothing_is_chosen():
+    summary = summarize([trial(0, 0.1, 1, cell(None, 0.3)), trial(1, 0.5, 1, cell(None, 0.4))])
+    assert summary["cells"][0]["best"] is None
+    assert summary["means"] == [{"objective": 0, "chosen_per_cell": None, "one_setting": None}]
+    assert heatmaps([trial(0, 0.1, 1, cell(None, 0.3))]) == {}
+
+
+def test_a_heat_map_has_every_value_in_its_place():
+    figure = heatmaps(TRIALS)["dev_spearman_coherence"]
+    panel = figure.axes[0]
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["0.1", "0.5"]
+    np.testing.assert_allclose(np.ma.filled(panel.images[0].get_array(), np.nan), [[0.2, 0.4], [0.4, np.nan]])
+    assert panel.patches[0].get_xy() == pytest.approx((1 - 0.47, 0 - 0.45))  # lambda 0.1, t 2
+
+
+def test_many_values_are_drawn_as_points(tmp_path):
+    trials = [trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(i / 20, 0)) for i in range(15)]
+    figures = heatmaps(trials)
+    (points, best) = figures["dev_spearman_coherence"].axes[0].collections
+    assert len(points.get_offsets()) == 15
+    assert best.get_offsets()[0].tolist() == pytest.approx([3, 0.01 * 1.5**14])
+    names = {path.name for path in save_figures(figures, tmp_path)}
+    assert names == {"dev_spearman_coherence.png", "dev_spearman_coherence.svg"}
+
+
+def test_only_two_numbers_make_a_heat_map():
+    one = {"number": 0, "state": "complete", "params": {"a": 1}, "attributes": {"cells": [cell(0.1, 0.1)]}}
+    assert heatmaps([one]) == {}
+    assert heatmaps([{**one, "params": {"a": 1, "b": "x"}}]) == {}
+
+
+def test_jobs_are_told_apart_by_the_overrides_that_differ():
+    jobs = [
+        {"number": i, "state": "complete", "overrides": ["+exp=demo", f"x={x}", f"judge={judge}"]}
+        for i, (x, judge) in enumerate([("0.1", "a"), ("1", "a"), ("0.1", "b")])
+    ]
+    assert [one["params"] for one in jobs_as_trials(jobs)] == [
+        {"x": 0.1, "judge": "a"},
+        {"x": 1, "judge": "a"},
+        {"x": 0.1, "judge": "b"},
+    ]

@@ -1,0 +1,193 @@
+"""The plugin in a small Hydra application: samplers, objectives, failures, and users' mistakes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+import yaml
+
+from judgebench.study.sampler import sampler_for
+from judgebench.study.storage import open_storage
+from tests.study.conftest import GRID, noted
+
+SAMPLERS = ["TPESampler", "RandomSampler", "NSGAIISampler", "QMCSampler", "GridSampler", "BruteForceSampler"]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samplers_are_named_by_their_class(app, name):
+    sampler = f"hydra.sweeper.sampler._target_=optuna.samplers.{name}"
+    code, out, err = app(sampler, "x=1,2,3", "y=range(1,3)", "hydra.sweeper.n_trials=6", "hydra.sweeper.seed=1")
+    assert code == 0, err
+    assert len([line for line in out.splitlines() if line.startswith("trial ")]) == 6
+    assert "printed by a job" not in out
+    assert Path("sweep/trials.log").read_text().count("printed by a job") == 6
+    saved = json.loads(Path("sweep/study.json").read_text())
+    assert saved["sampler"] == name
+    assert len(saved["trials"]) == 6
+    best = max(trial["values"][0] for trial in saved["trials"])
+    assert saved["best"]["values"] == [best]
+    assert yaml.safe_load(Path("sweep/optimization_results.yaml").read_text()) == {
+        "name": "optuna",
+        "best_params": saved["best"]["params"],
+        "best_value": best,
+    }
+    if name in ("GridSampler", "BruteForceSampler"):
+        assert len(noted()) == sum(noted().values()) == 6
+
+
+def test_the_points_of_a_grid_come_in_the_order_given(app):
+    app(GRID, "x=3,1", "y=range(1,3)")
+    assert list(noted()) == [("3", "1"), ("3", "2"), ("1", "1"), ("1", "2")]
+
+
+def test_a_part_of_a_grid(app):
+    app(GRID, "x=1,2,3", "y=1,2", "hydra.sweeper.n_trials=4")
+    assert sum(noted().values()) == 4
+
+
+def test_several_objectives_have_a_front(app):
+    directions = "hydra.sweeper.direction=[maximize,minimize]"
+    code, out, _ = app(GRID, directions, "x=1,2", "y=1,2", "kind=list")
+    assert code == 0
+    assert "front of 1, this one among them" in out
+    saved = json.loads(Path("sweep/study.json").read_text())
+    # the job gives x and -y
+    assert [one["params"] for one in saved["front"]] == [{"x": 2, "y": 2}]
+    assert yaml.safe_load(Path("sweep/optimization_results.yaml").read_text())["solutions"] == [
+        {"params": {"x": 2, "y": 2}, "values": [2.0, -2.0]}
+    ]
+
+
+def test_what_a_job_tells_of_itself_is_kept(app):
+    assert app(GRID, "x=1,2", "kind=mapping")[0] == 0
+    assert [t["attributes"] for t in json.loads(Path("sweep/study.json").read_text())["trials"]] == [
+        {"where": "here"}
+    ] * 2
+
+
+@pytest.mark.parametrize(("way", "reason"), [("raise", "ValueError: x is one"), ("refuse", "x: it is one.")])
+def test_a_failed_job_is_recorded_and_the_sweep_goes_on(app, way, reason):
+    code, out, err = app(GRID, "x=1,2,3,4", f"fail={way}")
+    assert code == 0, err
+    assert f"failed: {reason}" in out
+    trials = json.loads(Path("sweep/study.json").read_text())["trials"]
+    assert [trial["state"] for trial in trials] == ["fail", *["complete"] * 3]
+    assert trials[0]["reason"] == reason
+    assert trials[0]["ended"] == "failed"
+
+
+def test_a_value_that_is_no_number_is_a_failure(app):
+    code, _, err = app(GRID, "x=1,2", "kind=undefined")
+    assert code == 2
+    assert "the objective is nan" in err
+
+
+def test_too_many_failures_end_the_sweep(app):
+    code, out, err = app(GRID, "x=1,2,3,4,5,6,7,8", "fail=always")
+    assert code == 2
+    assert out.count("failed: ValueError: never") == 3
+    assert "3 of 8 trials failed, more than hydra.sweeper.max_failure_rate=0.25 allows" in err
+    assert "Traceback" not in err
+    assert len(json.loads(Path("sweep/study.json").read_text())["trials"]) == 3
+
+
+def test_failed_points_are_tried_again_if_asked(app):
+    command = (GRID, "x=1,2,3,4", "hydra.sweeper.study_name=a", "hydra.sweeper.storage=journal:a.journal")
+    may = "hydra.sweeper.may_differ=[fail]"
+    app(*command, may, "fail=raise")
+    assert app(*command, may)[0] == 0
+    assert sum(noted().values()) == 3
+    assert app(*command, may, "hydra.sweeper.retry_failed=true")[0] == 0
+    assert sum(noted().values()) == 4
+
+
+def test_a_seed_gives_the_same_study_again(app):
+    command = ("x=interval(0.0,1.0)", "y=1", "hydra.sweeper.n_trials=12", "hydra.sweeper.seed=5")
+    drawn = []
+    for _ in range(2):
+        assert app(*command)[0] == 0
+        drawn.append([trial["params"] for trial in json.loads(Path("sweep/study.json").read_text())["trials"]])
+    assert drawn[0] == drawn[1]
+    assert len({trial["x"] for trial in drawn[0]}) == 12
+
+
+def test_each_trial_has_random_numbers_of_its_own():
+    sampler = sampler_for({"_target_": "optuna.samplers.RandomSampler"}, seed=0)
+    drawn = []
+    for number in (0, 1, 0):
+        study = optuna.create_study(sampler=sampler(number))
+        drawn.append(study.ask().suggest_float("x", 0, 1))
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+ONE = ("hydra.sweeper.study_name=a", "hydra.sweeper.storage=journal:a.journal")
+MISTAKES = {
+    "unknown sampler": (["x=1,2", "hydra.sweeper.sampler._target_=optuna.samplers.Oracle"], "optuna.samplers.Oracle"),
+    "no sampler": (["x=1,2", "hydra.sweeper.sampler._target_=pathlib.Path"], "is no sampler"),
+    "its arguments": (["x=1,2", "+hydra.sweeper.sampler.luck=7"], "luck"),
+    "unreachable": (
+        ["x=1,2", *ONE[:1], "hydra.sweeper.storage=postgresql://me:secret@127.0.0.1:1/a"],
+        "cannot be used",
+    ),
+    "unknown database": (["x=1,2", *ONE[:1], "hydra.sweeper.storage=cuneiform://a"], "names no database"),
+    "not a storage": (["x=1,2", *ONE[:1], "hydra.sweeper.storage=somewhere"], "is no storage"),
+    "no name": (["x=1,2", *ONE[1:]], "needs a name"),
+    "no key": (["z=1,2"], "z"),
+    "no key among the params": (
+        ["x=1", "+hydra.sweeper.params={q: '1,2'}"],
+        "hydra.sweeper.params: Could not override 'q'",
+    ),
+    "nothing swept": (["x=1"], "nothing is swept"),
+    "endless grid": ([GRID, "x=interval(0.0,1.0)"], "a grid needs values"),
+    "no value": (["x=1,2", "kind=nothing"], "returned None"),
+    "two values": (["x=1,2", "kind=list"], "has 1 entries and a job returned 2 values"),
+    "direction": (["x=1,2", "hydra.sweeper.direction=up"], "'up' is not one of maximize, minimize"),
+    "no trials": (["x=1,2", "hydra.sweeper.n_trials=0"], "n_trials: 0"),
+    "rate": (["x=1,2", "hydra.sweeper.max_failure_rate=2"], "max_failure_rate: 2"),
+    "unknown setting": (["x=1,2", "+hydra.sweeper.luck=7"], "luck"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence(app, mistake):
+    arguments, expected = MISTAKES[mistake]
+    code, out, err = app(*arguments)
+    assert code == 2 or mistake == "no key", out + err
+    assert expected in err
+    assert "Traceback" not in err
+    assert "secret" not in out + err
+    if code == 2:
+        sentences = [line for line in err.splitlines() if line.startswith("judgebench: ")]
+        assert len(sentences) == 1
+        assert sentences[0].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (["x=1,2,4"], "another search space"),
+        (["x=1,2", "y=7"], "another set of overrides (y=1 instead of y=7)"),
+        (["x=1,2", "hydra.sweeper.direction=minimize"], "maximize instead of minimize"),
+    ],
+)
+def test_a_study_that_is_another_is_left_alone(app, changed, expected):
+    assert app(GRID, *ONE, "x=1,2", "y=1")[0] == 0
+    before = Path("a.journal").read_bytes()
+    code, _, err = app(GRID, *ONE, "y=1", *changed)
+    assert code == 2
+    assert expected in err
+    after = optuna.load_study(study_name="a", storage=open_storage("journal:a.journal"))
+    assert len(after.trials) == 2
+    assert Path("a.journal").read_bytes().startswith(before)
+
+
+def test_hydra_starts_without_importing_optuna():
+    code = (
+        "import sys; from hydra.core.plugins import Plugins; from hydra.plugins.sweeper import Sweeper\n"
+        "assert any(kind.__name__ == 'OptunaSweeper' for kind in Plugins.instance().discover(Sweeper))\n"
+        "assert not {'optuna', 'torch', 'pandas', 'sqlalchemy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

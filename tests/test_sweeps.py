@@ -1,0 +1,152 @@
+"""The studies of sweeps/ end to end, with tiny real models."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judgebench.configuration import FOLDER
+from judgebench.report.run_folder import RunFolder
+from tests.test_cli import REPOSITORY, pair
+from tests.tracking.wandb_file import read_finished
+
+QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
+RANGES = "ranges=[[1,5],[0,4]]"
+
+
+def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
+    command = ("-m", *pair(tiny_pair), *QUICK, RANGES, "+sweeps=cd_lambda_t", "logger=none")
+    code, out, err = judgebench(*command)
+    assert code == 0, err
+    lines = [line for line in out.splitlines() if line.startswith("trial ")]
+    assert len(lines) == 24
+    assert "decoding.lambda=0.01 decoding.temperature=0.5" in lines[0]
+    assert out.splitlines()[-1] == "run"
+    study = json.loads(Path("run/study.json").read_text())
+    assert [trial["state"] for trial in study["trials"]] == ["complete"] * 24
+    # every number is what the trial's own folder says
+    for trial in study["trials"][::5]:
+        records = RunFolder.open(f"run/{trial['number']}").metrics()
+        dev = [r["spearman"] for r in records if r["split"] == "dev" and r["judge"] == "pair"]
+        assert len(dev) == 2
+        assert trial["values"] == [pytest.approx(sum(dev) / 2)]
+        assert records[-1]["lambda"] == trial["params"]["decoding.lambda"]
+        assert not Path(f"run/{trial['number']}/report.html").exists()
+        assert [cell["dev"] for cell in trial["attributes"]["cells"]] == dev
+    # only lambda / t matters: of the 24 decodings, 18 are distinct
+    by_kappa: dict[float, set[float]] = {}
+    for trial in study["trials"]:
+        kappa = round(trial["params"]["decoding.lambda"] / trial["params"]["decoding.temperature"], 9)
+        by_kappa.setdefault(kappa, set()).add(trial["values"][0])
+    assert len(by_kappa) == 18
+    assert all(len(values) == 1 for values in by_kappa.values())
+    summary = json.loads(Path("run/sweep.json").read_text())
+    assert [(cell["range_min"], cell["range_max"]) for cell in summary["cells"]] == [(1.0, 5.0), (0.0, 4.0)]
+    assert {path.name for path in Path("run/figures").iterdir()} == {
+        "dev_spearman_coherence.png",
+        "dev_spearman_coherence.svg",
+    }
+    assert yaml.safe_load(Path("run/optimization_results.yaml").read_text())["best_value"] == study["best"]["values"][0]
+
+
+def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):
+    swept = ("decoding.lambda=0.1,1", "decoding.temperature=1,2", "hydra.sweeper.study_name=ours")
+    code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "+sweeps=cd_lambda_t", *swept)
+    assert code == 0, err
+    for number in range(4):
+        config = yaml.safe_load(Path(f"run/{number}/config.yaml").read_text())
+        assert config["logger"]["group"] == "ours"
+        assert len(list(Path(f"run/{number}/wandb").glob("offline-run-*"))) == 1
+    (file,) = Path("run/wandb").glob("offline-run-*/*.wandb")
+    logged = read_finished(file)
+    assert logged.exit_code == 0
+    assert "figures/dev_spearman_coherence" in {**logged.summary, **logged.history}
+    assert "best/dev/coherence/1-5/spearman" in logged.summary
+    assert logged.config["logger"]["group"] == "ours"
+
+
+def test_a_plain_multirun_is_summarized_alike(judgebench, tiny_pair):
+    swept = ("decoding.lambda=0.1,1", "decoding.temperature=1,2", "report=false", "metrics.resamples=0", "logger=none")
+    code, out, err = judgebench("-m", *pair(tiny_pair), *QUICK, *swept)
+    assert code == 0, err
+    assert "best Spearman on dev of 4 trials" in out
+    assert out.splitlines()[-1] == "run"
+    assert len(json.loads(Path("run/sweep.json").read_text())["all"]) == 4
+    assert Path("run/figures/dev_spearman_coherence.svg").is_file()
+
+
+def test_a_search_is_kept_and_gone_on_with(judgebench, tiny_pair):
+    given = ("+sweeps=cd_lambda_t_tpe", "logger=none", "hydra.sweeper.storage=sqlite:///studies.db")
+    command = ("-m", *pair(tiny_pair), *QUICK, *given)
+    judgebench(*command, "hydra.sweeper.n_trials=2")
+    code, out, err = judgebench(*command, "hydra.sweeper.n_trials=4")
+    assert code == 0, err
+    assert "4 trials, 2 of them there already" in out
+    trials = json.loads(Path("run/study.json").read_text())["trials"]
+    assert len({trial["params"]["decoding.lambda"] for trial in trials}) == 4
+    assert all(Path(trial["attributes"]["run_dir"], "metrics.json").is_file() for trial in trials)
+
+
+def test_two_objectives(judgebench, tiny_pair):
+    entry = "{{judge: pair, decoding: contrastive, range: {}}}"
+    given = (
+        f"objective=[{entry.format('[1,5]')},{entry.format('[0,4]')}]",
+        "hydra.sweeper.direction=[maximize,maximize]",
+    )
+    command = ("-m", *pair(tiny_pair), *QUICK, RANGES, "logger=none", "hydra/sweeper=optuna", "decoding.lambda=0,1,4")
+    grid = "hydra.sweeper.sampler._target_=optuna.samplers.GridSampler"
+    code, _, err = judgebench(*command, *given, grid, "report=false", "metrics.resamples=0")
+    assert code == 0, err
+    study = json.loads(Path("run/study.json").read_text())
+    assert all(len(trial["values"]) == 2 for trial in study["trials"])
+    assert study["front"]
+
+
+def test_a_users_mistake_in_every_trial_is_told_once_in_the_end(judgebench, tiny_pair):
+    command = ("-m", *pair(tiny_pair), *QUICK, "+sweeps=cd_lambda_t", "logger=none", "decoding.temperature=0,-1")
+    code, out, err = judgebench(*command, mistaken=True)
+    assert code == 2
+    assert "failed: decoding.temperature: 0 is not above 0" in out
+    assert err.startswith("judgebench: 3 of 8 trials failed")
+    assert "Traceback" not in out + err
+
+
+OBJECTIVES = {
+    "no such decoding": ("objective=[{judge: pair, decoding: nobody}]", "no record matches entry 1"),
+    "no mapping": ("objective=[spearman]", "is not a mapping"),
+}
+
+
+@pytest.mark.parametrize("wrong", OBJECTIVES)
+def test_an_objective_that_cannot_be(judgebench, tiny_pair, wrong):
+    given, expected = OBJECTIVES[wrong]
+    command = ("-m", *pair(tiny_pair), *QUICK, "+sweeps=cd_lambda_t", "logger=none", "hydra.sweeper.max_failure_rate=0")
+    code, _, err = judgebench(*command, given, mistaken=True)
+    assert code == 2
+    assert expected in err
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(("sweep", "tune"), [("cd_lambda_t", None), ("cd_kappa_exact", "judgebench.tuning.Exact")])
+def test_a_sweep_decides_what_is_tuned_wherever_it_stands(order, sweep, tune):
+    given = ["+exp=cd_qwen", f"+sweeps={sweep}"][::order]
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", *given, "--cfg", "job"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    found = yaml.safe_load(done.stdout)["tune"]
+    assert (found and found["_target_"]) == tune
+
+
+def test_every_study_says_what_it_is_for():
+    for path in (FOLDER / "sweeps").glob("*.yaml"):
+        text = path.read_text()
+        assert text.startswith("# @package _global_\n# ")
+        assert f"+sweeps={path.stem}" in text

@@ -1,0 +1,210 @@
+"""Tuned runs and sweeps end to end: what the run folder says, what is refused, what later jobs use again."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judgebench import last_run
+from judgebench.decoding import Contrastive
+from judgebench.experiment import Experiment
+from judgebench.metrics.correlation import spearman
+from judgebench.report.run_folder import RunFolder
+
+BASE = (
+    *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),
+    *("metrics.resamples=20", "run_dir=run", "decoding=[greedy,expectation,contrastive,contrastive_expectation]"),
+)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    """Readings that all runs of this file share."""
+    return tmp_path_factory.mktemp("store") / "readings.sqlite"
+
+
+@pytest.fixture
+def run(judgebench, tiny_pair, store):
+    """Runs the tiny pair on a few articles: arguments -> (exit code, stdout, stderr)."""
+    main, assistant = tiny_pair
+    models = ("judge=local", f"judge.path={main}", "assistant=model", f"assistant.path={assistant}")
+    return lambda *given, first=(), **how: judgebench(*first, *models, *BASE, f"store={store}", *given, **how)
+
+
+def names(folder="run"):
+    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def test_without_a_report_all_else_is_written(run):
+    code, out, _ = run("tune=none")
+    assert code == 0
+    assert "coherence: " in out
+    assert names() == {
+        *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
+    }
+
+
+@pytest.mark.parametrize("tune", ["dev", "shared", "exact"])
+def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
+    run(f"tune={tune}")
+    folder = RunFolder.open("run")
+    records, scores, readings, tuning = folder.metrics(), folder.scores(), folder.readings(), folder.tuning()
+    assert len(tuning) == 2 * {"dev": 2, "shared": 4, "exact": 2}[tune]
+    for chosen in tuning:
+        mine = (scores.decoding == chosen["decoding"]) & (scores.range_min == chosen["range_min"])
+        own = scores[mine]
+        assert set(zip(own["lambda"], own["temperature"], strict=True)) == {(chosen["lambda"], chosen["temperature"])}
+        read = readings[readings.range_min == chosen["range_min"]].set_index("example_id").loc[own["example_id"]]
+        main, assistant = (np.array(read[f"{who}_logprobs"].tolist(), np.float32) for who in ("main", "assistant"))
+        values = np.array([float(candidate) for candidate in read["candidates"].iloc[0]])
+        again = Contrastive(chosen["lambda"], chosen["temperature"], rule=chosen["rule"]).scores(
+            main, assistant, values
+        )
+        assert np.array_equal(again, own["score"])
+        for split in ("dev", "test"):
+            there = own["split"].to_numpy() == split
+            assert chosen[split] == pytest.approx(spearman(again[there], own["human"].to_numpy()[there]), abs=1e-12)
+            (record,) = (
+                r
+                for r in records
+                if (r["decoding"], r["range_min"], r["split"], r["level"])
+                == (chosen["decoding"], chosen["range_min"], split, "dataset")
+            )
+            assert record["spearman"] == pytest.approx(chosen[split], abs=1e-12)
+            assert ("edge" in record["flags"]) == chosen["edge"]
+
+
+def test_a_run_that_is_not_tuned_leaves_no_tuning_of_an_earlier_one(run):
+    run("tune=dev")
+    assert "tuning.json" in names()
+    run("tune=none")
+    assert "tuning.json" not in names()
+
+
+MISTAKES = {
+    "no dev split": (["tune=dev", "data.dev_share=0"], "data.dev_share"),
+    "a free answer": (["tune=dev", "judge.mode=generate", "decoding=[greedy,contrastive]"], "judge.mode=score_tokens"),
+    "nothing contrasts": (["tune=dev", "decoding=[greedy]"], "no decoding contrasts"),
+    "not the paper's models": (["tune=published"], "tune.main="),
+    "not the paper's ranges": (
+        [
+            *("tune=published", "tune.main=Qwen/Qwen2.5-7B-Instruct", "tune.assistant=Qwen/Qwen2.5-3B-Instruct"),
+            "ranges=[[1,10]]",
+        ],
+        "coherence 1-10",
+    ),
+    "no such temperature": (["tune=dev", "tune.temperatures=[0]"], "tune.temperatures"),
+    "lambda and tuning": (["tune=dev", "decoding.lambda=0.1"], "decoding.lambda=0.1: tune=dev chooses"),
+    "report maybe": (["report=maybe"], "report: 'maybe' is neither true nor false"),
+    "no such table": (["tables=[x]"], "tables"),
+    "no way of tuning": (["+tune._target_=judgebench.decoding.Greedy"], "tune"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence_before_anything_is_written(run, mistake):
+    arguments, expected = MISTAKES[mistake]
+    code, out, err = run(*arguments, mistaken=True)
+    assert code == 2, out + err
+    assert expected in err
+    assert "Traceback" not in out + err
+    assert not Path("run").exists()
+
+
+def test_published_settings_reach_the_scores(run):
+    run("tune=published", "tune.main=Qwen/Qwen2.5-14B-Instruct", "tune.assistant=Qwen/Qwen2.5-3B-Instruct")
+    found = {(r["range_min"], r["decoding"]): (r["lambda"], r["temperature"]) for r in RunFolder.open("run").tuning()}
+    assert found[0.0, "contrastive"] == found[0.0, "contrastive_expectation"] == (0.1, 2.0)
+    assert found[1.0, "contrastive"] == (0.01, 4.0)
+
+
+# What later jobs use again
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """Counts how often data and prompts are made."""
+    made = []
+    whole = Experiment.parse.__func__
+    monkeypatch.setattr(Experiment, "parse", classmethod(lambda cls, config: made.append(1) or whole(cls, config)))
+    monkeypatch.setattr(last_run, "_last", None)
+    return made
+
+
+def content(folder):
+    held = RunFolder.open(folder)
+    return held.readings(), held.scores(), held.metrics(), held.comparisons(), held.tuning()
+
+
+def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
+    run("decoding.lambda=0.1,0.5", "decoding.temperature=1,3", "run_dir=sweep", first=["-m"])
+    assert len(parsed) == 1
+    for job, (lambda_, temperature) in enumerate([(0.1, 1), (0.1, 3), (0.5, 1), (0.5, 3)]):
+        monkeypatch.setattr(last_run, "_last", None)
+        run(f"decoding.lambda={lambda_}", f"decoding.temperature={temperature}", "run_dir=single")
+        for one, other in zip(content(f"sweep/{job}"), content("single"), strict=True):
+            assert one.equals(other) if hasattr(one, "equals") else one == other
+        environment = RunFolder.open(f"sweep/{job}").environment()
+        assert set(environment["model_fingerprints"]) == {"main", "assistant"}
+        assert environment["tokens"] == RunFolder.open("single").environment()["tokens"]
+
+
+def test_a_later_run_may_decode_tune_measure_and_show_otherwise(run, parsed):
+    run("decoding=[greedy]", "tune=none")
+    run("tune=dev", "metrics.resamples=0", "report=true")
+    run("tune=exact", "tune.decodings=[contrastive]", "name=other", "run_dir=other")
+    assert len(parsed) == 1
+    assert {row["tune"] for row in RunFolder.open("other").tuning()} == {"exact"}
+    assert "report.html" in names("run")
+
+
+def test_a_later_run_that_reads_something_else_reads_it(run, parsed, store):
+    run()
+    for other in ("ranges=[[1,5]]", "data.limit_groups=4", "assistant=null_context", f"store={store}.other"):
+        run(*(["assistant=null_context", "~assistant.path"] if "null" in other else [other]), "run_dir=other")
+    assert len(parsed) == 5
+    run()
+    assert len(parsed) == 6  # only the last is kept
+
+
+def test_a_later_run_after_a_failed_one_is_whole(run, parsed):
+    run()
+    before = content("run")
+    run("tune=dev", "tune.lambdas=[]", mistaken=True)
+    run("dimensions=[charm]", mistaken=True)
+    run()
+    for one, other in zip(before, content("run"), strict=True):
+        assert one.equals(other) if hasattr(one, "equals") else one == other
+
+
+def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, parsed):
+    row = {"source": "An article about rain.", "human": {"coherence": 3}}
+    rows = [
+        row | {"output": f"Rain {i}.", "human": {"coherence": 1 + i % 5}, "group_id": f"g{i % 3}"} for i in range(6)
+    ]
+    data = Path("own.jsonl")
+    data.write_text("\n".join(json.dumps(row) for row in rows))
+    command = (
+        *(
+            "judge=local",
+            f"judge.path={tiny_pair[0]}",
+            "data=jsonl",
+            "data.path=own.jsonl",
+            "data.fields.group_id=group_id",
+        ),
+        *("logger=none", "report=false", "metrics.resamples=0", "run_dir=run"),
+    )
+    judgebench(*command)
+    judgebench(*command)
+    assert len(parsed) == 1
+    data.write_text("\n".join(json.dumps(row) for row in rows[:4]))
+    judgebench(*command)
+    assert len(parsed) == 2
+    assert len(RunFolder.open("run").readings()) == 4
+    for file in Path("outputs").glob("readings.sqlite*"):
+        os.remove(file)
+    judgebench(*command)
+    assert len(parsed) == 3
+    assert Path("outputs/readings.sqlite").is_file()

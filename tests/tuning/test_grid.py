@@ -1,0 +1,50 @@
+"""The grid: the paper's 24 points are 18 decodings; the ends are edges; nonsense is refused."""
+
+import math
+
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.tuning.cells import best_of
+from judgebench.tuning.grid import Grid, Setting, same
+
+
+def test_the_papers_24_points_are_18_kappas():
+    grid = Grid()
+    assert len(grid.settings) == 24
+    assert len({same(setting) for setting in grid.settings}) == 18
+    assert grid.settings[:2] == [Setting(0.01, 0.5), Setting(0.01, 1.0)]
+
+
+def test_the_smallest_and_the_largest_kappa_are_edges():
+    grid = Grid([0.1, 1], [1, 2])
+    assert [grid.at_edge(setting) for setting in grid.settings] == [False, True, True, False]
+    assert grid.at_edge(Setting(5.0, 1.0))
+    assert not grid.at_edge(Setting(0.3, 1.0))
+    assert Grid([1], [1]).at_edge(Setting(1.0, 1.0))
+
+
+def test_of_equal_values_the_smallest_kappa_wins_then_the_first():
+    grid = Grid([0.5, 1], [1, 2])  # kappas 0.5, 0.25, 1, 0.5
+    assert best_of(grid, [0.3, 0.3, 0.3, 0.3]) == 1
+    assert best_of(grid, [0.3, 0.2, 0.3, 0.3]) == 0
+    assert best_of(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1]) == 0  # equal but for rounding
+    assert best_of(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9]) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"lambdas": []}, r"tune\.lambdas: \[\] is not a list"),
+        ({"lambdas": "0.1"}, r"tune\.lambdas: '0\.1' is not a list"),
+        ({"lambdas": [-1]}, r"tune\.lambdas: -1 is not a finite number at least 0"),
+        ({"lambdas": [math.nan]}, r"tune\.lambdas: nan is not"),
+        ({"lambdas": [True]}, r"tune\.lambdas: True is not"),
+        ({"temperatures": [0]}, r"tune\.temperatures: 0 is not a finite number above 0"),
+        ({"temperatures": ["hot"]}, r"tune\.temperatures: 'hot' is not"),
+        ({"temperatures": None}, r"tune\.temperatures: None is not a list"),
+    ],
+)
+def test_nonsense_is_refused(given, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Grid(**given)

@@ -1,0 +1,92 @@
+"""The exact optimum: no kappa is better, and decoding at the recommended one gives what is promised."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from judgebench.decoding import Contrastive
+from judgebench.metrics.correlation import spearman
+from judgebench.tuning.optimum import optimum
+
+values = st.floats(-12, 0).map(lambda x: float(np.float32(round(x, 2))))
+log = npst.arrays(np.float32, (8, 4), elements=values)
+humans = npst.arrays(np.float64, 8, elements=st.integers(1, 4).map(float))
+VALUES = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+@settings(max_examples=60)
+@given(log, log, humans, st.sampled_from([0.0, 0.1]))
+def test_nothing_is_better(main, assistant, human, alpha):
+    best = optimum(main, assistant, VALUES, human, alpha)
+    assert spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, VALUES), human) == pytest.approx(
+        best.value, abs=1e-12
+    )
+    for kappa in [0.0, *np.geomspace(1e-3, 1e3, 40)]:
+        on_grid = spearman(Contrastive(float(kappa), alpha=alpha).scores(main, assistant, VALUES), human)
+        assert on_grid <= best.value + 1e-12, kappa
+
+
+@given(log, log, humans)
+def test_every_optimal_interval_holds_the_optimum(main, assistant, human):
+    best = optimum(main, assistant, VALUES, human)
+    assert (best.low, best.high) in best.intervals
+    assert best.low <= best.kappa <= best.high
+    assert best.width == max(high - low for low, high in best.intervals)
+    for low, high in best.intervals:
+        kappa = 2 * low + 1 if math.isinf(high) else (low + high) / 2
+        scores = Contrastive(kappa).scores(main, assistant, VALUES)
+        assert spearman(scores, human) == pytest.approx(best.value, abs=1e-12)
+
+
+def test_by_hand():
+    # Three texts; lines cross at 1, 2 and 4. Scores: 1 1 1, then 2 1 1, 2 2 1 and 2 2 2.
+    main = np.array([[0.0, -1.0], [0.0, -2.0], [0.0, -4.0]])
+    assistant = np.array([[0.0, -1.0]] * 3)
+    best = optimum(main, assistant, VALUES[:2], np.array([3.0, 2.0, 1.0]))
+    # both middle intervals rank two of three apart: 2 1 1 and 2 2 1 against 3 2 1, 0.866 each
+    assert best.value == pytest.approx(math.sqrt(3) / 2)
+    assert best.intervals == ((pytest.approx(1.0), pytest.approx(2.0)), (pytest.approx(2.0), pytest.approx(4.0)))
+    assert best.kappa == pytest.approx(3.0)
+    assert best.width == pytest.approx(2.0)
+    assert best.breakpoints == 3
+
+
+def test_an_interval_from_0_that_never_ends_is_taken_at_1():
+    # candidates that tie in the main model tie at 0 alone: the plain decoding is a piece of its own, and worse
+    main, assistant = np.zeros((2, 2)), np.array([[0.0, 0.0], [0.0, -1.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([1.0, 2.0]))
+    assert (best.kappa, best.value) == (1.0, pytest.approx(1.0))
+    assert best.intervals == ((0.0, math.inf),)
+
+
+def test_an_interval_that_never_ends_is_taken_at_twice_its_beginning():
+    main, assistant = np.array([[0.0, -1.0], [0.0, -2.0]]), np.array([[0.0, -1.0], [-1.0, 0.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([2.0, 1.0]))
+    assert best.kappa == pytest.approx(2.0)
+    assert math.isinf(best.width)
+    assert best.value == pytest.approx(1.0)
+
+
+def test_where_the_plain_decoding_is_as_good_kappa_is_0():
+    main, assistant = np.array([[0.0, -1.0], [-1.0, 0.0]]), np.array([[0.0, -1.0], [-1.0, 0.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([1.0, 2.0]))
+    assert (best.kappa, best.low, best.value) == (0.0, 0.0, pytest.approx(1.0))
+
+
+def test_where_everything_is_constant_kappa_is_0():
+    best = optimum(np.zeros((3, 2)), np.zeros((3, 2)), VALUES[:2], np.array([1.0, 2.0, 3.0]))
+    assert (best.kappa, best.value, best.breakpoints) == (0.0, 0.0, 0)
+    assert best.intervals == ((0.0, math.inf),)
+
+
+def test_an_optimum_at_0_alone_is_found():
+    # the main model ties on the first text and order makes it right there; any assistant breaks the tie the other way
+    main = np.array([[-1.0, -1.0], [-5.0, -1.0]])
+    assistant = np.array([[-1.0, -2.0], [-5.0, -1.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([1.0, 2.0]))
+    assert best.value == pytest.approx(1.0)
+    assert best.intervals[0] == (0.0, 0.0)

@@ -1,0 +1,210 @@
+"""Tuning: each way of choosing, checked against decoding everything anew; what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from judgebench.decoding import Contrastive, Expectation, Greedy
+from judgebench.decoding.decode import decode
+from judgebench.errors import UserError
+from judgebench.metrics.correlation import spearman
+from judgebench.metrics.evaluate import evaluate
+from judgebench.tuning import Dev, Exact, Published, Shared, check_tuning, tune
+from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+
+RANGES = (ScoreRange(1, 5), ScoreRange(0, 4))
+DECODINGS = {
+    "greedy": Greedy(),
+    "contrastive": Contrastive(7.0),
+    "contrastive_expectation": Contrastive(7.0, rule="expectation"),
+}
+ARGMAX = {"greedy": Greedy(), "contrastive": Contrastive(7.0)}
+MODELS = ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
+
+
+def readings_of(dimensions=("coherence",), splits=("dev", "test"), attacks=("none",), seed=0):
+    """Twelve examples of three articles a split, with a main model that leans on an assistant's favorite."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for dimension in dimensions:
+        for score_range in RANGES:
+            for attack in attacks:
+                for split in splits:
+                    for i in range(12):
+                        human = {name: float(rng.integers(3, 16)) / 3 for name in ("coherence", "relevance")}
+                        example = Example(
+                            f"{split}-{i}", f"{split}-{i % 3}", f"s{i % 4}", "An article.", "A text.", human
+                        )
+                        prompt = Prompt(example, Condition(dimension, score_range, attack), "", "", np.zeros(1))
+                        leaning = rng.normal(size=5)
+                        main = leaning + rng.normal(size=5) - (np.arange(5) - human[dimension]) ** 2 / 8
+                        logs = [
+                            tuple(np.float32(x - np.log(np.exp(x).sum())).tolist()) for x in (main, leaning + main / 9)
+                        ]
+                        found.append(Reading(prompt, split, *logs))
+    return found
+
+
+def by_hand(readings, dimension, score_range, split, kappa, rule="argmax"):
+    """Spearman of a decoding at kappa in one cell and split."""
+    rows = [r for r in readings if (r.prompt.condition, r.split) == (Condition(dimension, score_range), split)]
+    main, assistant = (
+        np.array([getattr(r, f"{who}_logprobs") for r in rows], np.float32) for who in ("main", "assistant")
+    )
+    scores = Contrastive(kappa, rule=rule).scores(main, assistant, np.array(score_range.values))
+    return spearman(scores, np.array([r.prompt.example.human[dimension] for r in rows]))
+
+
+@pytest.mark.parametrize("rule", ["argmax", "expectation"])
+def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
+    readings = readings_of(("coherence", "relevance"))
+    tuned = tune(readings, {"contrastive": Contrastive(7.0, rule=rule)}, Dev())
+    assert len(tuned.records) == 4
+    for record in tuned.records:
+        score_range = ScoreRange(record["range_min"], record["range_max"])
+        cell = (readings, record["dimension"], score_range)
+        assert len(record["grid"]) == 24
+        for point in record["grid"]:
+            assert point["kappa"] == point["lambda"] / point["temperature"]
+            for split in ("dev", "test"):
+                assert point[split] == pytest.approx(by_hand(*cell, split, point["kappa"], rule), abs=1e-12)
+        best = max(point["dev"] for point in record["grid"])
+        assert record["dev"] == pytest.approx(best, abs=1e-12)
+        ties = [point["kappa"] for point in record["grid"] if point["dev"] >= best - 1e-12]
+        assert record["kappa"] == pytest.approx(min(ties))
+        assert record["edge"] == (record["kappa"] in (0.002, 2.0))
+        assert record["grid_kappas"] == 18
+        assert 1 <= record["grid_scores"] <= 18
+        chosen = tuned.decodings[record["dimension"], score_range]["contrastive"]
+        assert (chosen.lambda_, chosen.temperature, chosen.rule) == (record["lambda"], record["temperature"], rule)
+        assert record["grid_best"] == {k: record[k] for k in ("lambda", "temperature", "kappa", "dev", "test")}
+        assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
+
+
+def test_exact_is_at_least_as_good_as_every_grid_and_is_what_decoding_gives():
+    readings = readings_of()
+    for record in tune(readings, ARGMAX, Exact()).records:
+        cell = (readings, "coherence", ScoreRange(record["range_min"], record["range_max"]))
+        exact = record["exact"]
+        assert (record["lambda"], record["temperature"]) == (exact["kappa"], 1.0)
+        assert record["dev"] == pytest.approx(exact["dev"], abs=1e-12)
+        assert exact["dev"] == pytest.approx(by_hand(*cell, "dev", exact["kappa"]), abs=1e-12)
+        assert exact["test"] == by_hand(*cell, "test", exact["kappa"])
+        dense = [by_hand(*cell, "dev", kappa) for kappa in np.geomspace(1e-3, 1e2, 300)]
+        assert max(dense) <= exact["dev"] + 1e-12
+        assert record["grid_below_exact"] == pytest.approx(exact["dev"] - record["grid_best"]["dev"], abs=1e-12)
+        assert [exact["low"], exact["high"]] in exact["intervals"]
+        if exact["high"] is not None:
+            assert exact["width"] == pytest.approx(exact["high"] - exact["low"])
+            assert exact["low"] <= exact["kappa"] < exact["high"]
+        assert record["edge"] == (exact["low"] == 0 or exact["high"] is None)
+
+
+def test_expectations_have_no_exact_path_and_are_tuned_by_the_grid():
+    exact, grid = (tune(readings_of(), DECODINGS, tuner) for tuner in (Exact(), Dev()))
+    for cell in exact.decodings:
+        assert exact.decodings[cell]["contrastive_expectation"] == grid.decodings[cell]["contrastive_expectation"]
+        assert exact.decodings[cell]["contrastive"].temperature == 1.0
+    assert {(r["decoding"], r["tune"]) for r in exact.records} == {
+        ("contrastive", "exact"),
+        ("contrastive_expectation", "dev"),
+    }
+
+
+def test_the_exact_optimum_is_told_whatever_is_chosen_but_for_expectations():
+    for record in tune(readings_of(), DECODINGS, Dev()).records:
+        assert (record["exact"] is None) == (record["rule"] == "expectation")
+
+
+def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
+    readings = readings_of(("coherence", "relevance"))
+    tuned, per_range = tune(readings, ARGMAX, Shared()), tune(readings, ARGMAX, Dev())
+    for dimension in ("coherence", "relevance"):
+        one = [r for r in tuned.records if (r["dimension"], r["decoding"]) == (dimension, "contrastive")]
+        assert len({(r["lambda"], r["temperature"]) for r in one}) == 1
+        means = [np.mean(points) for points in zip(*([p["dev"] for p in r["grid"]] for r in one), strict=True)]
+        assert one[0]["shared"]["dev"] == pytest.approx(max(means), abs=1e-12)
+        assert np.mean([r["dev"] for r in one]) == pytest.approx(one[0]["shared"]["dev"], abs=1e-12)
+    kept = [r | {"decoding": "contrastive"} for r in tuned.records if r["decoding"] == "contrastive_per_range"]
+    assert kept == list(per_range.records)
+    assert set(tuned.decodings["coherence", RANGES[0]]) == {"contrastive", "contrastive_per_range"}
+
+
+def test_published_takes_the_papers():
+    tuner = Published()
+    cells = [("coherence", score_range) for score_range in RANGES]
+    check_tuning(tuner, DECODINGS, "score_tokens", {"test"}, cells, MODELS)
+    records = tune(readings_of(splits=("test",)), DECODINGS, tuner).records
+    assert [(r["lambda"], r["temperature"]) for r in records] == [(0.01, 5.0), (0.1, 4.0)] * 2
+    assert all(r["dev"] is None and r["exact"] is None and r["grid_best"] is None for r in records)
+    assert all(r["test"] is not None for r in records)
+    # local folders are told what they hold
+    named = Published(main="Qwen/Qwen2.5-14B-Instruct", assistant=MODELS[1])
+    check_tuning(named, DECODINGS, "score_tokens", {"test"}, cells, ("/a", "/b"))
+
+
+def test_attacked_texts_take_the_clean_ones_setting():
+    clean, both = readings_of(), readings_of(attacks=("none", "bed"))
+    only_clean = [r for r in both if r.prompt.condition.attack == "none"]
+    assert tune(both, ARGMAX, Dev()).records == tune(only_clean, ARGMAX, Dev()).records
+    tuned = tune(both, ARGMAX, Dev())
+    columns = decode(both, ARGMAX, tuned.decodings)
+    for cell, held in tuned.decodings.items():
+        rows = (columns["judge"] == "pair") & (columns["range_min"] == cell[1].minimum)
+        assert set(columns["lambda"][rows]) == {held["contrastive"].lambda_}
+    assert tune(clean, ARGMAX, None).decodings == {}
+
+
+def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
+    readings = readings_of()
+    tuned = tune(readings, DECODINGS, Shared())
+    columns = decode(readings, DECODINGS, tuned.decodings)
+    records = tuned.flagged(evaluate(columns, "data", resamples=0))
+    told = {(r["decoding"], r["range_min"]): r for r in tuned.records}
+    pair = [r for r in records if r["judge"] == "pair"]
+    assert {r["decoding"] for r in pair} == {f"{d}{s}" for d in list(DECODINGS)[1:] for s in ("", "_per_range")}
+    for record in pair:
+        own = told[record["decoding"], record["range_min"]]
+        assert (record["lambda"], record["temperature"]) == (own["lambda"], own["temperature"])
+        assert ("edge" in record["flags"]) == own["edge"]
+        if record["level"] == "dataset":
+            assert record["spearman"] == pytest.approx(own[record["split"]], abs=1e-12)
+    assert any("edge" in r["flags"] for r in pair)
+    assert not any("edge" in r["flags"] for r in records if r["judge"] != "pair")
+
+
+def test_records_are_jsons_own_types_and_never_nan():
+    def plain(node):
+        if isinstance(node, dict):
+            return all(isinstance(key, str) and plain(value) for key, value in node.items())
+        if isinstance(node, list):
+            return all(map(plain, node))
+        return node is None or type(node) in (str, bool, int) or (type(node) is float and math.isfinite(node))
+
+    for tuner in (Dev(), Exact(), Shared()):
+        assert all(plain(dict(record)) for record in tune(readings_of(), DECODINGS, tuner).records)
+
+
+def check(tuner, decodings=ARGMAX, mode="score_tokens", splits=("dev", "test")):
+    check_tuning(tuner, decodings, mode, splits, [("coherence", RANGES[0])], MODELS)
+
+
+def test_what_cannot_be_tuned_is_refused():
+    check(Dev())
+    with pytest.raises(UserError, match=r"tune=dev: .*judge\.mode=score_tokens"):
+        check(Dev(), mode="generate")
+    with pytest.raises(UserError, match=r"tune=shared: .*data\.dev_share"):
+        check(Shared(), splits=("test",))
+    check(Published(), splits=("test",))
+    check(Exact(), DECODINGS)
+    with pytest.raises(UserError, match=r"no decoding contrasts"):
+        check(Dev(), {"greedy": Greedy(), "expectation": Expectation()})
+    with pytest.raises(UserError, match=r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive"):
+        check(Dev(decodings=["greedy"]))
+    with pytest.raises(UserError, match=r"tune\.decodings: 'contrastive' is neither null nor a list"):
+        Dev(decodings="contrastive")
+    with pytest.raises(UserError, match=r"decoding contrastive_per_range: tune=shared gives this name"):
+        check(Shared(), ARGMAX | {"contrastive_per_range": Contrastive(1.0)})
+    with pytest.raises(UserError, match=r"tune\.main: 5 is no model's id"):
+        Published(main=5)
