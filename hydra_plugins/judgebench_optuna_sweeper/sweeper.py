@@ -46,8 +46,9 @@ class OptunaSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Works on the study until it is complete; a user's mistake is one sentence and exit code 2."""
         from judgebench.errors import UserError
+        from judgebench.study.settings import Settings
         from judgebench.study.space import Space
-        from judgebench.study.sweep import Settings, run_sweep
+        from judgebench.study.sweep import run_sweep
 
         assert self.hydra_context is not None
         try:

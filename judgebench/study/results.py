@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import optuna
 import yaml
@@ -15,11 +15,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.report.atomic import atomic
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
+from judgebench.study.settings import Settings
 from judgebench.study.storage import shown_storage
 from judgebench.study.worker import WORKER
-
-if TYPE_CHECKING:
-    from judgebench.study.sweep import Settings
 
 STUDY, RESULTS = "study.json", "optimization_results.yaml"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from judgebench.study.claims import FAILED, LOST, Claims, Standing, failed, grid
 from judgebench.study.live import Live
 from judgebench.study.results import write_results
 from judgebench.study.sampler import is_grid, sampler_for, sampler_name
+from judgebench.study.settings import Settings
 from judgebench.study.space import Space
 from judgebench.study.storage import open_storage, open_study, shown_storage, storage_errors
 from judgebench.study.worker import Heartbeat, Watch, Worker
@@ -31,46 +32,6 @@ Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 _POLL = 0.5
 _MISSED_BEATS = 6
 _SAMPLED = 20
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What `hydra.sweeper` asks for; conf/hydra/sweeper/optuna.yaml says what each means.
-
-    Raises:
-        UserError: a value that cannot be.
-    """
-
-    sampler: Mapping[str, Any]
-    directions: Sequence[str] = ("maximize",)
-    storage: str | None = None
-    study_name: str | None = None
-    n_trials: int | None = None
-    n_jobs: int = 1
-    max_failure_rate: float = 0.25
-    seed: int | None = None
-    retry_failed: bool = False
-    heartbeat: float = 10.0
-    may_differ: Sequence[str] = field(default_factory=tuple)
-
-    def __post_init__(self) -> None:
-        for name, least in (("n_trials", 1), ("n_jobs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            optional = name != "n_jobs" and value is None
-            if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a whole number of at least {least}.")
-        for name, low, high in (("max_failure_rate", 0.0, 1.0), ("heartbeat", 0.1, math.inf)):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-                bounds = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
-                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a number {bounds}.")
-        if not isinstance(self.retry_failed, bool):
-            raise UserError(f"hydra.sweeper.retry_failed: {self.retry_failed!r} is neither true nor false.")
-        if self.storage is not None and not self.study_name:
-            raise UserError(
-                "hydra.sweeper.study_name: a study that is kept needs a name, under which other workers and a later "
-                "start find it."
-            )
 
 
 def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) -> optuna.Study:
