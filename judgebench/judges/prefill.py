@@ -90,17 +90,18 @@ def _own_one_by_one(
     """Each prompt's own tokens in a call of their own: no copies, no padding, where calls are cheap."""
     for group, seen in zip(packed.groups, above, strict=True):
         below = slice(group.middle, group.end)
-        far, far_lse = attend_above(query[:, :, below], seen, how)
+        near, near_lse = torch.empty_like(query[:, :, below]), query.new_empty(query[:, :, below].shape[:-1]).float()
         for prompt in range(group.first, group.last):
             start, end = packed.spans[prompt]
             own, inside = slice(start, end), slice(start - group.middle, end - group.middle)
             bias = None
             if packed.branch_mask is not None:
                 bias = additive(packed.branch_mask[prompt, : end - start, : end - start][None, None], query.dtype)
-            parts = key[:, :, own], value[:, :, own]
-            near, near_lse = attend(query[:, :, own], *parts, how.scale, causal=bias is None, bias=bias)
-            both = merge(far[:, :, inside], far_lse[:, :, inside], near, near_lse)
-            out[:, :, own] = with_sinks(*both, how)
+            near[:, :, inside], near_lse[:, :, inside] = attend(
+                query[:, :, own], key[:, :, own], value[:, :, own], how.scale, causal=bias is None, bias=bias
+            )
+        far = attend_above(query[:, :, below], seen, how)
+        out[:, :, below] = with_sinks(*merge(*far, near, near_lse), how)
 
 
 def _own_padded(
