@@ -30,14 +30,17 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
     # composing and --help need none of these, and they take seconds to import
     from judgebench.pipeline import run
-    from judgebench.study.job import as_job, checked_objective, outcome
+    from judgebench.study.job import as_job, check_one_run, check_processes, checked_objective, outcome
 
     hydra_config = HydraConfig.get()
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
         objective = checked_objective(config)
         if sweeping:
+            check_processes(config)
             as_job(config, hydra_config)
+        else:
+            check_one_run(hydra_config)
         finished = run(config)
         found = outcome(finished, objective) if finished is not None and sweeping else None
     except UserError as error:

@@ -29,6 +29,7 @@ from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Prompt, ScoreRange
 
 _METRICS = ("levels", "resamples", "seed")
+_TUNES = ("dev", "exact", "published", "shared")
 _KNOBS = ("decoding.lambda=", "decoding.temperature=")
 
 
@@ -172,6 +173,21 @@ def _check_settings(config: DictConfig) -> None:
     if set(settings) != set(_METRICS):
         raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
     check_settings(**settings)
+    _check_tune(config)
+
+
+def _check_tune(config: DictConfig) -> None:
+    """A study of sweeps/ has the last word on `tune`; the user's own word must not be passed over in silence."""
+    asked = [one.partition("=")[2] for one in _overrides() if one.lstrip("+").startswith("tune=")]
+    tune = config.get("tune")
+    if not asked or asked[-1] in ("none", "null", ""):
+        return
+    there = str(tune.get("_target_")).rpartition(".")[2].lower() if isinstance(tune, DictConfig) else "none"
+    if there == "none" or (asked[-1] in _TUNES and there in _TUNES and there != asked[-1]):
+        raise UserError(
+            f"tune={asked[-1]}: the sweep that is taken too sets tune={there}, so this would change nothing; leave one "
+            "of the two out."
+        )
 
 
 def _tuner(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,10 @@ FREE = frozenset(
     ("decoding", "tune", "metrics", "report", "tables", "name", "run_dir", "logger", "objective", "hydra", "dry_run")
 )
 """The config's entries that change nothing of what is loaded and read; every other one counts."""
+
+
+MOST_FILES = 10_000
+"""Of a folder of data, beyond which nobody looks whether one has changed: its data is loaded anew."""
 
 
 @dataclass
@@ -86,22 +92,32 @@ def recall(config: DictConfig) -> LastRun | None:
     return _last
 
 
-def remember(experiment: Experiment, read: Read) -> None:
-    """Keeps a run whose readings are complete; free answers are not kept, for they depend on the decodings."""
+def remember(key: str, experiment: Experiment, read: Read) -> None:
+    """Keeps a run whose readings are complete; free answers are not kept, for they depend on the decodings.
+
+    Args:
+        key: from `key_of` before the data was loaded, so that a file which changes meanwhile counts as changed.
+        experiment, read: of the run.
+    """
     global _last
     if experiment.judge.mode == "score_tokens":
         found = copy.copy(read)  # with its columns, where they are computed already
         found.device = Reader.device(None)
         config = experiment.config
-        _last = LastRun(key_of(config), _inode(path_of(config, "store")), experiment, found)
+        _last = LastRun(key, _inode(path_of(config, "store")), experiment, found)
 
 
 def key_of(config: DictConfig) -> str:
     """Everything that data, prompts and readings depend on: the resolved config less its `FREE` entries, and size and
-    time of change of every file that it names."""
+    time of change of every file that it names, of those in a folder, and under data.path of those in its subfolders.
+    """
     read = {key: _plain(config, str(key)) for key in config if key not in FREE}
+    data = read.get("data")
+    whole = data.get("path") if isinstance(data, Mapping) else None
     files = {
-        text: list(_stamps(Path(text).expanduser())) for text in sorted(set(_texts(read))) if text != read.get("store")
+        text: list(_stamps(Path(text).expanduser(), deep=text == whole))
+        for text in sorted(set(_texts(read)))
+        if text != read.get("store")
     }
     return json.dumps([os.getcwd(), read, files], sort_keys=True, default=str)
 
@@ -119,14 +135,19 @@ def _texts(node: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
+def _stamps(path: Path, deep: bool) -> Iterator[tuple[str, int, int]]:
     """Name, size and time of change of a file, or of the files in a folder; nothing where there is no such path."""
     try:
-        held = sorted(path.iterdir()) if path.is_dir() else [path]
+        held = [path]
+        if path.is_dir():
+            held = sorted(islice(path.rglob("*") if deep else path.iterdir(), MOST_FILES + 1))
+        if len(held) > MOST_FILES:
+            yield uuid.uuid4().hex, 0, 0  # like no other key
+            return
         for file in held:
             if file.is_file():
                 stat = file.stat()
-                yield file.name, stat.st_size, stat.st_mtime_ns
+                yield str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns
     except (OSError, ValueError):  # a text that could not be a path
         return
 

@@ -18,10 +18,11 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from judgebench.clock import Clock
-from judgebench.decoding.decode import decode
+from judgebench.data.split import DEV
+from judgebench.decoding.decode import decode, rules_of
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment, path_of
-from judgebench.last_run import Read, recall, remember
+from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.compare import compare, default_pairs
 from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
@@ -62,6 +63,7 @@ def run(config: DictConfig) -> Finished | None:
     clock = Clock()
     with clock("load"):
         last = recall(config)
+        key = last.key if last else key_of(config)
         experiment = last.experiment.again(config) if last else Experiment.parse(config)
         tables = check_tables(config.tables)
         folder = RunFolder.check(path_of(config, "run_dir"))
@@ -80,13 +82,15 @@ def run(config: DictConfig) -> Finished | None:
         columns = decode(read.readings, experiment.decodings, tuned.decodings)
     with clock("metrics"):
         dataset = experiment.data.name
-        records = tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale))
-        comparisons = compare(columns, default_pairs(columns), dataset, **config.metrics)
+        rules = rules_of(experiment.decodings, tuned.decodings)
+        records = tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules))
+        chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
+        comparisons = compare(columns, default_pairs(columns, rules), dataset, **config.metrics, chosen_on=chosen_on)
 
     folder.clear()
     written = folder.write_config(config)
     readings, scores = read.frame, pd.DataFrame(columns)
-    remember(experiment, read)
+    remember(key, experiment, read)
     folder.write_readings(readings)
     folder.write_scores(scores)
     folder.write_metrics(records)

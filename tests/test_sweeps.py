@@ -46,6 +46,15 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
     assert all(len(values) == 1 for values in by_kappa.values())
     summary = json.loads(Path("run/sweep.json").read_text())
     assert [(cell["range_min"], cell["range_max"]) for cell in summary["cells"]] == [(1.0, 5.0), (0.0, 4.0)]
+    # the same readings, seen by the exact path
+    judgebench(*(pair(tiny_pair)), *QUICK[:-1], RANGES, "run_dir=exact", "+sweeps=cd_kappa_exact", "logger=none")
+    tuned = RunFolder.open("exact").tuning()
+    for cell, record in zip(summary["cells"], tuned, strict=True):
+        names = ("kappa", "dev", "test", "low", "high", "width")
+        assert [cell["exact"][name] for name in names] == [record["exact"][name] for name in names]
+        assert cell["below_exact"] == pytest.approx(record["grid_below_exact"])
+        assert cell["best"]["dev"] == pytest.approx(record["grid_best"]["dev"])
+    assert "short by" in out
     assert {path.name for path in Path("run/figures").iterdir()} == {
         "dev_spearman_coherence.png",
         "dev_spearman_coherence.svg",
@@ -143,6 +152,79 @@ def test_a_sweep_decides_what_is_tuned_wherever_it_stands(order, sweep, tune):
     )
     found = yaml.safe_load(done.stdout)["tune"]
     assert (found and found["_target_"]) == tune
+
+
+SINGLE = {
+    "cd_lambda_t": "this is a sweep of decoding.lambda, decoding.temperature, and one run would try none of it",
+    "cd_lambda_t_tpe": "add -m",
+    "early_exit_layer": "this is a sweep of assistant.layer",
+}
+
+
+@pytest.mark.parametrize("sweep", SINGLE)
+def test_a_sweep_without_m_is_refused(judgebench, tiny_pair, sweep):
+    code, _, err = judgebench(*pair(tiny_pair), *QUICK, f"+sweeps={sweep}", "logger=none", mistaken=True)
+    assert code == 2
+    assert SINGLE[sweep] in err
+    assert len(err.splitlines()) == 1
+    assert not Path("run").exists()
+    assert not Path("outputs").exists()
+
+
+def test_optuna_without_m_is_refused(judgebench, tiny_pair):
+    code, _, err = judgebench(*pair(tiny_pair), *QUICK, "hydra/sweeper=optuna", "logger=none", mistaken=True)
+    assert code == 2
+    assert "add -m" in err
+
+
+@pytest.mark.parametrize(
+    ("sweep", "tune", "there"),
+    [
+        (["-m", "+sweeps=cd_lambda_t", "hydra.sweeper.max_failure_rate=0"], "dev", "none"),
+        (["+sweeps=cd_kappa_exact"], "shared", "exact"),
+        (["+sweeps=cd_kappa_exact"], "published", "exact"),
+    ],
+)
+def test_a_tuning_that_the_sweep_would_pass_over_is_refused(judgebench, tiny_pair, sweep, tune, there):
+    command = (*pair(tiny_pair), *QUICK, f"tune={tune}", "logger=none")
+    code, _, err = judgebench(*sweep, *command, mistaken=True)
+    assert code == 2
+    assert f"tune={tune}: the sweep that is taken too sets tune={there}" in err
+    assert "Traceback" not in err
+
+
+def test_a_tuning_that_says_the_same_is_no_mistake(judgebench, tiny_pair):
+    judgebench(*pair(tiny_pair), *QUICK, "tune=exact", "+sweeps=cd_kappa_exact", "logger=none")
+    few = ("decoding.lambda=0.1", "decoding.temperature=1,2")
+    judgebench("-m", *pair(tiny_pair), *QUICK, "tune=none", "+sweeps=cd_lambda_t", *few, "logger=none")
+
+
+@pytest.mark.parametrize("sweep", [["+sweeps=cd_lambda_t"], ["decoding.lambda=0.1,1"]])
+def test_a_multirun_of_several_processes_is_refused_before_it_begins(tiny_pair, tmp_path, sweep):
+    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
+    done = subprocess.run(
+        [sys.executable, "-m", "judgebench", "-m", *pair(tiny_pair), *QUICK, *two, *sweep, "logger=none"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("judgebench: ")]
+    assert len(told) == 1
+    assert "read in one process, and this trainer has 2" in told[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_of_several_processes_is_refused(judgebench, tiny_pair):
+    # the trainer itself is swept, so that the multirun cannot know before
+    given = ("trainer.accelerator=cpu", "+trainer.strategy=ddp", "trainer.devices=1,2", "report=false", "logger=none")
+    code, out, err = judgebench("-m", *pair(tiny_pair), *QUICK, *given, "metrics.resamples=0", mistaken=True)
+    assert code == 2
+    assert "this trainer has 2" in out + err
+    assert Path("run/0/metrics.json").is_file()
+    assert not Path("run/1").exists()
 
 
 def test_every_study_says_what_it_is_for():

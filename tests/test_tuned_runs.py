@@ -83,7 +83,32 @@ def test_a_run_that_is_not_tuned_leaves_no_tuning_of_an_earlier_one(run):
     assert "tuning.json" not in names()
 
 
+def test_expected_values_are_compared_with_expected_values_whatever_they_are_called(run):
+    run("tune=shared", "decoding.rule=expectation")
+    folder = RunFolder.open("run")
+    found = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.comparisons()}
+    names = ("contrastive", "contrastive_expectation")
+    assert found == {
+        *((f"{name}{end}", "main", "expectation") for name in names for end in ("", "_per_range")),
+        *((name, "pair", f"{name}_per_range") for name in names),
+    }
+    rules = {(r["judge"], r["decoding"]): r["rule"] for r in folder.metrics()}
+    assert {rule for (judge, _), rule in rules.items() if judge == "pair"} == {"expectation"}
+    assert rules["main", "greedy"] == "argmax"
+
+
+@pytest.mark.parametrize(("tune", "tested"), [("dev", False), ("exact", False), ("none", True)])
+def test_nothing_is_tested_on_the_split_that_was_tuned_on(run, tune, tested):
+    run(f"tune={tune}")
+    found = RunFolder.open("run").comparisons()
+    assert {r["split"] for r in found} == {"dev", "test"}
+    for record in found:
+        told = [record[name] is not None for name in ("p", "p_holm", "says")]
+        assert told == [tested or record["split"] == "test"] * 3
+
+
 MISTAKES = {
+    "one resample": (["metrics.resamples=1"], "metrics.resamples: a single resample"),
     "no dev split": (["tune=dev", "data.dev_share=0"], "data.dev_share"),
     "a free answer": (["tune=dev", "judge.mode=generate", "decoding=[greedy,contrastive]"], "judge.mode=score_tokens"),
     "nothing contrasts": (["tune=dev", "decoding=[greedy]"], "no decoding contrasts"),
@@ -179,7 +204,7 @@ def test_a_later_run_after_a_failed_one_is_whole(run, parsed):
         assert one.equals(other) if hasattr(one, "equals") else one == other
 
 
-def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, parsed):
+def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, parsed, monkeypatch):
     row = {"source": "An article about rain.", "human": {"coherence": 3}}
     rows = [
         row | {"output": f"Rain {i}.", "human": {"coherence": 1 + i % 5}, "group_id": f"g{i % 3}"} for i in range(6)
@@ -208,3 +233,18 @@ def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, pars
     judgebench(*command)
     assert len(parsed) == 3
     assert Path("outputs/readings.sqlite").is_file()
+    # a file that changes between its loading and the run's end
+    whole = Experiment.parse
+
+    def parse(config):
+        found = whole(config)
+        data.write_text("\n".join(json.dumps(row) for row in rows[:5]))
+        return found
+
+    data.write_text("\n".join(json.dumps(row) for row in rows))
+    monkeypatch.setattr(Experiment, "parse", parse)
+    judgebench(*command)
+    assert len(RunFolder.open("run").readings()) == 6
+    monkeypatch.setattr(Experiment, "parse", whole)
+    judgebench(*command)
+    assert len(RunFolder.open("run").readings()) == 5

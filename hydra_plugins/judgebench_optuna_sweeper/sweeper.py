@@ -23,10 +23,9 @@ class OptunaSweeper(Sweeper):
     (what else the study should remember of the trial).
     """
 
-    def __init__(self, params: Mapping[str, Any] | None = None, direction: Any = "maximize", **settings: Any) -> None:
-        self._params = dict(params or {})
-        self._directions = [direction] if isinstance(direction, str) else list(direction or [])
-        self._settings = settings
+    def __init__(self, params: Any = None, direction: Any = "maximize", **settings: Any) -> None:
+        # looked at when the sweep begins: what is raised here, Hydra shows as a traceback
+        self._params, self._settings = params, {"directions": direction, **settings}
         self.config: DictConfig | None = None
         self.launcher: Launcher | None = None
         self.hydra_context: HydraContext | None = None
@@ -56,13 +55,19 @@ class OptunaSweeper(Sweeper):
                 key: OmegaConf.to_container(v) if OmegaConf.is_config(v) else v for key, v in self._settings.items()
             }
             try:
-                settings = Settings(directions=self._directions, **given)
+                settings = Settings(**given)
             except TypeError as error:
                 raise UserError(f"hydra.sweeper: {str(error).rpartition('__init__() ')[2]}") from error
             if isinstance(self.launcher, BasicLauncher):
                 # it runs a batch one by one, and samplers choose better when they know more
                 settings = Settings(**{**vars(settings), "n_jobs": 1})
-            space = Space.parse(self._params, arguments, self.hydra_context.config_loader)
+            params = {} if self._params is None else self._params
+            if not isinstance(params, Mapping):
+                raise UserError(
+                    f"hydra.sweeper.params: {params!r} is no mapping of keys to what they are swept over, as in "
+                    "{decoding.lambda: '0.1,0.5'}."
+                )
+            space = Space.parse(dict(params), arguments, self.hydra_context.config_loader)
             self._check_keys(space)
             run_sweep(settings, space, self._launch, self._folder)
         except UserError as error:

@@ -24,6 +24,7 @@ class Expectation:
     """
 
     kind: ClassVar[str] = "expectation"
+    rule: ClassVar[str] = "expectation"
     needs_assistant: ClassVar[bool] = False
     generates: ClassVar[bool] = False
     lambda_: ClassVar[None] = None

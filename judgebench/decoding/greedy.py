@@ -21,6 +21,7 @@ class Greedy:
     """
 
     kind: ClassVar[str] = "greedy"
+    rule: ClassVar[str] = "argmax"
     needs_assistant: ClassVar[bool] = False
     generates: ClassVar[bool] = True
     lambda_: ClassVar[None] = None

@@ -77,13 +77,6 @@ class KappaPath:
             done = reached
             yield self.values[held]
 
-    def piece_of(self, kappa: float) -> int | None:
-        """The piece that `kappa` lies on; None at a breakpoint, where rounding decides."""
-        if kappa == 0:
-            return 0
-        piece = int(np.searchsorted(self.low, kappa, side="right")) - 1
-        return piece if piece >= 0 and self.low[piece] < kappa < self.high[piece] else None
-
     def _change(self, held: np.ndarray, done: int, upto: int) -> None:
         # where an example changes several times, numpy's assignment leaves the last
         held[self.example[done:upto]] = self.after[done:upto]

@@ -13,6 +13,7 @@ class Decoding(Protocol):
 
     Attributes:
         kind: `greedy`, `expectation` or `contrastive`.
+        rule: what a score is: `argmax`, the best candidate; `expectation`, the mean of the candidates.
         needs_assistant: whether it reads a second model's log-probabilities.
         generates: whether it can choose the tokens of a free answer.
         lambda_, temperature: the knobs of contrastive decoding; None for those without.
@@ -20,6 +21,8 @@ class Decoding(Protocol):
 
     @property
     def kind(self) -> str: ...
+    @property
+    def rule(self) -> str: ...
     @property
     def needs_assistant(self) -> bool: ...
     @property

@@ -15,7 +15,7 @@ from judgebench.metrics.evaluate import (
     evaluate,
 )
 from judgebench.metrics.intervals import bca_interval, interval
-from judgebench.metrics.levels import LEVELS, Correlated, correlate, difference, shown_level
+from judgebench.metrics.levels import LEVELS, Correlated, correlate, shown_level
 from judgebench.metrics.permutation import holm
 from judgebench.metrics.power import groups_needed
 
@@ -37,7 +37,6 @@ __all__ = [
     "compare",
     "correlate",
     "default_pairs",
-    "difference",
     "evaluate",
     "family_records",
     "family_similarity",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
     permutations: int | None = None,
+    chosen_on: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
 
@@ -49,6 +50,8 @@ def compare(
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`. All differences over the same groups are resampled alike.
         permutations: swaps behind each p-value; as many as resamples unless said. Without resamples there are none.
+        chosen_on: the splits by which settings were chosen (tuning). The chosen are the best there by construction, so
+            nothing is tested on these splits.
 
     Returns:
         A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
@@ -69,8 +72,8 @@ def compare(
         - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most 0.05, else `not
           told apart`.
 
-        From low on all but comparisons are None with fewer than two groups or without resamples; groups_needed also
-        where there is no difference.
+        From low on all but comparisons are None with fewer than two groups or without resamples, and from p on in the
+        splits of `chosen_on`; groups_needed also where there is no difference.
 
     Raises:
         ValueError: columns that `evaluate` refuses too.
@@ -92,9 +95,10 @@ def compare(
         ]
         aligned = [list(_aligned(columns, rows_of, first, second)) for first, second in matches]
         for level in levels:
+            swapped = 0 if table[0] in chosen_on else resamples if permutations is None else permutations
             gaps: list[_Gap] = []
             for sides in aligned:
-                found = [_gap(level, one, resamples, seed, permutations) for one in sides]
+                found = [_gap(level, one, resamples, seed, swapped) for one in sides]
                 gaps += found
                 if len(found) > 1 and len({one.labels for one in sides}) == 1:
                     gaps.append(_mean(found))
@@ -102,25 +106,27 @@ def compare(
     return records
 
 
-def default_pairs(columns: Mapping[str, np.ndarray]) -> list[tuple[Series, Series]]:
-    """What a run compares: each decoding of the pair with the main model's plain one of the same rule.
+def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:
+    """What a run compares: each decoding of the pair with the main model's first one of the same rule.
 
-    That is `expectation` for a decoding that says so in its name (where the main model has it), else `greedy`. Where
-    the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting for all ranges loses.
+    Where the main model has none, the decoding is compared with nothing: the difference would be the rule's as much as
+    the contrast's. Where the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting
+    for all ranges loses.
 
     Args:
         columns: of scores, of which judge and decoding are looked at.
+        rules: name of each decoding -> its `rule`, see `judgebench.decoding.decode.rules_of`.
 
     Example:
-        >>> default_pairs({"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])})
+        >>> columns = {"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])}
+        >>> default_pairs(columns, {"greedy": "argmax", "contrastive": "argmax"})
         [(('pair', 'contrastive'), ('main', 'greedy'))]
     """
     there = list(dict.fromkeys(zip(map(str, columns["judge"]), map(str, columns["decoding"]), strict=True)))
     contrasting = [one for one in there if one[0] == "pair"]
     pairs: list[tuple[Series, Series]] = []
     for one in contrasting:
-        plain = [("main", "expectation")] if "expectation" in one[1] else []
-        base = next((other for other in [*plain, ("main", "greedy")] if other in there), None)
+        base = next((other for other in there if other[0] == "main" and rules[other[1]] == rules[one[1]]), None)
         pairs += [(one, base)] if base else []
     per_range = [(one, (one[0], f"{one[1]}_per_range")) for one in contrasting]
     return pairs + [both for both in per_range if both[1] in contrasting]
@@ -186,14 +192,14 @@ class _Gap:
     groups: int
 
 
-def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int | None) -> _Gap:
+def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) -> _Gap:
     first, second = (
         correlate(level, side, one.human, one.group, one.system, resamples=resamples, seed=seed) for side in one.scores
     )
     difference = first.minus(second)
     permuted, exact = np.zeros((3, 0)), False
-    if difference.resampled.shape[1]:
-        swapped, exact = swaps(first.groups, resamples if permutations is None else permutations, seed)
+    if difference.resampled.shape[1] and permutations:
+        swapped, exact = swaps(first.groups, permutations, seed)
         permuted = swapped_differences(level, *one.scores, one.human, one.group, one.system, swapped)
     both = np.stack([first.values, second.values])
     return _Gap((one.cells,), both, difference, permuted, exact, first.n, first.groups)

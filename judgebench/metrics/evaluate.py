@@ -33,6 +33,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     seed: int = 0,
     scale: Mapping[str, tuple[float, float]] | None = None,
+    rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """How well each judge under each condition agrees with the humans.
 
@@ -44,11 +45,13 @@ def evaluate(
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`; records over the same groups are resampled alike.
         scale: dimension -> lowest and highest score that a human can give; where it says nothing, bias is None.
+        rules: name of a decoding -> its `rule`, put into its records; where it says nothing, rule is None.
 
     Returns:
         A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature), in the order in
         which these appear, and level: JSON's own types, never NaN. Besides these keys:
 
+        - rule: `argmax` or `expectation`, what the decoding's scores are;
         - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
         - pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, `_bca_low` and
           `_bca_high` of its BCa interval; these are None with fewer than two groups or without resamples, all are None
@@ -79,7 +82,8 @@ def evaluate(
             unstable = is_unstable(told)
             for cell, one in found.items():
                 head = {"dataset": dataset, "split": cell.split, "level": level}
-                record = head | cell.named | _measured(one) | described[cell] | over
+                named = cell.named | {"rule": (rules or {}).get(cell.decoding)}
+                record = head | named | _measured(one) | described[cell] | over
                 record["flags"] = _flags(record, bool(one.constant_humans and one.n), bool(unstable and one.n))
                 records.setdefault(cell, []).append(record)
     return [record for cell in rows_of for record in records[cell]]
@@ -90,7 +94,7 @@ def check_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
 
     Args:
         levels: at least one of `LEVELS`, none twice.
-        resamples: of the groups, behind each 95 % interval: 0 (no intervals) to `MOST_RESAMPLES`.
+        resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to `MOST_RESAMPLES`.
         seed: of the resampling, a whole number >= 0.
 
     Raises:
@@ -106,6 +110,11 @@ def check_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
     for name, value in (("resamples", resamples), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
             raise UserError(f"metrics.{name}: {value!r} is not a whole number of at least 0.")
+    if resamples == 1:
+        raise UserError(
+            "metrics.resamples: a single resample does not vary, so it says nothing of uncertainty; take 0 (no "
+            "intervals), or at least 2: 1000 is usual."
+        )
     if resamples > MOST_RESAMPLES:
         raise UserError(
             f"metrics.resamples: {resamples} is more than {MOST_RESAMPLES}, beyond which intervals gain nothing; "

@@ -134,19 +134,6 @@ def correlations_at(
     return correlations
 
 
-def difference(first: Correlated, second: Correlated) -> list[tuple[float, tuple[float, float] | None]]:
-    """[3] first minus second of each correlation: the value and its paired 95 % interval (None without resamples).
-
-    Both must stem from the same groups, resamples and seed: then resample b of one is resample b of the other, and what
-    both owe to easy or hard articles cancels.
-
-    Raises:
-        ValueError: not so.
-    """
-    gap = first.minus(second)
-    return list(zip(gap.values.tolist(), gap.intervals(), strict=True))
-
-
 def _within(judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
     """[3, G] each group's own correlations; 0.0 where judge or humans are constant in it."""
     sizes = np.bincount(group, minlength=count)

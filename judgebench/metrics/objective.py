@@ -65,19 +65,23 @@ def objective_cells(
     """The metric in every cell that an entry names, on both splits.
 
     Returns:
-        an entry's position (`objective`), `metric`, dimension, range_min, range_max, range_step, dev and test (None
-        where there is no such split).
+        an entry's position (`objective`), its `metric`, split, level, judge and decoding; dimension, range_min,
+        range_max, range_step, dev and test (None where there is no such split); `constant`, whether the judge gives
+        every text of the entry's split the same score.
     """
     found = []
     for position, entry in enumerate(objective):
+        asked = {name: entry[name] for name in ("metric", "split", "level", *_SERIES)}
         cells: dict[tuple[Any, ...], dict[str, Any]] = {}
         for split in ("dev", "test"):
             for record in _matching(records, {**entry, "split": split}):
-                cell = cells.setdefault(tuple(record[key] for key in _CELL), {"dev": None, "test": None})
+                key = tuple(record[name] for name in _CELL)
+                cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})
                 cell[split] = record[entry["metric"]]
+                cell["constant"] |= split == entry["split"] and bool(record["constant"])
         for key, values in cells.items():
             named = dict(zip(_CELL, key, strict=True))
-            found.append({"objective": position, "metric": entry["metric"], **named, **values})
+            found.append({"objective": position, **asked, **named, **values})
     return found
 
 
@@ -94,7 +98,7 @@ def _parsed(entry: Any) -> dict[str, Any]:
             )
     whole = {**_DEFAULTS, **{str(key): value for key, value in entry.items() if value is not None}}
     for key, known in (("metric", CORRELATIONS), ("level", LEVELS), ("split", ("dev", "test"))):
-        if whole[key] not in known:
+        if not isinstance(whole[key], str) or whole[key] not in known:
             raise UserError(f"objective: {key} {whole[key]!r} is not one of {', '.join(known)}.")
     if "range" in whole:
         given = whole["range"]
@@ -102,7 +106,10 @@ def _parsed(entry: Any) -> dict[str, Any]:
         whole["range"] = [_ends(ScoreRange.parse(one)) for one in (given if several else [given])]
     if "dimension" in whole:
         given = whole["dimension"]
-        whole["dimension"] = [given] if isinstance(given, str) else list(given)
+        names = [given] if isinstance(given, str) else given
+        if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"objective: dimension {given!r} is neither a dimension's name nor a list of such.")
+        whole["dimension"] = list(names)
     return whole
 
 

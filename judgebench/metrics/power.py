@@ -15,7 +15,8 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
 
     The standard error falls as 1 / sqrt(groups), and a difference is found with 80 % power where it is
     1.960 + 0.842 = 2.802 times its standard error (the normal approximation). The bootstrap's standard error is that of
-    a mean with n instead of n - 1 in the denominator, which is put right.
+    a mean with n instead of n - 1 in the denominator, which is put right. The test is that of this difference by
+    itself: where several are compared, Holm's correction asks for more.
 
     Args:
         difference: of which size; a difference just observed is itself uncertain, and so is this number then.

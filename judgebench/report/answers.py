@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from judgebench.report.differences import Comparison, Difference, note
+from judgebench.report.differences import Comparison, Difference, note, verdict
 from judgebench.report.humans import human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
 from judgebench.report.score_figure import is_discrete
@@ -147,7 +147,7 @@ def _change_sentence(one: Comparison, groups_are: str) -> str:
         )
     for mean in means:
         why = note(mean, groups_are)
-        sentence += f". The mean over the ranges changes by {_ends(mean)}: {mean.says}{f', {why}' if why else ''}"
+        sentence += f". The mean over the ranges changes by {_ends(mean)}: {verdict(mean)}{f', {why}' if why else ''}"
     return f"{sentence}."
 
 

@@ -69,6 +69,16 @@ def chosen(row: Mapping[str, Any]) -> str:
     return f"λ {row['lambda']:.4g}, t {row['temperature']:.4g}"
 
 
+def marks(row: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a choice: edge, and constant where it gives every dev text the same score.
+
+    Example:
+        >>> marks({"edge": True, "constant": True}), marks({"edge": False, "constant": None})
+        (['edge', 'constant'], [])
+    """
+    return [name for name in ("edge", "constant") if row[name]]
+
+
 def search_note(choices: Choices) -> str:
     """What the grid can and cannot tell: how many decodings it really holds, and how far it falls short."""
     rows = choices.rows
@@ -83,6 +93,10 @@ def search_note(choices: Choices) -> str:
     below = [row["grid_below_exact"] for row in rows if row["grid_below_exact"] is not None]
     if below:
         note += f" On dev its best falls {_span([f'{value:.3f}' for value in below])} below the exact optimum."
+    exact = [row["exact"] for row in rows if row["exact"] is not None]
+    if widths := sorted(one["width"] for one in exact if one["width"] is not None):
+        note += f" The interval of κ that is exactly optimal is {_span([f'{width:.2g}' for width in widths])} wide"
+        note += ", or never ends." if len(widths) < len(exact) else "."
     return note
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.metrics.compare import NOT_TOLD_APART
+from judgebench.metrics.compare import BETTER, WORSE
 from judgebench.metrics.levels import shown_level
 from judgebench.report.series import range_of, setting, shown_split
 
@@ -27,9 +27,11 @@ class Difference:
         low, high: 95 % percentile interval, bca_low, bca_high: BCa; None without resamples.
         p, p_holm: of the paired permutation test, alone and corrected over the table.
         groups: how many it rests on.
-        needed: groups with which so large a difference is told from 0 with 80 % power; None where it is 0, or unknown.
+        needed: groups with which so large a difference, tested by itself, is told from 0 with 80 % power; None where it
+            is 0, or unknown.
         needed_005: the same of a difference of 0.05.
-        says: better, worse or not told apart.
+        says: better, worse or not told apart; None where nothing was tested: without resamples, or on texts by which
+            settings were chosen.
         mean: whether it is that over the ranges.
     """
 
@@ -46,7 +48,7 @@ class Difference:
     groups: int
     needed: int | None
     needed_005: int | None
-    says: str
+    says: str | None
     mean: bool
 
     @property
@@ -57,7 +59,7 @@ class Difference:
     @property
     def told_apart(self) -> bool:
         """Whether it is more than noise, all comparisons of the table considered."""
-        return self.low is not None and self.says != NOT_TOLD_APART
+        return self.says in (BETTER, WORSE)
 
 
 @dataclass(frozen=True)
@@ -92,24 +94,29 @@ def arrange_comparisons(comparisons: Sequence[Mapping[str, Any]], statistic: str
 
 def note(difference: Difference, groups_are: str = "articles") -> str:
     """Beside a difference whose interval holds 0, how many groups it takes to tell it from 0; beside one that is not
-    told apart all the same, why; else empty.
+    told apart all the same, why; else empty. The groups are those of the difference tested by itself: Holm's correction
+    over several asks for more.
 
     Example:
-        >>> row = Difference("1-5", 0.3, 0.28, 0.02, -0.01, 0.05, None, None, 0.2, 0.4, 60, 1234, 210, "", False)
-        >>> note(row)
-        'needs about 1,300 articles for 80 % power; here 60'
+        >>> ends, tested = (-0.01, 0.05, None, None), (0.2, 0.4, 60, 1234, 210, "not told apart")
+        >>> note(Difference("1-5", 0.3, 0.28, 0.02, *ends, *tested, mean=False))
+        'needs about 1,300 articles for 80 % power before Holm; here 60'
     """
+    if difference.says is None:
+        return ""
     if not difference.holds_zero:
         doubted = difference.low is not None and not difference.told_apart
         return "its interval leaves out 0, but p after Holm is above 0.05" if doubted else ""
     if difference.needed is None:
         return f"there is no difference to tell; here {difference.groups} {groups_are}"
-    return f"needs {about(difference.needed)} {groups_are} for 80 % power; here {difference.groups}"
+    return f"needs {about(difference.needed)} {groups_are} for 80 % power before Holm; here {difference.groups}"
 
 
 def verdict(difference: Difference) -> str:
-    """Better, worse or not told apart."""
-    return "no interval" if difference.low is None else difference.says
+    """Better, worse or not told apart; why there is none where nothing was tested."""
+    if difference.low is None:
+        return "no interval"
+    return difference.says or "not tested: chosen on these texts"
 
 
 def about(count: int) -> str:
@@ -127,13 +134,16 @@ def about(count: int) -> str:
 
 def comparison_note(compared: Sequence[Comparison], groups: str) -> str:
     """What the numbers of the comparisons are."""
-    intervals = any(row.low is not None for one in compared for row in one.rows)
+    rows = [row for one in compared for row in one.rows]
     text = f"First - second: difference in {SHOWN.capitalize()}"
-    if intervals:
+    if any(row.low is not None for row in rows):
+        text += f" [95 % interval, {groups} resampled]"
+    if any(row.p is not None for row in rows):
         count = max(one.comparisons for one in compared)
         text += (
-            f" [95 % interval, {groups} resampled]. p: both judges' scores swapped within whole {groups}; Holm: "
-            f"corrected over the {count} comparison{'s' if count > 1 else ''} of the dimension"
+            f". p: both judges' scores swapped within whole {groups}; Holm: corrected over the {count} "
+            f"comparison{'s' if count > 1 else ''} of the dimension. How many {groups} a difference needs is said of "
+            "its comparison by itself, before Holm's correction"
         )
     return f"{text}."
 

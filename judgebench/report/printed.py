@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, place, search_note, shared_note
+from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
 from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
@@ -83,8 +83,13 @@ def _choices(one: Choices) -> RenderableType:
         for name in ("exactly best κ", "dev", "test"):
             table.add_column(name, overflow="fold")
     for row in one.rows:
-        edge = " ! edge" if row["edge"] else ""
-        cells = [place(row), f"{chosen(row)}{edge}", f"{row['kappa']:.4g}", three(row["dev"]), three(row["test"])]
+        cells = [
+            place(row),
+            f"{chosen(row)}{''.join(f' ! {mark}' for mark in marks(row))}",
+            f"{row['kappa']:.4g}",
+            three(row["dev"]),
+            three(row["test"]),
+        ]
         if row["exact"] is not None:
             cells += [kappas(row), three(row["exact"]["dev"]), three(row["exact"]["test"])]
         table.add_row(*(Text(f"{cell} ") for cell in cells))

@@ -20,6 +20,16 @@ class SweepSummary(Callback):
     def __init__(self) -> None:
         self._jobs: list[dict[str, Any]] = []
 
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Refuses, once for all jobs, what none of them could do."""
+        from judgebench.errors import Refusal, UserError
+        from judgebench.study.job import check_processes
+
+        try:
+            check_processes(config)
+        except UserError as error:
+            raise Refusal(str(error)) from error
+
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
@@ -41,4 +51,5 @@ class SweepSummary(Callback):
 
         folder = Path(str(config.hydra.sweep.dir))
         study = "optuna" in str(config.hydra.sweeper._target_).lower()
-        finish_sweep(config, folder, study_trials(folder) if study else jobs_as_trials(self._jobs))
+        trials, directions = study_trials(folder) if study else (jobs_as_trials(self._jobs), [])
+        finish_sweep(config, folder, trials, directions)

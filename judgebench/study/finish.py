@@ -18,6 +18,7 @@ from judgebench.report.atomic import atomic
 from judgebench.report.figures import save_figures
 from judgebench.report.masking import mask_secrets
 from judgebench.report.tables import WIDTH
+from judgebench.study.exact import exact_optima
 from judgebench.study.heatmap import heatmaps
 from judgebench.study.job import group_name
 from judgebench.study.results import STUDY
@@ -27,17 +28,21 @@ from judgebench.tracking.sweep import log_sweep
 SUMMARY = "sweep.json"
 
 
-def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial]) -> None:
+def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str] = ()) -> None:
     """Writes, prints and logs what the trials found, and prints the folder last; nothing where no trial has results
-    (a dry run)."""
-    summary = summarize(trials)
+    (a dry run).
+
+    Args:
+        directions: maximize or minimize, one an objective; none is maximize.
+    """
+    summary = summarize(trials, directions, exact_optima(trials, directions))
     if not summary["cells"]:
         return
     try:
         with atomic(folder / SUMMARY) as temporary:
             content = {**summary, "all": list(trials)}
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        figures = heatmaps(trials)
+        figures = heatmaps(trials, directions)
         save_figures(figures, folder / "figures")
         _log(config, folder, summary, figures)
     except (OSError, UserError) as error:
@@ -47,11 +52,13 @@ def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial]) -> N
     print(folder)
 
 
-def study_trials(folder: Path) -> list[Trial]:
-    """The trials of study.json."""
+def study_trials(folder: Path) -> tuple[list[Trial], list[str]]:
+    """The trials and the directions of study.json; none of either where there is no such file."""
     path = folder / STUDY
-    found: list[Trial] = json.loads(path.read_text(encoding="utf-8"))["trials"] if path.is_file() else []
-    return found
+    if not path.is_file():
+        return [], []
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found["trials"], found["directions"]
 
 
 def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:

@@ -15,7 +15,7 @@ from judgebench.report.figures import file_name
 from judgebench.report.heat_map import HeatMap, heat_map_figure
 from judgebench.report.series import range_of
 from judgebench.report.style import finish, house_style, panels
-from judgebench.study.summary import Trial, axis_name
+from judgebench.study.summary import Trial, axis_name, complete, direction_of
 
 _MOST_VALUES = 12
 _COLORS, _BEST = "YlGnBu", "#D55E00"
@@ -24,39 +24,40 @@ Points = dict[tuple[float, float], float]
 """(value of the first key, value of the second) -> the metric."""
 
 
-def heatmaps(trials: Sequence[Trial], split: str = "dev") -> dict[str, Figure]:
+def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
     """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
 
     Few distinct values make a heat map, on which every cell says its number; many make points. The best is framed.
 
     Args:
-        trials: of one sweep.
-        split: whose metric is drawn.
+        trials: of one sweep; those that did not complete are left out.
+        directions: see `summarize`; with minimize the smallest is best.
     """
-    told = sorted(
-        (trial for trial in trials if (trial.get("attributes") or {}).get("cells")), key=lambda trial: trial["number"]
-    )
+    told = complete(trials)
     keys = list(dict.fromkeys(key for trial in told for key in trial["params"]))
     if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in told for key in keys):
         return {}
-    found: dict[tuple[int, str, str], dict[str, Points]] = {}
+    found: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in told:
         at = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
         for cell in trial["attributes"]["cells"]:
+            split = cell.get("split", "dev")
             if cell[split] is not None:
-                name = (cell["objective"], cell["metric"], cell["dimension"])
+                name = (cell["objective"], cell["metric"], cell["dimension"], split)
                 found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, cell[split])
-    several = len({objective for objective, _, _ in found}) > 1
+    several = len({objective for objective, *_ in found}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     return {
         f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}": _figure(
-            points, names, metric.capitalize(), dimension, split
+            points, names, metric.capitalize(), dimension, split, direction_of(objective, directions)
         )
-        for (objective, metric, dimension), points in found.items()
+        for (objective, metric, dimension, split), points in found.items()
     }
 
 
-def _figure(points: Mapping[str, Points], names: tuple[str, str], metric: str, dimension: str, split: str) -> Figure:
+def _figure(
+    points: Mapping[str, Points], names: tuple[str, str], metric: str, dimension: str, split: str, direction: str
+) -> Figure:
     title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
     caption = (
         f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
@@ -65,25 +66,36 @@ def _figure(points: Mapping[str, Points], names: tuple[str, str], metric: str, d
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
     if all(len({at[axis] for part in points.values() for at in part}) <= _MOST_VALUES for axis in (0, 1)):
-        maps = [_map(name, part) for name, part in points.items()]
-        return heat_map_figure(maps, names, title, caption, framed="best, of equals the first")
-    return _dots_figure(points, names, metric, title, caption)
+        maps = [_map(name, part, direction) for name, part in points.items()]
+        return heat_map_figure(maps, names, title, caption, framed=_framed(direction))
+    return _dots_figure(points, names, metric, title, caption, direction)
 
 
-def _map(name: str, points: Points) -> HeatMap:
+def _best_at(points: Points, direction: str) -> tuple[float, float]:
+    sign = 1.0 if direction == "minimize" else -1.0
+    return min(points, key=lambda at: sign * points[at])
+
+
+def _framed(direction: str) -> str:
+    return f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
+
+
+def _map(name: str, points: Points, direction: str) -> HeatMap:
     rows, columns = (sorted({at[i] for at in points}) for i in (0, 1))
     values = np.full((len(rows), len(columns)), np.nan)
     for (row, column), value in points.items():
         values[rows.index(row), columns.index(column)] = value
-    row, column = max(points, key=lambda at: points[at])
+    row, column = _best_at(points, direction)
     return HeatMap(f"range {name}", rows, columns, values, [(rows.index(row), columns.index(column))])
 
 
-def _dots_figure(points: Mapping[str, Points], names: tuple[str, str], metric: str, title: str, caption: str) -> Figure:
+def _dots_figure(
+    points: Mapping[str, Points], names: tuple[str, str], metric: str, title: str, caption: str, direction: str
+) -> Figure:
     with house_style():
         figure, axes = panels(len(points), min(2, len(points)), 2.6, share_y=False)
         for axis, (name, part) in zip(axes, points.items(), strict=True):
-            drawn = _dots(axis, part)
+            drawn = _dots(axis, part, direction)
             bar = figure.colorbar(drawn, ax=axis, shrink=0.9, pad=0.02)
             bar.set_label(metric)
             axis.set_title(f"range {name}")
@@ -91,14 +103,14 @@ def _dots_figure(points: Mapping[str, Points], names: tuple[str, str], metric: s
             axis.set_xlabel(names[1])
         ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
         ring.set_markeredgewidth(2)
-        return finish(figure, title, caption, [ring], ["best, of equals the first"])
+        return finish(figure, title, caption, [ring], [_framed(direction)])
 
 
-def _dots(axis: Axes, points: Points) -> Any:
+def _dots(axis: Axes, points: Points, direction: str) -> Any:
     y, x = (np.array([at[i] for at in points]) for i in (0, 1))
     values = np.array(list(points.values()))
     drawn = axis.scatter(x, y, c=values, s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
-    best = int(values.argmax())
+    best = list(points).index(_best_at(points, direction))
     axis.scatter(x[best], y[best], s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
     for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
         if numbers.min() > 0 and numbers.max() / numbers.min() > 20:

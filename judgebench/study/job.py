@@ -58,6 +58,41 @@ def as_job(config: DictConfig, hydra_config: Any) -> None:
     OmegaConf.update(config, "run_dir", str(Path(str(folder)) / str(hydra_config.job.num)))
 
 
+def check_one_run(hydra_config: Any) -> None:
+    """Whether what is about to run as one run was not meant as a sweep, whose settings one run would pass over.
+
+    Raises:
+        UserError: a sweep's settings are given, without -m.
+    """
+    sweeper = hydra_config.sweeper
+    params = sweeper.get("params")
+    if params or str(sweeper.get("_target_")).endswith(".OptunaSweeper"):
+        swept = f" of {', '.join(map(str, params))}" if isinstance(params, Mapping) and params else ""
+        raise UserError(
+            f"hydra.sweeper: this is a sweep{swept}, and one run would try none of it; add -m, as in python -m "
+            "judgebench -m ..., or leave the sweep out."
+        )
+
+
+def check_processes(config: DictConfig) -> None:
+    """Whether a job of a multirun reads in one process: the others would begin the whole multirun anew.
+
+    Raises:
+        UserError: the trainer has several processes.
+    """
+    from hydra.utils import instantiate
+
+    try:
+        count = int(instantiate(config.trainer)(callbacks=[]).world_size)
+    except Exception:  # whatever a trainer that cannot be made raises; the job itself says it better
+        return
+    if count > 1:
+        raise UserError(
+            f"trainer: jobs of a multirun read in one process, and this trainer has {count}; run the experiment once "
+            "without -m and without a sweep, which stores what it reads, and then this with trainer=auto."
+        )
+
+
 def group_name(hydra_config: Any) -> str:
     """What the jobs of one sweep are called together: the study's name, else the sweep's folder."""
     return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)

@@ -19,7 +19,7 @@ class Settings:
     """
 
     sampler: Mapping[str, Any]
-    directions: Sequence[str] = ("maximize",)
+    directions: str | Sequence[str] = ("maximize",)
     storage: str | None = None
     study_name: str | None = None
     n_trials: int | None = None
@@ -31,6 +31,10 @@ class Settings:
     may_differ: Sequence[str] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "directions", _texts("direction", self.directions))
+        object.__setattr__(self, "may_differ", _texts("may_differ", self.may_differ))
+        if self.study_name is not None:
+            object.__setattr__(self, "study_name", str(self.study_name))  # a name of digits is a number to YAML
         for name, least in (("n_trials", 1), ("n_jobs", 1), ("seed", 0)):
             value = getattr(self, name)
             optional = name != "n_jobs" and value is None
@@ -48,3 +52,10 @@ class Settings:
                 "hydra.sweeper.study_name: a study that is kept needs a name, under which other workers and a later "
                 "start find it."
             )
+
+
+def _texts(name: str, given: Any) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(one, str) for one in texts):
+        raise UserError(f"hydra.sweeper.{name}: {given!r} is neither a text nor a list of texts.")
+    return list(texts)

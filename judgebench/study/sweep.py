@@ -55,20 +55,20 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
     storage = open_storage(settings.storage)
     fixed = [one for one in space.fixed if not _may_differ(one, settings.may_differ)]
     name = sampler_name(settings.sampler)
-    study = open_study(storage, settings.study_name, settings.directions, space.described(), name, fixed)
-    study.sampler = sampler(0)
-
-    def seed(number: int) -> None:
-        study.sampler = sampler(number)
-
-    watch, me = Watch(_MISSED_BEATS * settings.heartbeat), Worker.me()
-    claims = Claims(study, storage, space, me, grid, most, watch, seed)
-    if settings.retry_failed:
-        claims.forgiven = frozenset(trial.number for trial in claims.trials() if failed(trial))
-    live = Live(space, most, study.directions)
-    live.begins(settings.study_name, name, shown_storage(settings.storage), claims.standing())
-    loop = _Loop(settings, claims, live, launch)
     with storage_errors(settings.storage):
+        study = open_study(storage, settings.study_name, settings.directions, space.described(), name, fixed)
+        study.sampler = sampler(0)
+
+        def seed(number: int) -> None:
+            study.sampler = sampler(number)
+
+        watch, me = Watch(_MISSED_BEATS * settings.heartbeat), Worker.me()
+        claims = Claims(study, storage, space, me, grid, most, watch, seed)
+        if settings.retry_failed:
+            claims.forgiven = frozenset(trial.number for trial in claims.trials() if failed(trial))
+        live = Live(space, most, study.directions)
+        live.begins(settings.study_name, name, shown_storage(settings.storage), claims.standing())
+        loop = _Loop(settings, claims, live, launch)
         try:
             loop.run()
         except UserError:

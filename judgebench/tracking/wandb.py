@@ -22,6 +22,7 @@ from PIL import Image
 
 from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
+from judgebench.report.series import shown_split
 from judgebench.types import ScoreRange
 
 if TYPE_CHECKING:
@@ -163,13 +164,15 @@ def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def differences(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """One level's paired differences in Spearman under readable names; nulls are left out.
+    """One level's paired differences in Spearman on the test split (else the first), under readable names, without
+    nulls.
 
     Names are as in `scalars`, with `pair contrastive minus/main greedy` for judge and decoding and `mean` for the range
     of that over the ranges; the numbers are difference, low, high, p and p_holm.
     """
     level = shown_level(record["level"] for record in comparisons)
-    shown = [record for record in comparisons if (record["level"], record["statistic"]) == (level, "spearman")]
+    wanted = {"split": shown_split(record["split"] for record in comparisons), "level": level, "statistic": "spearman"}
+    shown = [record for record in comparisons if all(record[name] == value for name, value in wanted.items())]
     names = [_name({**record, **_compared(record)}) for record in shown]
     several = {name for name, count in Counter(names).items() if count > 1}
     found: dict[str, float] = {}

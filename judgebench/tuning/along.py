@@ -71,6 +71,12 @@ def kendall_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
+def constant_along(path: KappaPath) -> np.ndarray:
+    """Whether all scores are equal on each piece -> [P] bool; see `judgebench.metrics.correlation.is_constant`."""
+    counts = _summed(path, np.ones(len(path.start), dtype=np.int64))
+    return np.asarray((counts > 0).sum(axis=1) <= 1)
+
+
 def _tau(tables: np.ndarray) -> np.ndarray:
     """Tau-b of contingency tables [P, K, H] whole numbers -> [P]."""
     below = tables.cumsum(axis=1) - tables  # of the candidates below, by human score

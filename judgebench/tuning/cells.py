@@ -10,7 +10,7 @@ import numpy as np
 
 from judgebench.data.split import DEV, TEST
 from judgebench.decoding.contrastive import Contrastive
-from judgebench.metrics.correlation import spearman
+from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.tuning.grid import Grid, Setting, same
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
 from judgebench.types import Reading, ScoreRange
@@ -48,11 +48,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Point:
-    """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example."""
+    """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example.
+
+    Attributes:
+        constant: whether it gives every dev text the same score: then there is no correlation, and `dev` is 0.0 by
+            convention; None without dev examples.
+    """
 
     setting: Setting
     dev: float | None
     test: float | None
+    constant: bool | None
 
 
 class Measured:
@@ -81,7 +87,8 @@ class Measured:
             decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
             scores = {s: decoding.scores(p.main, p.assistant, self._values) for s, p in self.parts.items()}
             worth = {split: spearman(scores[split], part.human) for split, part in self.parts.items()}
-            self._known[key] = Point(setting, worth.get(DEV), worth.get(TEST))
+            constant = is_constant(scores[DEV]) if DEV in scores else None
+            self._known[key] = Point(setting, worth.get(DEV), worth.get(TEST), constant)
             self._vectors[key] = b"".join(scores[split].tobytes() for split in sorted(scores))
         return replace(self._known[key], setting=setting)
 
@@ -99,8 +106,9 @@ class Measured:
     @cached_property
     def best(self) -> Point | None:
         """The grid's best by dev, see `best_of`; None without dev examples."""
-        values = [point.dev for point in self.points]
-        return self.points[best_of(self.grid, [v for v in values if v is not None])] if None not in values else None
+        values = [point.dev for point in self.points if point.dev is not None]
+        constant = [int(bool(point.constant)) for point in self.points]
+        return self.points[best_of(self.grid, values, constant)] if values else None
 
     @cached_property
     def exact(self) -> Optimum | None:
@@ -112,14 +120,21 @@ class Measured:
         return optimum(part.main, part.assistant, self._values, part.human, self.decoding.alpha)
 
 
-def best_of(grid: Grid, values: Sequence[float]) -> int:
+def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
     """Which of the grid's settings has the largest value; of equals the smallest kappa, then the first.
 
     Equal are values that differ by rounding alone. The smallest kappa changes the judge least.
+
+    Args:
+        values: of the settings, in the grid's order.
+        constant: in how many ranges each setting gives every text the same score. Those with the fewest alone are
+            chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one.
     """
-    top = max(values)
+    least = min(constant)
+    top = max(value for value, count in zip(values, constant, strict=True) if count == least)
     settings = grid.settings
-    return min((i for i, v in enumerate(values) if v >= top - EQUAL), key=lambda i: (same(settings[i]), i))
+    best = (i for i, value in enumerate(values) if constant[i] == least and value >= top - EQUAL)
+    return min(best, key=lambda i: (same(settings[i]), i))
 
 
 def parts_of(readings: Sequence[Reading]) -> dict[Cell, dict[str, Part]]:

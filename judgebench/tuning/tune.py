@@ -148,7 +148,7 @@ def _record(
     kappas, vectors = measured.distinct
     best, exact = measured.best, _exact(measured)
     below = None
-    if best is not None and best.dev is not None and exact is not None:
+    if best is not None and best.dev is not None and exact is not None and best.constant == exact["constant"]:
         below = max(0.0, exact["dev"] - best.dev)
         below = 0.0 if below < EQUAL else below
     sizes = {f"{split}_{what}": _size(measured.parts.get(split), what) for split in (DEV, TEST) for what in _SIZES}
@@ -191,6 +191,7 @@ def _point(point: Point) -> dict[str, float | None]:
         "kappa": setting.kappa,
         "dev": point.dev,
         "test": point.test,
+        "constant": point.constant,
     }
 
 
@@ -202,6 +203,7 @@ def _exact(measured: Measured) -> dict[str, Any] | None:
         "kappa": found.kappa,
         "dev": found.value,
         "test": measured.at(Setting(found.kappa, 1.0)).test,
+        "constant": found.constant,
         "low": found.low,
         "high": _ending(found.high),
         "width": _ending(found.width),

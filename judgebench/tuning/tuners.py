@@ -79,7 +79,8 @@ def _grid_best(measured: Sequence[Measured]) -> list[Setting]:
 class Dev(Tuner):
     """The CD paper's protocol: per dimension and range, the grid's best Spearman on the development split.
 
-    Of equals the smallest kappa is taken, then the first of the grid: the paper does not say.
+    Of equals the smallest kappa is taken, then the first of the grid: the paper does not say. A point that gives every
+    dev text the same score has no correlation, and is taken only where all points do.
     """
 
     name = "dev"
@@ -118,16 +119,18 @@ class Shared(Tuner):
     """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the ranges.
 
     The ablation of tuning per range, whose choices are kept beside it as the decoding `<name>_per_range`, so that what
-    one setting for all loses can be told.
+    one setting for all loses can be told. Only points with the fewest ranges in which they give every dev text the same
+    score are chosen from.
     """
 
     name = "shared"
 
     def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
         """See `Tuner.choose`."""
-        ranges = [[point.dev or 0.0 for point in one.points] for one in measured]
-        means = [fmean(values) for values in zip(*ranges, strict=True)]
-        setting = self.grid.settings[best_of(self.grid, means)]
+        settings = list(zip(*(one.points for one in measured), strict=True))  # each with its points over the ranges
+        means = [fmean(point.dev or 0.0 for point in points) for points in settings]
+        constant = [sum(bool(point.constant) for point in points) for points in settings]
+        setting = self.grid.settings[best_of(self.grid, means, constant)]
         return {"": [setting] * len(measured), PER_RANGE: _grid_best(measured)}
 
 

@@ -215,11 +215,11 @@ def test_half_precision_logits_are_contrasted_in_float32():
 
 def test_what_each_decoding_needs_and_can():
     found: list[Decoding] = [Greedy(), Expectation(), Contrastive(0.5, 2), Contrastive(0.5, rule="expectation")]
-    assert [(d.kind, d.needs_assistant, d.generates, d.lambda_, d.temperature) for d in found] == [
-        ("greedy", False, True, None, None),
-        ("expectation", False, False, None, None),
-        ("contrastive", True, True, 0.5, 2.0),
-        ("contrastive", True, False, 0.5, 1.0),
+    assert [(d.kind, d.rule, d.needs_assistant, d.generates, d.lambda_, d.temperature) for d in found] == [
+        ("greedy", "argmax", False, True, None, None),
+        ("expectation", "expectation", False, False, None, None),
+        ("contrastive", "argmax", True, True, 0.5, 2.0),
+        ("contrastive", "expectation", True, False, 0.5, 1.0),
     ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.metrics import compare, correlate, default_pairs, difference, group_weights, holm, interval
+from judgebench.metrics import compare, correlate, default_pairs, group_weights, holm, interval
 
 PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
 KEYS = [
@@ -80,10 +80,11 @@ def test_a_difference_is_that_of_the_levels(level):
         rows = (columns["judge"] == judge) & (columns["decoding"] == decoding) & (columns["range_min"] == 1)
         four = (columns[name][rows] for name in ("score", "human", "group_id", "system_id"))
         sides.append(correlate(level, *four, resamples=80, seed=3))
-    for k, (record, (gap, ends)) in enumerate(zip(records, difference(*sides), strict=True)):
+    apart = sides[0].minus(sides[1])
+    for k, (record, gap, ends) in enumerate(zip(records, apart.values, apart.intervals(), strict=True)):
         assert (record["first"], record["second"]) == tuple(side.values[k] for side in sides)
         assert (record["difference"], record["low"], record["high"]) == pytest.approx((gap, *ends), abs=1e-15)
-        assert (record["bca_low"], record["bca_high"]) == sides[0].minus(sides[1]).bca_intervals()[k]
+        assert (record["bca_low"], record["bca_high"]) == apart.bca_intervals()[k]
         assert (record["n"], record["groups"]) == (sides[0].n, 12)
 
 
@@ -212,15 +213,42 @@ def test_what_is_compared_unless_said():
         *[("pair", "contrastive"), ("pair", "contrastive_expectation"), ("pair", "contrastive_per_range")],
     ]
     columns = {"judge": np.array([j for j, _ in names]), "decoding": np.array([d for _, d in names])}
-    assert default_pairs(columns) == [
+    rules = {name: "expectation" if "expectation" in name else "argmax" for _, name in names}
+    assert default_pairs(columns, rules) == [
         (PAIR, GREEDY),
         (("pair", "contrastive_expectation"), ("main", "expectation")),
         (("pair", "contrastive_per_range"), GREEDY),
         (PAIR, ("pair", "contrastive_per_range")),
     ]
-    greedy_alone = {name: column[[0, 5]] for name, column in columns.items()}
-    assert default_pairs(greedy_alone) == [(("pair", "contrastive_expectation"), GREEDY)]
-    assert default_pairs({name: column[:4] for name, column in columns.items()}) == []
+    assert default_pairs({name: column[:4] for name, column in columns.items()}, rules) == []
+
+
+def test_argmax_and_expectation_are_not_compared_whatever_they_are_called():
+    names = [
+        *[("main", "greedy"), ("main", "mean"), ("pair", "contrastive"), ("pair", "sharp_expectation")],
+        ("pair", "contrastive_expectation_per_range"),
+    ]
+    columns = {"judge": np.array([j for j, _ in names]), "decoding": np.array([d for _, d in names])}
+    rules = {"greedy": "argmax", "mean": "expectation", "contrastive": "expectation", "sharp_expectation": "argmax"}
+    rules |= {"contrastive_expectation_per_range": "expectation"}
+    assert default_pairs(columns, rules) == [
+        (PAIR, ("main", "mean")),
+        (("pair", "sharp_expectation"), GREEDY),
+        (("pair", "contrastive_expectation_per_range"), ("main", "mean")),
+    ]
+    without = {name: np.delete(column, 1) for name, column in columns.items()}
+    assert default_pairs(without, rules) == [(("pair", "sharp_expectation"), GREEDY)]
+
+
+def test_nothing_is_tested_where_settings_were_chosen():
+    columns = joined(two_ranges(), two_ranges(split="dev"))
+    whole = compare(columns, [(PAIR, GREEDY)], "mini", resamples=40)
+    found = compare(columns, [(PAIR, GREEDY)], "mini", resamples=40, chosen_on=["dev"])
+    after = KEYS[KEYS.index("p") :]
+    for record, twin in zip(found, whole, strict=True):
+        told = dict.fromkeys(after) | {"comparisons": 0} if record["split"] == "dev" else {}
+        assert record == twin | told
+        assert twin["p"] is not None
 
 
 def test_what_evaluate_refuses_is_refused_here_too():

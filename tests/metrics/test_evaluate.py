@@ -12,7 +12,7 @@ from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evalua
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
-    *("judge", "decoding", "lambda", "temperature", "n", "groups"),
+    *("judge", "decoding", "lambda", "temperature", "rule", "n", "groups"),
     *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ENDS),
     *("constant", "constant_groups", "failed_share", "clamped_share", "mean_score", "modal_score", "modal_share"),
     *("bias_wasserstein", "bias_kl", "stability", "self_agreement", "flags"),
@@ -144,6 +144,12 @@ def test_one_group_has_no_interval():
         assert record["spearman"] is not None
 
 
+def test_a_record_tells_the_rule_of_its_decoding():
+    columns = joined(table(scores, scores), table(scores, scores, decoding="mean"))
+    found = evaluate(columns, "mini", ["dataset"], resamples=0, rules={"mean": "expectation"})
+    assert [(record["decoding"], record["rule"]) for record in found] == [("greedy", None), ("mean", "expectation")]
+
+
 def test_no_scores_no_records():
     assert evaluate({name: column[:0] for name, column in table(scores, scores).items()}, "mini") == []
 
@@ -203,6 +209,7 @@ def test_without_resamples_there_are_values_and_no_intervals():
         ({"resamples": "many"}, "metrics.resamples: 'many' is not a whole number"),
         ({"resamples": True}, "metrics.resamples: True is not a whole number"),
         ({"resamples": None}, "metrics.resamples: None is not a whole number"),
+        ({"resamples": 1}, "metrics.resamples: a single resample does not vary"),
         ({"resamples": MOST_RESAMPLES + 1}, "metrics.resamples: 100001 is more than 100000"),
         ({"seed": -1}, "metrics.seed: -1 is not a whole number"),
         ({"seed": 0.5}, "metrics.seed: 0.5 is not a whole number"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.metrics import correlate, difference, group_weights, kendall, pearson, spearman
+from judgebench.metrics import correlate, group_weights, kendall, pearson, spearman
 
 ALL = (pearson, spearman, kendall)
 
@@ -128,16 +128,17 @@ def test_an_unknown_level_is_refused():
 def test_a_difference_is_paired():
     judge, human, group, system = data(groups=40)
     first_, second = (correlate("dataset", j, human, group, system) for j in (judge, judge + 0.01 * human))
-    gaps = difference(first_, second)
-    assert [gap for gap, _ in gaps] == pytest.approx(first_.values - second.values)
-    for gap, (low, high) in gaps:
-        assert low <= gap <= high
-    paired = gaps[0][1][1] - gaps[0][1][0]
+    gap = first_.minus(second)
+    assert gap.values == pytest.approx(first_.values - second.values)
+    for value, (low, high) in zip(gap.values, gap.intervals(), strict=True):
+        assert low <= value <= high
+    paired = -np.subtract(*gap.intervals()[0])
     alone = np.subtract(*first_.intervals()[0][::-1])
     assert paired < alone / 10
-    assert difference(first_, first_) == [(0.0, (0.0, 0.0))] * 3
+    assert first_.minus(first_).values.tolist() == [0.0] * 3
+    assert first_.minus(first_).intervals() == [(0.0, 0.0)] * 3
 
 
 def test_unlike_resamples_are_not_paired():
     with pytest.raises(ValueError, match="same groups"):
-        difference(correlate("dataset", *data()), correlate("dataset", *data(groups=13)))
+        correlate("dataset", *data()).minus(correlate("dataset", *data(groups=13)))

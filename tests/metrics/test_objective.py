@@ -13,7 +13,7 @@ PAIR = {"judge": "pair", "decoding": "contrastive"}
 def record(**changes):
     plain = {"split": "dev", "level": "dataset", "dimension": "coherence", "attack": "none", "defense": "none"}
     plain |= {"range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "lambda": 0.5, "temperature": 1.0}
-    return plain | PAIR | {"pearson": 0.1, "spearman": 0.2, "kendall": 0.3} | changes
+    return plain | PAIR | {"constant": False, "pearson": 0.1, "spearman": 0.2, "kendall": 0.3} | changes
 
 
 RECORDS = [
@@ -61,8 +61,15 @@ def test_cells_have_dev_and_test():
     cells = objective_cells(RECORDS, parse_objective(PAIR | {"dimension": "coherence", "range": [1, 5]}))
     assert cells == [
         {"objective": 0, "metric": "spearman", "dimension": "coherence", "range_min": 1.0, "range_max": 5.0}
-        | {"range_step": 1.0, "dev": 0.2, "test": -0.1}
+        | {"range_step": 1.0, "dev": 0.2, "test": -0.1, "split": "dev", "level": "dataset", "constant": False}
+        | PAIR
     ]
+
+
+@pytest.mark.parametrize(("split", "constant"), [("dev", False), ("test", True)])
+def test_a_cell_is_constant_where_its_own_split_is(split, constant):
+    records = [record(), record(split="test", constant=True)]
+    assert objective_cells(records, parse_objective(PAIR | {"split": split}))[0]["constant"] is constant
 
 
 def test_what_is_meant_where_nothing_is_said():
@@ -82,6 +89,10 @@ WRONG = {
     "level": ([PAIR | {"level": "planet"}], "level 'planet'"),
     "split": ([PAIR | {"split": "train"}], "split 'train'"),
     "range": ([PAIR | {"range": [5, 1]}], "minimum must lie below"),
+    "no range": ([PAIR | {"range": 3}], "3 is not a range"),
+    "dimension": ([PAIR | {"dimension": 3}], "dimension 3 is neither"),
+    "dimensions": ([PAIR | {"dimension": ["coherence", 3]}], "is neither a dimension's name nor a list"),
+    "list of metrics": ([PAIR | {"metric": ["spearman"]}], "is not one of"),
 }
 
 

@@ -19,6 +19,7 @@ from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 ALL_RANGES = (ScoreRange(0, 4), ScoreRange(1, 5), ScoreRange(2, 6), ScoreRange(3, 7))
 SCALE = (1.0, 5.0)
+RULES = {"greedy": "argmax", "contrastive": "argmax", "expectation": "expectation"}
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:
 def comparisons_of(run: Run, **settings) -> list[dict]:
     """comparisons.json of a run."""
     given = columns(run.scores)
-    return compare(given, default_pairs(given), "summeval", **{"resamples": 200, "permutations": 199} | settings)
+    return compare(given, default_pairs(given, RULES), "summeval", **{"resamples": 200, "permutations": 199} | settings)
 
 
 def similarity_of(run: Run) -> list[dict]:

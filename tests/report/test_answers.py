@@ -93,7 +93,7 @@ def test_change_sentences_tell_what_is_more_than_chance():
     assert change_sentences([compared(UNCLEAR, UNCLEAR, mean=(0.02, -0.01, 0.05))]) == [
         "coherence: pair, contrastive, against main, greedy, changes Spearman by more than chance in none of 2 ranges: "
         "the changes are +0.010 to +0.010. The mean over the ranges changes by +0.020 [-0.010, +0.050]: not told "
-        "apart, needs about 1,300 articles for 80 % power; here 60."
+        "apart, needs about 1,300 articles for 80 % power before Holm; here 60."
     ]
     assert change_sentences([compared(CLEAR)])[0].endswith("in range 0-4: better, and by more than chance.")
     assert (

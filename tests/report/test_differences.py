@@ -56,14 +56,25 @@ def only(**changed):
 
 
 def test_notes_by_hand():
-    assert note(only()) == "needs about 61 articles for 80 % power; here 30"
-    assert note(only(), "dialogues") == "needs about 61 dialogues for 80 % power; here 30"
+    assert note(only()) == "needs about 61 articles for 80 % power before Holm; here 30"
+    assert note(only(), "dialogues") == "needs about 61 dialogues for 80 % power before Holm; here 30"
     assert note(only(difference=0.0, groups_needed=None)) == "there is no difference to tell; here 30 articles"
     assert "p after Holm is above 0.05" in note(only(low=0.01))
     assert note(only(low=0.01, says=BETTER)) == ""
     assert note(only(low=None, high=None)) == ""
     assert verdict(only(low=None, high=None)) == "no interval"
     assert verdict(only(says=BETTER)) == BETTER
+
+
+@pytest.mark.parametrize("ends", [(-0.02, 0.2), (0.02, 0.2)])
+def test_what_was_not_tested_is_neither_told_apart_nor_noted(ends):
+    untested = {"p": None, "p_holm": None, "says": None, "groups_needed": None, "comparisons": 0}
+    records = [row(low=ends[0], high=ends[1], **untested)]
+    (one,) = arrange_comparisons(records)[0].rows
+    assert not one.told_apart
+    assert note(one) == ""
+    assert verdict(one) == "not tested: chosen on these texts"
+    assert comparison_note(arrange_comparisons(records), "articles").endswith("[95 % interval, articles resampled].")
 
 
 def test_lambdas_tried_side_by_side_are_told_apart():
@@ -83,8 +94,10 @@ def test_the_test_split_is_shown_and_dev_where_there_is_no_other():
 
 
 def test_the_note_below_speaks_of_intervals_only_where_there_are_some():
-    assert "3 comparisons" in comparison_note(arrange_comparisons([row()]), "articles")
-    bare = comparison_note(arrange_comparisons([row(low=None, high=None)]), "articles")
+    whole = comparison_note(arrange_comparisons([row()]), "articles")
+    assert "3 comparisons" in whole
+    assert "by itself, before Holm's correction" in whole
+    bare = comparison_note(arrange_comparisons([row(low=None, high=None, p=None, p_holm=None)]), "articles")
     assert bare == "First - second: difference in Spearman."
     assert comparison_note([], "articles")
 

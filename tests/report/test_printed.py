@@ -88,6 +88,9 @@ def test_the_grids_worth_is_told(run):
     below = [row["grid_below_exact"] for row in choices.rows]
     assert f"{max(below):.3f} below the exact optimum" in note
     assert [row["range_min"] for row in choices.rows] == [0, 1, 2, 3]
+    widths = [row["exact"]["width"] for row in choices.rows]
+    assert f"{max(width for width in widths if width is not None):.2g} wide" in note
+    assert note.endswith("or never ends.") == (None in widths)
 
 
 def test_one_setting_for_all_ranges_stands_beside_that_of_each(run):
@@ -106,6 +109,12 @@ def test_expectations_have_a_grid_and_no_exact_path(run):
 
 def test_exact_tuning_says_how(run):
     assert "best of all kappas" in told(printed(run, tuning=tuning_of(run, Exact())))
+
+
+def test_a_choice_that_tells_nothing_apart_is_marked(run):
+    tuning = [record | {"edge": False, "lambda": 0.125, "temperature": 1.0} for record in tuning_of(run)]
+    assert "λ 0.125, t 1 !" not in told(printed(run, tuning=tuning))
+    assert "λ 0.125, t 1 ! constant" in told(printed(run, tuning=[tuning[0] | {"constant": True}, *tuning[1:]]))
 
 
 def test_nothing_tuned():

@@ -9,7 +9,7 @@ from rich.console import Console
 from judgebench.report.figures import save_figures
 from judgebench.study.finish import jobs_as_trials
 from judgebench.study.heatmap import heatmaps
-from judgebench.study.summary import summarize, summary_table
+from judgebench.study.summary import cell_of, summarize, summary_table
 
 
 def cell(dev, test, range_max=5.0, dimension="coherence"):
@@ -21,6 +21,18 @@ def trial(number, lambda_, t, *cells, state="complete"):
     params = {"decoding.lambda": lambda_, "decoding.temperature": t}
     attributes = {"run_dir": f"run/{number}", "cells": list(cells)} if cells else {}
     return {"number": number, "state": state, "params": params, "values": [0.0], "attributes": attributes}
+
+
+def printed(summary):
+    text = StringIO()
+    Console(file=text, width=110).print(summary_table(summary))
+    return text.getvalue()
+
+
+def framed(figure):
+    """Row and column of the frame in the first panel."""
+    x, y = figure.axes[0].patches[0].get_xy()
+    return round(y + 0.45), round(x + 0.47)
 
 
 TRIALS = [
@@ -43,17 +55,71 @@ def test_the_best_of_each_cell_is_chosen_on_dev_and_told_on_test():
     assert mean["one_setting"]["test"] == pytest.approx(0.2)
 
 
+def test_with_minimize_the_smallest_is_best():
+    summary = summarize(TRIALS, ["minimize"])
+    first, second = (one["best"] for one in summary["cells"])
+    assert [first["trial"], second["trial"]] == [0, 1]
+    assert summary["means"][0]["one_setting"]["trial"] == 1  # 0.25 on dev
+    assert "smallest Spearman on dev of 3 trials" in printed(summary)
+    assert framed(heatmaps(TRIALS, ["minimize"])["dev_spearman_coherence"]) == (0, 0)  # lambda 0.1, t 1
+    many = heatmaps([trial(i, 0.1 * (i + 1), 1 + i / 7, cell(i / 20, 0)) for i in range(15)], ["minimize"])
+    (_, best) = many["dev_spearman_coherence"].axes[0].collections
+    assert best.get_offsets()[0].tolist() == pytest.approx([1, 0.1])
+
+
+def test_what_is_chosen_on_test_says_so():
+    told = [
+        {**t, "attributes": {"cells": [c | {"split": "test"} for c in t["attributes"]["cells"]]}} for t in TRIALS[:3]
+    ]
+    summary = summarize(told)
+    assert [one["best"]["trial"] for one in summary["cells"]] == [2, 2]
+    assert summary["means"][0]["one_setting"]["trial"] == 2
+    assert "best Spearman on test of 3 trials; chosen on test itself" in printed(summary)
+    assert list(heatmaps(told)) == ["test_spearman_coherence"]
+
+
+@pytest.mark.parametrize("state", ["fail", "running"])
+def test_a_trial_that_did_not_complete_is_not_counted_though_it_stored_its_cells(state):
+    killed = trial(4, 0.5, 2, cell(0.9, 0.9), cell(0.9, 0.9, 9.0), state=state)
+    assert summarize([*TRIALS, killed]) == summarize(TRIALS)
+    assert framed(heatmaps([*TRIALS, killed])["dev_spearman_coherence"]) == (0, 1)
+
+
+def test_a_constant_judge_beats_no_negative_one_unless_all_are_constant():
+    nothing = [cell(0.0, 0.0) | {"constant": True}, cell(0.3, 0.3, 9.0)]
+    summary = summarize([trial(0, 0.1, 1, *nothing), trial(1, 0.5, 1, cell(-0.2, 0.1), cell(0.1, 0.2, 9.0))])
+    assert summary["cells"][0]["best"]["trial"] == 1
+    assert summary["means"][0]["one_setting"]["trial"] == 1
+    alone = summarize([trial(0, 0.1, 1, *nothing)])
+    assert alone["cells"][0]["best"]["constant"]
+    assert "! constant" in printed(alone)
+
+
+def test_the_best_is_held_against_the_exact_optimum():
+    exact = {"kappa": 0.3, "dev": 0.45, "test": 0.2, "low": 0.29, "high": 0.31, "width": 0.02}
+    keys = [cell_of(one) for one in TRIALS[0]["attributes"]["cells"]]
+    whole = summarize(TRIALS, (), {keys[0]: exact, keys[1]: exact | {"dev": 0.5}})
+    assert [one["below_exact"] for one in whole["cells"]] == [pytest.approx(0.05), 0.0]
+    assert whole["means"][0]["exact"] == {"dev": pytest.approx(0.475), "test": pytest.approx(0.2)}
+    lines = printed(whole).splitlines()
+    assert any("1-5" in line and line.split()[-2:] == ["0.450", "0.050"] for line in lines)
+    assert any("mean, exact optima" in line and "0.475" in line for line in lines)
+    one = summarize(TRIALS, (), {keys[0]: exact})
+    assert "exact" not in one["cells"][1]
+    assert "exact" not in one["means"][0]
+
+
 def test_the_order_of_trials_makes_no_difference():
     assert summarize(TRIALS[::-1]) | {"params": None} == summarize(TRIALS) | {"params": None}
 
 
 def test_the_table_says_it():
-    text = StringIO()
-    Console(file=text, width=100).print(summary_table(summarize(TRIALS)))
-    lines = text.getvalue().splitlines()
+    text = printed(summarize(TRIALS))
+    lines = text.splitlines()
     assert any("1-5" in line and "λ 0.1, t 2" in line and "0.400" in line and "0.150" in line for line in lines)
     assert any("chosen per cell" in line and "0.450" in line and "0.225" in line for line in lines)
-    assert "1 trials failed" in text.getvalue()
+    assert "1 trials failed" in text
+    assert "exact" not in text
 
 
 def test_without_a_dev_split_nothing_is_chosen():
@@ -68,7 +134,7 @@ def test_a_heat_map_has_every_value_in_its_place():
     panel = figure.axes[0]
     assert [text.get_text() for text in panel.get_yticklabels()] == ["0.1", "0.5"]
     np.testing.assert_allclose(np.ma.filled(panel.images[0].get_array(), np.nan), [[0.2, 0.4], [0.4, np.nan]])
-    assert panel.patches[0].get_xy() == pytest.approx((1 - 0.47, 0 - 0.45))  # lambda 0.1, t 2
+    assert framed(figure) == (0, 1)  # lambda 0.1, t 2
 
 
 def test_many_values_are_drawn_as_points(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import optuna
 import pytest
 import yaml
+from optuna.exceptions import StorageInternalError
 
 from judgebench.study.sampler import sampler_for
 from judgebench.study.storage import open_storage
@@ -147,6 +148,9 @@ MISTAKES = {
     "direction": (["x=1,2", "hydra.sweeper.direction=up"], "'up' is not one of maximize, minimize"),
     "no trials": (["x=1,2", "hydra.sweeper.n_trials=0"], "n_trials: 0"),
     "rate": (["x=1,2", "hydra.sweeper.max_failure_rate=2"], "max_failure_rate: 2"),
+    "params": (["x=1,2", "hydra.sweeper.params=5"], "hydra.sweeper.params: 5 is no mapping"),
+    "a number for a direction": (["x=1,2", "hydra.sweeper.direction=5"], "hydra.sweeper.direction: 5 is neither"),
+    "a number for keys": (["x=1,2", "hydra.sweeper.may_differ=5"], "hydra.sweeper.may_differ: 5 is neither"),
     "unknown setting": (["x=1,2", "+hydra.sweeper.luck=7"], "luck"),
 }
 
@@ -163,6 +167,23 @@ def test_a_mistake_gets_one_sentence(app, mistake):
         sentences = [line for line in err.splitlines() if line.startswith("judgebench: ")]
         assert len(sentences) == 1
         assert sentences[0].endswith(".")
+
+
+def test_a_study_may_be_called_by_a_number(app):
+    assert app(GRID, "x=1,2", "hydra.sweeper.study_name=7", "hydra.sweeper.storage=sqlite:///a.db")[0] == 0
+    assert json.loads(Path("sweep/study.json").read_text())["study_name"] == "7"
+
+
+@pytest.mark.parametrize("when", ["create_new_study", "get_all_trials"])
+def test_a_storage_that_fails_before_the_first_trial_is_told_in_a_sentence(app, monkeypatch, when):
+    def gone(*_, **__):
+        raise StorageInternalError("the server has gone")
+
+    monkeypatch.setattr(type(open_storage("sqlite:///a.db")), when, gone)
+    code, _, err = app(GRID, "x=1,2", "hydra.sweeper.study_name=a", "hydra.sweeper.storage=sqlite:///a.db")
+    assert code == 2
+    assert "failed under way (the server has gone)" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(

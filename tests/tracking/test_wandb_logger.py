@@ -158,6 +158,11 @@ def test_lambdas_compared_side_by_side_keep_names_of_their_own():
     }
 
 
+def test_differences_are_those_of_the_test_split():
+    assert differences([difference(), difference(split="dev", difference=0.5)]) == differences([difference()])
+    assert differences([difference(split="dev")])["dev/coherence/1-5/pair contrastive minus/main greedy/p"] == 0.5
+
+
 def test_comparisons_and_tuning_are_tables_without_what_is_nested(run_dir, logged):
     found = table(run_dir, logged, "comparisons")
     assert [row["difference"] for row in found] == [0.125, 0.0625, 0.75, 0.875]

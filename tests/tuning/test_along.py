@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as npst
 from scipy import stats
 
 from judgebench.decoding.path import kappa_path
-from judgebench.metrics.correlation import kendall, pearson, spearman
-from judgebench.tuning.along import kendall_along, pearson_along, spearman_along
+from judgebench.metrics.correlation import is_constant, kendall, pearson, spearman
+from judgebench.tuning.along import constant_along, kendall_along, pearson_along, spearman_along
 
 WAYS = ((pearson_along, pearson), (spearman_along, spearman), (kendall_along, kendall))
 
@@ -36,6 +36,12 @@ def test_each_piece_has_the_correlation_of_its_scores(given_):
         close = 2.0 if along is pearson_along and len(human) and 0 < np.ptp(human) < 1e-6 else 1e-9
         expected = [plain(scores, human) for scores in path.all_scores()] if len(human) else [0.0]
         assert found == pytest.approx(expected, abs=close)
+
+
+@given(judged())
+def test_each_piece_is_constant_where_its_scores_are(given_):
+    path, _ = given_
+    assert constant_along(path).tolist() == [is_constant(scores) for scores in path.all_scores()]
 
 
 def readings(count, candidates, seed=0):

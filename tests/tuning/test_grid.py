@@ -26,10 +26,18 @@ def test_the_smallest_and_the_largest_kappa_are_edges():
 
 def test_of_equal_values_the_smallest_kappa_wins_then_the_first():
     grid = Grid([0.5, 1], [1, 2])  # kappas 0.5, 0.25, 1, 0.5
-    assert best_of(grid, [0.3, 0.3, 0.3, 0.3]) == 1
-    assert best_of(grid, [0.3, 0.2, 0.3, 0.3]) == 0
-    assert best_of(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1]) == 0  # equal but for rounding
-    assert best_of(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9]) == 2
+    vary = [0, 0, 0, 0]
+    assert best_of(grid, [0.3, 0.3, 0.3, 0.3], vary) == 1
+    assert best_of(grid, [0.3, 0.2, 0.3, 0.3], vary) == 0
+    assert best_of(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1], vary) == 0  # equal but for rounding
+    assert best_of(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9], vary) == 2
+
+
+def test_what_is_constant_in_fewer_ranges_wins_whatever_its_value():
+    grid = Grid([0.5, 1], [1, 2])
+    assert best_of(grid, [0.0, -0.2, -0.3, 0.0], [1, 0, 0, 1]) == 1
+    assert best_of(grid, [0.0, 0.1, 0.0, 0.0], [2, 2, 1, 1]) == 3
+    assert best_of(grid, [0.0, 0.0, 0.0, 0.0], [1, 1, 1, 1]) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from judgebench.decoding import Contrastive
-from judgebench.metrics.correlation import spearman
+from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.tuning.optimum import optimum
 
 values = st.floats(-12, 0).map(lambda x: float(np.float32(round(x, 2))))
@@ -26,8 +26,10 @@ def test_nothing_is_better(main, assistant, human, alpha):
         best.value, abs=1e-12
     )
     for kappa in [0.0, *np.geomspace(1e-3, 1e3, 40)]:
-        on_grid = spearman(Contrastive(float(kappa), alpha=alpha).scores(main, assistant, VALUES), human)
-        assert on_grid <= best.value + 1e-12, kappa
+        scores = Contrastive(float(kappa), alpha=alpha).scores(main, assistant, VALUES)
+        if not is_constant(scores):
+            assert not best.constant
+            assert spearman(scores, human) <= best.value + 1e-12, kappa
 
 
 @given(log, log, humans)
@@ -35,11 +37,17 @@ def test_every_optimal_interval_holds_the_optimum(main, assistant, human):
     best = optimum(main, assistant, VALUES, human)
     assert (best.low, best.high) in best.intervals
     assert best.low <= best.kappa <= best.high
-    assert best.width == max(high - low for low, high in best.intervals)
+    plain = Contrastive(0.0).scores(main, assistant, VALUES)
+    as_good = spearman(plain, human) >= best.value - 1e-12 and is_constant(plain) == best.constant
+    assert (best.kappa == 0) == as_good
+    if best.kappa > 0:
+        ending = [high - low for low, high in best.intervals if math.isfinite(high)]
+        assert best.width == max(ending, default=math.inf)
     for low, high in best.intervals:
         kappa = 2 * low + 1 if math.isinf(high) else (low + high) / 2
         scores = Contrastive(kappa).scores(main, assistant, VALUES)
         assert spearman(scores, human) == pytest.approx(best.value, abs=1e-12)
+        assert is_constant(scores) == best.constant
 
 
 def test_by_hand():
@@ -53,6 +61,32 @@ def test_by_hand():
     assert best.kappa == pytest.approx(3.0)
     assert best.width == pytest.approx(2.0)
     assert best.breakpoints == 3
+
+
+def test_of_equals_one_that_ends_is_taken_before_one_that_does_not():
+    # as above, but the third text keeps its 1: 2 1 1 between 1 and 2, and 2 2 1 forever after
+    main = np.array([[0.0, -1.0], [0.0, -2.0], [0.0, -4.0]])
+    assistant = np.array([[0.0, -1.0], [0.0, -1.0], [0.0, 0.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([3.0, 2.0, 1.0]))
+    assert best.intervals == ((pytest.approx(1.0), pytest.approx(2.0)), (pytest.approx(2.0), math.inf))
+    assert best.kappa == pytest.approx(1.5)
+
+
+def test_of_equals_0_is_taken_before_a_wider_interval():
+    # 2 1 1 up to 2, then 2 2 1 up to 10: equally good
+    main = np.array([[-1.0, 0.0], [0.0, -2.0], [0.0, -10.0]])
+    assistant = np.array([[0.0, 0.0], [0.0, -1.0], [0.0, -1.0]])
+    best = optimum(main, assistant, VALUES[:2], np.array([3.0, 2.0, 1.0]))
+    assert len(best.intervals) == 2
+    assert (best.kappa, best.low, best.high) == (0.0, 0.0, pytest.approx(2.0))
+
+
+def test_what_tells_nothing_apart_is_no_better_than_what_errs():
+    # 1 1 up to 1, 2 1 up to 2 against 1 2, then 2 2
+    main, assistant = np.array([[0.0, -1.0], [0.0, -2.0]]), np.array([[0.0, -1.0]] * 2)
+    best = optimum(main, assistant, VALUES[:2], np.array([1.0, 2.0]))
+    assert (best.kappa, best.value, best.constant) == (pytest.approx(1.5), pytest.approx(-1.0), False)
+    assert len(best.intervals) == 1
 
 
 def test_an_interval_from_0_that_never_ends_is_taken_at_1():
@@ -79,7 +113,7 @@ def test_where_the_plain_decoding_is_as_good_kappa_is_0():
 
 def test_where_everything_is_constant_kappa_is_0():
     best = optimum(np.zeros((3, 2)), np.zeros((3, 2)), VALUES[:2], np.array([1.0, 2.0, 3.0]))
-    assert (best.kappa, best.value, best.breakpoints) == (0.0, 0.0, 0)
+    assert (best.kappa, best.value, best.constant, best.breakpoints) == (0.0, 0.0, True, 0)
     assert best.intervals == ((0.0, math.inf),)
 
 

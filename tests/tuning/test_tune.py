@@ -78,7 +78,7 @@ def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
         assert 1 <= record["grid_scores"] <= 18
         chosen = tuned.decodings[record["dimension"], score_range]["contrastive"]
         assert (chosen.lambda_, chosen.temperature, chosen.rule) == (record["lambda"], record["temperature"], rule)
-        assert record["grid_best"] == {k: record[k] for k in ("lambda", "temperature", "kappa", "dev", "test")}
+        assert record["grid_best"] == {k: record[k] for k in record["grid"][0]}
         assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
 
 
@@ -129,6 +129,42 @@ def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
     kept = [r | {"decoding": "contrastive"} for r in tuned.records if r["decoding"] == "contrastive_per_range"]
     assert kept == list(per_range.records)
     assert set(tuned.decodings["coherence", RANGES[0]]) == {"contrastive", "contrastive_per_range"}
+
+
+def readings_by_hand(*ranges):
+    # two texts a split: 1 1 up to kappa 1, 2 1 up to 2, then 2 2; the humans say 1 2; in other ranges nothing moves
+    found = []
+    for score_range in ranges or (ScoreRange(1, 2),):
+        for split in ("dev", "test"):
+            for i, height in enumerate((-1.0, -2.0)):
+                example = Example(f"{split}-{i}", f"{split}-{i}", "s", "An article.", "A text.", {"coherence": i + 1.0})
+                prompt = Prompt(example, Condition("coherence", score_range), "", "", np.zeros(1))
+                assistant = (0.0, -1.0) if score_range.minimum == 1 else (0.0, 0.0)
+                main = (0.0, height) if score_range.minimum == 1 or i == 0 else (height, 0.0)
+                found.append(Reading(prompt, split, main, assistant))
+    return found
+
+
+@pytest.mark.parametrize("tuner", [Dev, Exact, Shared])
+def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs(tuner):
+    (record, *_) = tune(readings_by_hand(), ARGMAX, tuner(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
+    assert [point["dev"] for point in record["grid"]] == pytest.approx([0, -1, 0])
+    assert [point["constant"] for point in record["grid"]] == [True, False, True]
+    assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
+    assert (record["exact"]["constant"], record["grid_below_exact"]) == (False, 0)
+
+
+def test_where_every_point_tells_nothing_apart_the_choice_says_so():
+    (record,) = tune(readings_by_hand(), ARGMAX, Dev(lambdas=[0.5, 3], temperatures=[1])).records
+    assert (record["kappa"], record["dev"], record["constant"]) == (0.5, 0, True)
+    assert record["grid_below_exact"] is None  # 0 stands for no correlation, and is not above -1
+
+
+def test_shared_counts_the_ranges_in_which_nothing_is_told_apart():
+    ranges = (ScoreRange(1, 2), ScoreRange(0, 1))
+    records = tune(readings_by_hand(*ranges), ARGMAX, Shared(lambdas=[0.5, 1.5], temperatures=[1])).records
+    shared = [r["kappa"] for r in records if r["decoding"] == "contrastive"]
+    assert shared == [1.5, 1.5]  # a mean of 0 with both told apart, not of 0.5 with one
 
 
 def test_published_takes_the_papers():

@@ -16,7 +16,8 @@ from judgebench.types import ScoreRange
 CONTRASTIVE = "contrastive"
 """The decoding that stands in the paper's rows, where a run has several that contrast."""
 
-_PLAIN = {"argmax": "greedy", "expectation": "expectation"}
+_PREFERRED = {"argmax": "greedy", "expectation": "expectation"}
+"""Rule -> the decoding of a model by itself that stands in the rows, where a run has several."""
 _SIZE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?[bBmM](?!\w)")
 _LEVEL = "dataset"
 
@@ -66,8 +67,6 @@ class Found:
             systems |= {"assistant": (model_key(assistant), None), "pair": (model_key(main), model_key(assistant))}
             labels |= {"assistant": shorten(assistant, 30), "pair": f"Contrastive ({_size(main)}-{_size(assistant)})"}
             self.names[systems["pair"]] = (main, assistant)
-            if run.tuning:
-                self.tuned.add(systems["pair"])
             if any(label == labels["pair"] for one, label in self.labels.items() if one != systems["pair"]):
                 labels["pair"] = f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
         for role in ("assistant", "main", "pair"):  # small before large, as printed
@@ -75,10 +74,12 @@ class Found:
                 self.labels.setdefault(systems[role], labels[role])
         records = _shown(run.records)
         self.groups |= {record["dataset"]: run.titles.get("groups") or "articles" for record in records}
-        contrast = _contrast(records, rule)
+        decodings = {judge: _decoding(records, judge, rule) for judge in systems}
+        if any(one["decoding"] == decodings.get("pair") for one in run.tuning or ()):
+            self.tuned.add(systems["pair"])
         for record in records:
-            judge, decoding = record["judge"], record["decoding"]
-            fits = judge in systems and decoding == (contrast if judge == "pair" else _PLAIN[rule])
+            judge = record["judge"]
+            fits = judge in systems and record["decoding"] == decodings[judge]
             if fits and record[CORRELATIONS[0]] is not None:
                 self._put((record["dimension"], systems[judge], range_of(record)), record)
 
@@ -108,10 +109,18 @@ def _shown(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [record for record in records if all(record[name] == value for name, value in plain.items())]
 
 
-def _contrast(records: Iterable[Mapping[str, Any]], rule: str) -> str | None:
-    names = dict.fromkeys(record["decoding"] for record in records if record["judge"] == "pair")
-    fitting = [name for name in names if name.endswith("expectation") == (rule == "expectation")]
-    return CONTRASTIVE if CONTRASTIVE in fitting else next(iter(fitting), None)
+def _decoding(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
+    """Which of a judge's decodings by the rule stands in its rows; None where it has none."""
+    names = list(
+        dict.fromkeys(
+            record["decoding"]
+            for record in records
+            # where nobody has said it, as in runs of earlier versions, the paper's own
+            if record["judge"] == judge and (record.get("rule") or "argmax") == rule
+        )
+    )
+    preferred = CONTRASTIVE if judge == "pair" else _PREFERRED[rule]
+    return preferred if preferred in names else next(iter(names), None)
 
 
 def _names(titles: Mapping[str, str | None]) -> tuple[str, str | None]:

@@ -142,18 +142,6 @@ def recomputed_average(table: int, label: str) -> dict[str, float]:
     return {name: fmean(row.values[name] for row in rows) for name in CORRELATIONS}
 
 
-def slips() -> list[tuple[PrintedRow, str, float]]:
-    """Printed averages that are not those of their own rows, whatever the rounding: (average, correlation,
-    recomputed)."""
-    found = []
-    for row in printed_rows():
-        if row.range is None:
-            for name, value in recomputed_average(row.table, row.label).items():
-                if is_slip(row.values[name], value):
-                    found.append((row, name, value))
-    return found
-
-
 def is_slip(printed: float, recomputed: float) -> bool:
     """Whether rounding cannot explain the difference.
 

@@ -35,7 +35,7 @@ def as_run(main: str, assistant: str) -> RunResults:
             tuned = {"lambda": chosen.lambda_, "temperature": chosen.temperature} if chosen else {}
             records.append(record(*roles[row.system], row.range, dict(row.values), dimension=row.dimension, **tuned))
     titles = {"main": main.split("/")[-1], "assistant": assistant.split("/")[-1], "groups": "articles"}
-    return RunResults(records, titles, tuning=[{"tune": "dev"}])
+    return RunResults(records, titles, tuning=[{"tune": "dev", "decoding": "contrastive"}])
 
 
 @pytest.fixture(scope="session")

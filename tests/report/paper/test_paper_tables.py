@@ -15,11 +15,11 @@ from judgebench.report.paper import RunResults, build, cd_tables, check_tables, 
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.latex import correlation_latex, escape
 from judgebench.report.paper.published import (
+    is_slip,
     model_key,
     printed_rows,
     printed_settings,
     recomputed_average,
-    slips,
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, marks
 from judgebench.report.results import Estimate
@@ -116,7 +116,13 @@ def test_one_underline_a_range_and_one_bold_average_unless_figures_tie():
 
 
 def test_the_papers_known_slips_and_no_others():
-    found = {(row.table, row.label, name): round(value, 4) for row, name, value in slips()}
+    found = {
+        (row.table, row.label, name): round(value, 4)
+        for row in printed_rows()
+        if row.range is None
+        for name, value in recomputed_average(row.table, row.label).items()
+        if is_slip(row.values[name], value)
+    }
     assert found == {
         (2, "Qwen2.5-7B-Instruct", "pearson"): 0.3475,
         (2, "Qwen2.5-7B-Instruct", "spearman"): 0.3443,  # 0.34425
@@ -207,9 +213,32 @@ def test_scores_by_expectation_have_a_table_of_their_own():
         record("main", "expectation", value=0.6),
         record("pair", "contrastive_expectation", value=0.7),
     ]
+    records = [r | {"rule": "expectation" if "expectation" in r["decoding"] else "argmax"} for r in records]
     found = tables([dataclasses.replace(run, records=records)])
     assert [line.ours["kendall"].value for line in found["own_expectation_coherence"].lines] == [0.6, 0.7]
     assert {line.ours["kendall"].value for line in found["own_correlations_coherence"].lines}.isdisjoint({0.6, 0.7})
+
+
+def test_the_rule_of_a_decoding_is_not_read_from_its_name():
+    run = own_run()
+    records = [
+        *(r | {"rule": "expectation" if r["judge"] == "pair" else "argmax"} for r in run.records),
+        *(record("main", "mean", at, 0.6, rule="expectation") for at in RANGES),
+        record("pair", "contrastive_expectation_per_range", value=0.7, rule="expectation"),
+    ]
+    found = tables([dataclasses.replace(run, records=records)])
+    assert {line.label for line in found["own_correlations_coherence"].lines} == {"Other-1B", "Other-7B"}
+    lines = found["own_expectation_coherence"].lines
+    assert {line.label for line in lines} == {"Other-7B", "Contrastive (7B-1B)"}
+    pair = [line.ours["kendall"].value for line in lines if line.label == "Contrastive (7B-1B)" and line.range]
+    assert pair == pytest.approx([0.4, 0.38, 0.36, 0.34])
+
+
+def test_a_pair_is_tuned_where_the_decoding_of_its_rows_was():
+    run = own_run()
+    for decoding, tuned in (("contrastive", True), ("contrastive_expectation", False)):
+        one = dataclasses.replace(run, tuning=[{"tune": "dev", "decoding": decoding}])
+        assert ("not tuned" in table_text(tables([one])["own_settings_coherence"])) != tuned
 
 
 def test_models_of_one_name_are_told_apart():
