@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from judgebench.attacks import attacked_text, chosen_attacks
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
@@ -61,6 +62,7 @@ class Experiment:
         _check_settings(config)
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
+        attacks = chosen_attacks(_listed(config, "attacks"))
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -78,9 +80,9 @@ class Experiment:
         room = judge.max_new_tokens if judge.mode == "generate" else 16
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
-        conditions = [Condition(dimension, r) for dimension in dimensions for r in ranges]
+        conditions = [Condition(d, r, attack.name) for d in dimensions for r in ranges for attack in attacks]
         tuner = _tuner(config, judge, assistant, decodings, data, conditions)
-        prompts = builder.build(data.examples, conditions)
+        prompts = builder.build(data.examples, conditions, attacked_text(attacks))
         return cls(config, judge, assistant, decodings, data, conditions, builder, prompts, tuner)
 
     def again(self, config: DictConfig) -> Experiment:
@@ -210,7 +212,7 @@ def _tuner(
             f"{given[0]}: tune={tuner.name} chooses lambda and t, so this would change nothing; add tune=none."
         )
     models = (judge.path, assistant.source.path if assistant.source is not None else None)
-    cells = [(condition.dimension, condition.range) for condition in conditions]
+    cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
     check_tuning(tuner, decodings, judge.mode, set(data.split.values()), cells, models)
     return tuner
 

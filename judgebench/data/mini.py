@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 from typing import Any
 
+from judgebench.data.joint import with_joint
 from judgebench.data.jsonl import Fields, load_jsonl
 from judgebench.data.loaded import Loaded
 from judgebench.data.module import JudgeDataModule
@@ -17,11 +18,13 @@ _FIELDS = Fields(
     group_id="group_id",
     system_id="system_id",
 )
+_DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 _SCALE = (1.0, 5.0)
 
 
 class Mini(JudgeDataModule):
-    """The embedded summaries of judgebench/data/mini/mini.jsonl, on a scale of 1 to 5.
+    """The embedded summaries of judgebench/data/mini/mini.jsonl, on a scale of 1 to 5; `joint` is the mean of the
+    four dimensions.
 
     Args:
         **common: see JudgeDataModule; there is no `path`.
@@ -35,4 +38,4 @@ class Mini(JudgeDataModule):
 
     def load(self) -> Loaded:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
-            return load_jsonl(path, _FIELDS, _SCALE)
+            return with_joint(load_jsonl(path, _FIELDS, _SCALE), _DIMENSIONS)

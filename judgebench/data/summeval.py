@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 
 from judgebench.data.hub import download, is_hub_id
+from judgebench.data.joint import with_joint
 from judgebench.data.loaded import Loaded, group_hash
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, is_parquet, json_rows, parquet_rows
@@ -23,7 +24,8 @@ _HUB_ID = "mteb/summeval"
 
 
 class SummEval(JudgeDataModule):
-    """SummEval in any of the three layouts in which it goes round; the first row tells which it is.
+    """SummEval in any of the three layouts in which it goes round; the first row tells which it is. In all of them,
+    `joint` is the mean of the four dimensions.
 
     1. SummEval's own release, paired with the articles (`id, decoded, expert_annotations, model_id, text`), one JSON
        object a line. Human score = mean of the experts, whose single scores become `ratings`.
@@ -47,7 +49,7 @@ class SummEval(JudgeDataModule):
         first = next(rows, None)
         if first is None:
             raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
-        return _layout(first)(chain([first], rows))
+        return with_joint(_layout(first)(chain([first], rows)), _DIMENSIONS)
 
     def _rows(self) -> Iterator[Row]:
         path = self.given_path(

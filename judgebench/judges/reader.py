@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -229,7 +229,9 @@ class Reader:
     def _nulls(self) -> dict[Condition, Prompt] | None:
         if self.assistant.kind != "null_context":
             return None
-        return {condition: self.null(condition) for condition in dict.fromkeys(p.condition for p in self.prompts)}
+        conditions = dict.fromkeys(prompt.condition for prompt in self.prompts)
+        nothing = {clean: self.null(clean) for clean in dict.fromkeys(map(_clean, conditions))}
+        return {condition: nothing[_clean(condition)] for condition in conditions}
 
     @cached_property
     def _tries(self) -> dict[ScoreRange, CandidateTrie]:
@@ -239,7 +241,8 @@ class Reader:
     @cached_property
     def _score(self) -> ScorePass:
         voices = [self._main, self._other] if self.assistant.kind == "early_exit" else [self._main]
-        return ScorePass([v for v in voices if v], [*self.prompts, *(self._nulls or {}).values()], self._tries)
+        nulls = {id(null): null for null in (self._nulls or {}).values()}  # attacked conditions share the clean one's
+        return ScorePass([v for v in voices if v], [*self.prompts, *nulls.values()], self._tries)
 
     def _scoring(self) -> list[Pass]:
         if self.assistant.kind == "model" and self._other:
@@ -284,3 +287,7 @@ class Reader:
             if (left := without(batch, done)) is not None:
                 pending.append(left)
         return pending
+
+
+def _clean(condition: Condition) -> Condition:
+    return replace(condition, attack="none")

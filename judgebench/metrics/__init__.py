@@ -18,9 +18,12 @@ from judgebench.metrics.intervals import bca_interval, interval
 from judgebench.metrics.levels import LEVELS, Correlated, correlate, shown_level
 from judgebench.metrics.permutation import holm
 from judgebench.metrics.power import groups_needed
+from judgebench.metrics.robustness import CHANGES, CLEAN, robustness
 
 __all__ = [
     "BETTER",
+    "CHANGES",
+    "CLEAN",
     "CONSTANT",
     "CONSTANT_HUMANS",
     "CORRELATIONS",
@@ -50,6 +53,7 @@ __all__ = [
     "mean_pairwise_spearman",
     "pearson",
     "resampled_correlations",
+    "robustness",
     "shown_level",
     "spearman",
 ]

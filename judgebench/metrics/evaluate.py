@@ -14,6 +14,7 @@ from judgebench.metrics.cells import Cell, cells, checked, series_of
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
+from judgebench.metrics.robustness import CLEAN, against_clean
 from judgebench.types import CLAMPED, FAILED, ScoreRange
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
@@ -61,7 +62,9 @@ def evaluate(
         - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl: see `bias`, of what was rated;
         - stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
           range); tuning may set lambda and temperature anew in each;
-        - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`.
+        - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
+        - where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
+          levels, and of this level clean_spearman and spearman_change, with `_low` and `_high` of its paired interval.
 
     Raises:
         ValueError: a column missing or of another length, a score that is not finite, or an example twice in one cell.
@@ -71,12 +74,16 @@ def evaluate(
     columns = checked(scores)
     rows_of = cells(columns)
     records: dict[Cell, list[dict[str, Any]]] = {}
+    every: dict[Cell, Mapping[str, np.ndarray]] = {}
+    correlated: dict[tuple[Cell, str], Correlated] = {}
     for ranges in series_of(rows_of).values():
         parts = {cell: {name: columns[name][rows_of[cell]] for name in _USED} for cell in ranges.values()}
+        every |= parts
         agreement = self_agreement([dict(zip(p["example_id"], p["score"], strict=True)) for p in parts.values()])
         described = {cell: _described(cell, part, scale) for cell, part in parts.items()}
         for level in levels:
             found = {cell: _correlated(level, part, resamples, seed) for cell, part in parts.items()}
+            correlated |= {(cell, level): one for cell, one in found.items()}
             told = [one for one in found.values() if one.n]
             over = {"stability": stability(told), "self_agreement": agreement}
             unstable = is_unstable(told)
@@ -86,6 +93,10 @@ def evaluate(
                 record = head | named | _measured(one) | described[cell] | over
                 record["flags"] = _flags(record, bool(one.constant_humans and one.n), bool(unstable and one.n))
                 records.setdefault(cell, []).append(record)
+    for cell in (cell for cell in rows_of if cell.attack != CLEAN):
+        found_against = against_clean(cell, every, correlated, levels, resamples, seed)
+        for record, changes in zip(records[cell], found_against, strict=True):
+            record |= changes
     return [record for cell in rows_of for record in records[cell]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from judgebench.prompts.rubrics import Filled, fill, load_rubrics
 from judgebench.types import Condition, Example, Prompt, Rubric
 
 TRUNCATIONS = ("error", "source")
+
+Judged = Callable[[Example, Condition], str]
+"""What stands in the place of an example's judged text under a condition: that text itself, unless it is attacked."""
 
 _KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
 
@@ -90,11 +93,16 @@ class PromptBuilder:
         limit = limit if most is None else min(limit, most)
         return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"])
 
-    def build(self, examples: Iterable[Example], conditions: Sequence[Condition]) -> list[Prompt]:
+    def build(
+        self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
+    ) -> list[Prompt]:
         """The prompts, condition by condition, the examples of a group together.
 
         All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of
         its group under any of them.
+
+        Args:
+            judged: the judged text of each prompt; None takes the example's.
 
         Raises:
             UserError: a prompt is too long; names the example and both numbers of tokens.
@@ -102,17 +110,19 @@ class PromptBuilder:
         groups: dict[str, list[Example]] = {}
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
-        built = [self._of_group(group, conditions) for group in groups.values()]
+        built = [self._of_group(group, conditions, judged or _as_it_is) for group in groups.values()]
         return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
 
     def null(self, condition: Condition) -> Prompt:
         """The prompt about nothing: the condition's rubric with an empty source and an empty judged text."""
         nothing = Example(example_id="", group_id="", system_id="", source="", output="", human={})
-        return self._of_group([nothing], [condition])[0][0]
+        return self._of_group([nothing], [condition], _as_it_is)[0][0]  # what is judged about nothing is not attacked
 
-    def _of_group(self, group: Sequence[Example], conditions: Sequence[Condition]) -> list[list[Prompt]]:
+    def _of_group(
+        self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged
+    ) -> list[list[Prompt]]:
         """[conditions][examples of the group] prompts, all of them short enough."""
-        built, longest = self._with_source(group, conditions, None, 0)
+        built, longest = self._with_source(group, conditions, judged, None, 0)
         excess = len(longest.token_ids) - self._max_tokens
         if excess <= 0:
             return built
@@ -131,20 +141,30 @@ class PromptBuilder:
                 raise _too_long(longest, self._max_tokens, "it does not fit even without its article")
             cut = min(cut + excess, len(ends))
             kept = source[: ends[len(ends) - cut - 1]] if cut < len(ends) else ""
-            built, longest = self._with_source(group, conditions, kept, cut)
+            built, longest = self._with_source(group, conditions, judged, kept, cut)
             excess = len(longest.token_ids) - self._max_tokens
         return built
 
     def _with_source(
-        self, group: Sequence[Example], conditions: Sequence[Condition], source: str | None, cut: int
+        self,
+        group: Sequence[Example],
+        conditions: Sequence[Condition],
+        judged: Judged,
+        source: str | None,
+        cut: int,
     ) -> tuple[list[list[Prompt]], Prompt]:
         """[conditions][examples of the group] prompts, and the longest of them."""
-        built = [self._under(condition, group, source, cut) for condition in conditions]
+        built = [self._under(condition, group, judged, source, cut) for condition in conditions]
         return built, max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
 
-    def _under(self, condition: Condition, group: Sequence[Example], source: str | None, cut: int) -> list[Prompt]:
+    def _under(
+        self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
+    ) -> list[Prompt]:
         rubric = self._rubrics[condition.dimension]
-        asked = [self._in_chat(fill(rubric, condition.range, example, source)) for example in group]
+        asked = [
+            self._in_chat(fill(rubric, condition.range, example, source, judged(example, condition)))
+            for example in group
+        ]
         encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
         shared = asked[0].prefix
         prompts = []
@@ -189,6 +209,10 @@ class PromptBuilder:
                 f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
                 f"fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give another."
             ) from error
+
+
+def _as_it_is(example: Example, condition: Condition) -> str:
+    return example.output
 
 
 def _plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from judgebench.errors import UserError
 from judgebench.types import Example, Rubric, ScoreRange
 
-_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range)\}")
+_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4])\}")
 _SOURCES = ("Document", "Dialogue")
 _OUTPUTS = ("Summary", "Response")
 _KNOWN = {*_SOURCES, *_OUTPUTS, "Fact"}
@@ -44,7 +44,8 @@ def load_rubrics(
     """The rubric of each dimension.
 
     Args:
-        collection: `summary`, `dialogue`, or a folder of the user's own with one `<dimension>.txt` a dimension.
+        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, or a folder of the user's
+            own with one `<dimension>.txt` a dimension.
         dimensions: which ones.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
 
@@ -66,21 +67,25 @@ def load_rubrics(
     return rubrics
 
 
-def fill(rubric: Rubric, score_range: ScoreRange, example: Example, source: str | None = None) -> Filled:
+def fill(
+    rubric: Rubric, score_range: ScoreRange, example: Example, source: str | None = None, output: str | None = None
+) -> Filled:
     """The rubric about one example.
 
     Every field is filled in one pass over the template: what an example says is never read as a template.
 
     Args:
         source: stands in for the example's source where it had to be shortened.
+        output: stands in for the example's judged text where that was attacked.
     """
     values = {
         "min_range": score_range.text(score_range.minimum),
         "max_range": score_range.text(score_range.maximum),
         "Fact": example.context,
+        **{f"quarter_{i}": _quarter(score_range, i) for i in range(5)},
     }
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
-    values |= dict.fromkeys(_OUTPUTS, example.output)
+    values |= dict.fromkeys(_OUTPUTS, example.output if output is None else output)
     parts: list[str] = []
     said: list[tuple[int, int]] = []
     length, own, at = 0, None, 0
@@ -98,6 +103,13 @@ def fill(rubric: Rubric, score_range: ScoreRange, example: Example, source: str 
     text = "".join(parts)
     own = len(text) if own is None else own
     return Filled(text[:own], text[own:], tuple(said))
+
+
+def _quarter(score_range: ScoreRange, i: int) -> str:
+    """The range's minimum (0), its quarters, its maximum (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
+    value = score_range.minimum + (score_range.maximum - score_range.minimum) * i / 4
+    text = f"{value:z.6f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
 
 
 def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:

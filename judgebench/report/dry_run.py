@@ -27,7 +27,7 @@ def dry_run_view(
     """
     table = Table(box=box.SIMPLE_HEAD, title="Dry run: nothing was computed", title_justify="left")
     for name in ("dimension", "range", "attack", "defense"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for name in ("examples", "tokens", "unique tokens", "longest prompt"):
         table.add_column(name, justify="right")
     firsts: list[RenderableType] = []

@@ -17,6 +17,7 @@ from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.heat_map import grid_figure
 from judgebench.report.logprob_figure import logprob_figure
 from judgebench.report.path_figure import path_figure
+from judgebench.report.robustness import unattacked
 from judgebench.report.score_figure import score_figure
 from judgebench.report.style import CAPTION_ID, house_style
 from judgebench.tuning.tuners import PER_RANGE
@@ -37,11 +38,12 @@ def draw_all(
 ) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
-    `spearman_by_range`: correlation with the humans. `scores_<dimension>`: which scores judges and humans give.
-    `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t were tuned,
-    also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of the grid.
+    `spearman_by_range`: correlation with the humans, of clean texts. `scores_<dimension>`: which scores judges and
+    humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
+    were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
+    the grid.
     """
-    figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(records, titles)}
+    figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)

@@ -13,7 +13,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
-from judgebench.report import choices, diagnosis, differences
+from judgebench.report import choices, diagnosis, differences, robustness
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -66,7 +66,10 @@ def render_report(
         similarity: `family_records` of the readings.
     """
     split = shown_split(record["split"] for record in records)
-    blocks = arrange(records, split)
+    clean = robustness.unattacked(records)
+    blocks, all_blocks = arrange(clean, split), arrange(records, split)
+    attacks = robustness.arrange_attacks(records)
+    comparisons = robustness.unattacked(comparisons)
     found = favorites(scores, scale)
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
@@ -80,7 +83,12 @@ def render_report(
         dimensions=list(dict.fromkeys(scores["dimension"])),
         ranges=[str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
         blocks=blocks,
-        answers=[*favorite_sentences(found), *change_sentences(shown, groups), *spread_sentences(blocks)],
+        answers=[
+            *favorite_sentences(found),
+            *change_sentences(shown, groups),
+            *spread_sentences(blocks),
+            *robustness.attack_sentences(attacks),
+        ],
         favorites=_favorite_tables(found),
         mapping_notes=_mapping_notes(scores, scale),
         level_note=level_note(level, groups),
@@ -90,17 +98,20 @@ def render_report(
         interval=interval,
         percent=percent,
         three=three,
+        attacks=attacks,
+        attacks_note=robustness.attacks_note(records, groups) if attacks else "",
+        robustness=robustness,
         compared=shown,
         compared_too={name: found for name, found in compared.items() if name != differences.SHOWN and found},
         comparison_note=differences.comparison_note(shown, groups),
         compared_intervals=any(row.low is not None for one in shown for row in one.rows),
         tuned=choices.arrange_tuning(tuning),
-        diagnosed=diagnosis.arrange_diagnostics(records, similarity),
+        diagnosed=diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity)),
         diagnosis=diagnosis,
         differences=differences,
         choices=choices,
         signed=signed,
-        flags=raised(blocks),
+        flags=raised(all_blocks),
         flags_note=FLAGS_AT.get(level, "").format(groups=groups),
         figures=[
             {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}

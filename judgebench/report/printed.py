@@ -1,4 +1,5 @@
-"""All that a run prints at its end: correlations, then what contrasting changes, how it was tuned, what is wrong."""
+"""All that a run prints at its end: correlations, then what attacks and contrasting change, how it was tuned, what is
+wrong."""
 
 from __future__ import annotations
 
@@ -15,6 +16,15 @@ from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
 from judgebench.report.results import arrange
+from judgebench.report.robustness import (
+    AttackBlock,
+    AttackRow,
+    arrange_attacks,
+    attacks_note,
+    rates,
+    share,
+    unattacked,
+)
 from judgebench.report.series import shown_split
 from judgebench.report.tables import groups_word, metrics_table, signed, three
 
@@ -26,7 +36,8 @@ def run_tables(
     tuning: Sequence[Mapping[str, Any]] | None = None,
     similarity: Sequence[Mapping[str, Any]] = (),
 ) -> RenderableType:
-    """The tables of a run, those first that answer its question. Parts without records are left out.
+    """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
+    have a table of their own; the other tables are of clean ones.
 
     Args:
         records: metrics.json; titles: see `metrics_table`.
@@ -35,9 +46,12 @@ def run_tables(
     """
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
-    diagnostics = arrange_diagnostics(records, similarity)
-    parts: list[RenderableType] = [metrics_table(records, titles)]
-    if compared := arrange_comparisons(comparisons):
+    clean = unattacked(records)
+    diagnostics = arrange_diagnostics(clean, unattacked(similarity))
+    parts: list[RenderableType] = [metrics_table(clean, titles)]
+    if attacks := arrange_attacks(records):
+        parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
+    if compared := arrange_comparisons(unattacked(comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
     if choices := arrange_tuning(tuning):
         parts += [_choices(one) for one in choices]
@@ -51,6 +65,42 @@ def _titled(text: str) -> Table:
     table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
     table.title = Text(text)  # names may hold what rich would take for markup
     return table
+
+
+def _attacks(block: AttackBlock) -> Table:
+    table = _titled(f"{block.condition}: attacks")
+    table.add_column("attack", overflow="fold", max_width=28)
+    for name in ("mean", "change", "rate", "rises", "at max", "first", "places", "Spearman"):
+        table.add_column(name, justify="left" if name == "change" else "right", no_wrap=True)
+    for section in block.sections:
+        table.add_row(Text(f"{section.place}, {section.series}", style="bold"))
+        for row in section.rows:
+            table.add_row(f"  {row.attack} ", *(Text(f"{cell} ") for cell in _attack_cells(row)))
+        table.add_section()
+    return table
+
+
+def _attack_cells(row: AttackRow) -> list[str]:
+    change = ""
+    if row.change is not None:
+        ends = row.change
+        change = " " + _hundredths(ends.value)
+        if ends.low is not None:
+            change += f" [{_hundredths(ends.low)},{_hundredths(ends.high)}]"
+    return [
+        "-" if row.mean is None else f"{row.mean:.2f}",
+        change,
+        rates(row),
+        share(row.raised_share),
+        share(row.maximum_share),
+        share(row.win_share),
+        "" if row.change is None else _hundredths(row.places_gained),
+        three(row.spearman),
+    ]
+
+
+def _hundredths(value: float | None) -> str:
+    return "-" if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("+0.00", "0.00")
 
 
 def _comparison(one: Comparison, groups: str) -> Table:

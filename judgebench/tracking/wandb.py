@@ -49,6 +49,7 @@ _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
     *("failed_share", "clamped_share", "mean_score", "lambda", "temperature", "n"),
     *("bias_wasserstein", "bias_kl", "modal_share", "stability", "self_agreement"),
+    *("change", "change_low", "change_high", "delta", "rate_of_means", "mean_of_rates", "raised_share", "win_share"),
 )
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 

@@ -7,7 +7,7 @@ def test_the_embedded_data_passes_every_check_and_splits() -> None:
     data = Mini()
     data.setup()
     assert data.name == "mini"
-    assert data.dimensions == ("coherence", "consistency", "fluency", "relevance")
+    assert data.dimensions == ("coherence", "consistency", "fluency", "relevance", "joint")
     assert data.scale == dict.fromkeys(data.dimensions, (1.0, 5.0))
     assert set(data.split.values()) == {"dev", "test"}
 

@@ -63,9 +63,9 @@ def test_all_three_layouts_tell_the_same_story(
     for data in (release, geval, mteb):
         for example in data.examples:
             assert {d: example.human[d] for d in DIMENSIONS} == pytest.approx(MEANS)
-    assert release.dimensions == mteb.dimensions == DIMENSIONS
-    assert geval.dimensions == (*DIMENSIONS, "overall")
-    assert geval.scale == dict.fromkeys((*DIMENSIONS, "overall"), (1.0, 5.0))
+    assert release.dimensions == mteb.dimensions == (*DIMENSIONS, "joint")
+    assert geval.dimensions == (*DIMENSIONS, "overall", "joint")
+    assert geval.scale == dict.fromkeys((*DIMENSIONS, "overall", "joint"), (1.0, 5.0))
     assert [e.example_id for e in release.examples[:2]] == [e.example_id for e in geval.examples[:2]]
     assert [e.example_id for e in release.examples[:2]] == ["art0/M0", "art0/M8"]
     assert [(e.example_id, e.system_id) for e in mteb.examples[:2]] == [("art0/0", "0"), ("art0/1", "1")]
@@ -75,9 +75,9 @@ def test_the_release_keeps_each_experts_scores_and_no_other_layout_has_them(
     write_jsonl: Callable[..., str], write_json: Callable[..., str]
 ) -> None:
     release = ready(write_jsonl(release_rows()), limit_groups=2)
-    assert {d: r.shape for d, r in release.ratings.items()} == dict.fromkeys(DIMENSIONS, (4, 3))
+    assert {d: r.shape for d, r in release.ratings.items()} == dict.fromkeys((*DIMENSIONS, "joint"), (4, 3))
     assert release.ratings["coherence"][0].tolist() == [1.0, 2.0, 4.0]
-    for dimension in DIMENSIONS:
+    for dimension in (*DIMENSIONS, "joint"):
         human = [example.human[dimension] for example in release.examples]
         np.testing.assert_allclose(release.ratings[dimension].mean(axis=1), human, rtol=0, atol=1e-12)
     assert ready(write_json(geval_rows())).ratings == {}
@@ -88,7 +88,7 @@ def test_gevals_layout_may_lack_doc_id_and_overall(write_json: Callable[..., str
     for row in rows:
         del row["doc_id"], row["scores"]["overall"]
     data = ready(write_json(rows))
-    assert data.dimensions == DIMENSIONS
+    assert data.dimensions == (*DIMENSIONS, "joint")
     assert list(data.split) == [group_hash(f"Article {a}.") for a in range(3)]
     assert [e.group_id for e in data.examples[:2]] == [group_hash("Article 0.")] * 2
 

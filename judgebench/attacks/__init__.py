@@ -1,0 +1,6 @@
+"""Attacks on judges: what an attacker makes of a text that is to be judged."""
+
+from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack, attacked_text
+from judgebench.attacks.chosen import chosen_attacks, shipped_attacks
+
+__all__ = ["NONE", "Attack", "PhraseAttack", "TemplateAttack", "attacked_text", "chosen_attacks", "shipped_attacks"]

@@ -1,0 +1,106 @@
+"""From the config key `attacks` to attacks: those that judgebench ships, template files and learned phrases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack
+from judgebench.errors import UserError
+
+_TEMPLATES = files("judgebench.attacks") / "templates"
+_KINDS = ("template", "phrase_file")
+_KEYS = (*_KINDS, "name")
+
+
+def shipped_attacks() -> dict[str, Attack]:
+    """Name -> attack, of those that come with judgebench, `none` first.
+
+    `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the kinds of injection
+    that RobustJudge (Li et al. 2025) tests, in words of our own.
+    """
+    texts = {item.name.removesuffix(".txt"): item.read_text("utf-8") for item in _TEMPLATES.iterdir()}
+    return {"none": NONE, **{name: TemplateAttack(name, _whole(texts[name])) for name in sorted(texts)}}
+
+
+def chosen_attacks(given: Sequence[Any]) -> list[Attack]:
+    """The attacks that the config names, `none` first where it is not named: every change needs its clean base.
+
+    Args:
+        given: each a shipped attack's name, the path of a template (`.txt`), or a mapping with `template` (a path) or
+            `phrase_file` (the path of a JSON object with "phrase"), and `name`, by default the file's.
+
+    Raises:
+        UserError: an entry that is none of these, a file that cannot be read, or two attacks of one name.
+    """
+    shipped: Mapping[str, Attack] = shipped_attacks()
+    chosen = [_attack(entry, shipped) for entry in given]
+    names = [attack.name for attack in chosen]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise UserError(
+            f"attacks: there are two called {twice[0]!r}; name each once, or give files names of their own, as in "
+            "{template: FILE.txt, name: mine}."
+        )
+    return chosen if NONE in chosen else [NONE, *chosen]
+
+
+def _attack(entry: Any, shipped: Mapping[str, Attack]) -> Attack:
+    if isinstance(entry, str):
+        if entry in shipped:
+            return shipped[entry]
+        if not entry.endswith(".txt") and "/" not in entry:
+            raise UserError(
+                f"attacks: there is no attack {entry!r}; there are {', '.join(shipped)}, templates of your own (the "
+                "path of a .txt file) and learned phrases ({phrase_file: FILE.json})."
+            )
+        entry = {"template": entry}
+    if not isinstance(entry, Mapping) or len(set(entry) & set(_KINDS)) != 1 or not set(entry) <= set(_KEYS):
+        raise UserError(
+            f"attacks: {entry!r} is no attack; give a name, the path of a template, or a mapping with template or "
+            "phrase_file, and name if you like."
+        )
+    kind = next(kind for kind in _KINDS if kind in entry)
+    path = entry[kind]
+    if not isinstance(path, str) or not path.strip():
+        raise UserError(f"attacks: {kind} must be the path of a file, got {path!r}.")
+    file = Path(path).expanduser()
+    name = entry.get("name", file.stem)
+    if not isinstance(name, str) or not name.strip():
+        raise UserError(f"attacks: the name of {path} must be text, got {name!r}.")
+    if name in shipped:
+        raise UserError(
+            f"attacks: {path} would be called {name!r}, as an attack that comes with judgebench is; give it another "
+            f"name, as in {{{kind}: {path}, name: mine}}."
+        )
+    text = _read(file, kind)
+    return TemplateAttack(name, _whole(text)) if kind == "template" else PhraseAttack(name, _phrase(text, path))
+
+
+def _whole(text: str) -> str:
+    """A file's text without the line end that editors put last."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _read(file: Path, kind: str) -> str:
+    try:
+        # universal newlines would turn a carriage return, which may be part of an attack, into another character
+        return file.read_bytes().decode("utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UserError(f"attacks: {kind} {file} cannot be read ({reason}); give an existing text file.") from error
+
+
+def _phrase(text: str, path: str) -> str:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise UserError(
+            f'attacks: phrase_file {path} is not valid JSON ({error}); it must be {{"phrase": ...}}.'
+        ) from (error)
+    phrase = content.get("phrase") if isinstance(content, Mapping) else None
+    if not isinstance(phrase, str) or not phrase.strip() or any("\ud800" <= c <= "\udfff" for c in phrase):
+        raise UserError(f'attacks: phrase_file {path} holds no phrase; it must be {{"phrase": "some words"}}.')
+    return phrase.strip()
