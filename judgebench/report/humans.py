@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from judgebench.metrics.histogram import candidate_index, histogram, mapped
 from judgebench.types import ScoreRange
-
-_TIE_TOLERANCE = 1e-9
-"""Means of experts and steps of a range carry rounding errors; a tie must stay a tie."""
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
 """What a reader must be told wherever mapped scores are shown."""
@@ -41,23 +39,8 @@ def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRan
         >>> to_range([3, 3], (3, 3), ScoreRange(0, 4)).tolist()
         []
     """
-    low, high = scale
-    if not spans(scale):
-        return np.empty(0)
-    steps = len(score_range.values) - 1
-    exact = (np.asarray(human, dtype=np.float64) - low) / (high - low) * steps
-    return nearest(exact, score_range)
-
-
-def nearest(steps: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
-    """[n] the scores nearest to positions in the range, counted in steps from its minimum; half up, never outside.
-
-    Args:
-        steps: [n] positions; whole numbers are scores.
-    """
-    values = np.asarray(score_range.values)
-    index = np.floor(np.asarray(steps, dtype=np.float64) + 0.5 + _TIE_TOLERANCE).astype(np.int64)
-    return np.asarray(values[np.clip(index, 0, len(values) - 1)], dtype=np.float64)
+    exact = mapped(np.asarray(human, dtype=np.float64), scale, score_range)
+    return np.empty(0) if exact is None else np.asarray(score_range.values)[candidate_index(exact, score_range)]
 
 
 def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
@@ -67,10 +50,8 @@ def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
 
 def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
     """[candidates] the share of the values [n] that lies nearest to each score of the range; zeros without values."""
-    ticks = np.asarray(score_range.values)
-    exact = (np.asarray(values, dtype=np.float64) - ticks[0]) / (ticks[1] - ticks[0])
-    index = np.searchsorted(ticks, nearest(exact, score_range) - _TIE_TOLERANCE)
-    return np.bincount(index, minlength=len(ticks)) / max(1, len(index))
+    given = np.asarray(values, dtype=np.float64)
+    return histogram(given, score_range) / max(1, len(given))
 
 
 def most_frequent(found: ArrayLike) -> list[int]:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.report.humans import MAPPING_NOTE, human_scores, mapping_note, most_frequent, nearest, shares, to_range
+from judgebench.report.humans import MAPPING_NOTE, human_scores, mapping_note, most_frequent, shares, to_range
 from judgebench.types import ScoreRange
 
 
@@ -41,8 +41,8 @@ def test_every_candidate_maps_to_itself():
     assert mapped.tolist() == list(score_range.values)
 
 
-def test_nearest_counts_in_steps():
-    assert nearest([0, 0.49, 0.5, 4], ScoreRange(3, 7)).tolist() == [3, 3, 4, 7]
+def test_scores_map_to_the_nearest_one_half_up():
+    assert to_range([0, 0.49, 0.5, 4], (0, 4), ScoreRange(3, 7)).tolist() == [3, 3, 4, 7]
 
 
 def test_shares_sum_to_one_and_count_what_they_should():
