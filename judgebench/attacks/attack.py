@@ -92,6 +92,10 @@ class PhraseAttack:
         """See `Attack.attacked`; one space stands between text and phrase."""
         return f"{text.rstrip()} {self.phrase}"
 
+    def judged(self, example: Example, condition: Condition) -> str:
+        """What a judge reads in the place of an example's judged text, under any condition."""
+        return self.attacked(example.output, condition)
+
 
 NONE = TemplateAttack("none", "{text}")
 """No attack: the clean base of all others."""

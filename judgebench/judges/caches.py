@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from judgebench.judges.kernels import KeysValues
 
@@ -15,6 +19,37 @@ class Root:
     """The keys and values of tokens that many rows begin with, by layer."""
 
     layers: dict[int, KeysValues] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes."""
+        return sum(x.nbytes for pair in self.layers.values() for x in pair)
+
+
+class Roots:
+    """The roots that were used last; the one in use is always kept.
+
+    Args:
+        room: bytes that they may take together.
+    """
+
+    def __init__(self, room: int = 0):
+        self.room = room
+        self._held: OrderedDict[bytes, Root] = OrderedDict()
+
+    def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
+        """The keys and values of `root` [tokens], from `read` where they are not held."""
+        name = root.tobytes()
+        if name not in self._held:
+            self._held[name] = read()
+        self._held.move_to_end(name)
+        while len(self._held) > 1 and sum(held.bytes for held in self._held.values()) > self.room:
+            self._held.popitem(last=False)
+        return self._held[name]
+
+    def clear(self) -> None:
+        """Lets go of all."""
+        self._held.clear()
 
 
 @dataclass

@@ -8,7 +8,7 @@ the same interface); `check` proves it on the model at hand before anything is r
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
 from judgebench.judges.attention import NAME, Pass, attending
-from judgebench.judges.caches import Cache, Root
+from judgebench.judges.caches import Cache, Root, Roots
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head, layers_of
 from judgebench.judges.last_layer import KeysOnly, only_read
@@ -58,6 +58,7 @@ class Engine(Protocol):
     """
 
     head: Head
+    computed: int
 
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text."""
@@ -72,16 +73,21 @@ class PrefixEngine:
     Args:
         model: a decoder-only language model of transformers; its attention and its linear layers are changed for good.
         exits: layers after which the head is applied; None is the full model. One forward pass serves all.
+        room: bytes that the keys and values of roots may take together; the last is always kept.
+
+    Attributes:
+        computed: tokens computed so far.
 
     Raises:
         UserError: the model's layers are not all plain or sliding-window attention.
     """
 
-    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), room: int = 0):
         refuse_unpackable(model)
         self.model = model
         self.head = Head(model, exits)
-        self._root: tuple[bytes, Root] | None = None
+        self.roots = Roots(room)
+        self.computed = 0
         layers = layers_of(self.head.decoder)
         self._last = None if layers is None else layers[-1]
         model.set_attn_implementation(NAME)
@@ -92,8 +98,53 @@ class PrefixEngine:
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`."""
         packed, held = self._pack(groups, trie, root)
+        return self._candidates(self._prefill(packed, held), packed, trie)
+
+    def gradient(
+        self,
+        prompts: Sequence[np.ndarray],
+        trie: CandidateTrie,
+        at: slice,
+        value: Callable[[list[torch.Tensor]], torch.Tensor],
+        root: np.ndarray,
+    ) -> torch.Tensor:
+        """How a number that depends on the candidates' log-probabilities changes with the embeddings of some tokens.
+
+        Args:
+            prompts: each [tokens]; of several, no two have the same token at the first place of `at`.
+            at: the same places of all prompts, behind the root.
+            value: takes what `read` gives of these prompts and gives one number.
+            root: what all prompts begin with; nothing flows back into it, so it costs nothing once it is known.
+
+        Returns:
+            [prompts, places, hidden] float32.
+        """
+        packed, held = self._pack([prompts], trie, root)
+        embedded: list[torch.Tensor] = []
+
+        def watch(module: torch.nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:
+            embedded.append(output.detach().requires_grad_(True))
+            return embedded[0]
+
+        hook = self.model.get_input_embeddings().register_forward_hook(watch)
+        try:
+            with torch.enable_grad():
+                number = value(self._candidates(self._prefill(packed, held, whole=True), packed, trie))
+                (found,) = torch.autograd.grad(number, embedded[0])
+        finally:
+            hook.remove()
+        shared = packed.groups[0].middle  # the row begins with what the prompts share below the root
+        rows = [
+            place - len(root) if place - len(root) < shared else start + place - len(root) - shared
+            for start, _ in packed.spans
+            for place in range(at.start, at.stop)
+        ]
+        return found[0, torch.tensor(rows, device=found.device)].float().unflatten(0, (len(prompts), -1))
+
+    def _candidates(self, exits: list[torch.Tensor], packed: Packed, trie: CandidateTrie) -> list[torch.Tensor]:
+        """For each exit [prompts, candidates] from the states of `packed.reads`."""
         results = []
-        for states in self._prefill(packed, held):
+        for states in exits:
             read = states.unflatten(0, tuple(packed.reads.shape))
             per_branch = [
                 self.head.logprobs(read[:, b], torch.tensor(children, device=states.device))
@@ -109,23 +160,32 @@ class PrefixEngine:
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
         packed = pack(groups, () if trie is None else trie.branches, len(root))
+        self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self._rooted(root) if len(root) else None
 
     def _rooted(self, root: np.ndarray) -> Root:
-        """The root's keys and values, read by themselves, so that they never depend on the batch; the last is kept."""
-        tokens = root.tobytes()
-        if self._root is None or self._root[0] != tokens:
+        """The root's keys and values, read by themselves, so that they never depend on the batch."""
+
+        def read() -> Root:
             held = Root()
             ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
-            self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(held))
-            self._root = (tokens, held)
-        return self._root[1]
+            with torch.no_grad():
+                self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(held))
+            self.computed += len(root)
+            return held
 
-    def _prefill(self, packed: Packed, root: Root | None, cache: Cache | None = None) -> list[torch.Tensor]:
-        """[prompts * branches, hidden] after each exit: the states of `packed.reads`."""
+        return self.roots.get(root, read)
+
+    def _prefill(
+        self, packed: Packed, root: Root | None, cache: Cache | None = None, whole: bool = False
+    ) -> list[torch.Tensor]:
+        """[prompts * branches, hidden] after each exit: the states of `packed.reads`; `whole` spares the last layer
+        nothing."""
         prefill, rows = Prefill(packed, root, cache), packed.reads.flatten()
         sparing = (
-            only_read(self._last, packed, KeysOnly(partial(keep, prefill)), attending) if self._last else nullcontext()
+            only_read(self._last, packed, KeysOnly(partial(keep, prefill)), attending)
+            if self._last and not whole
+            else nullcontext()
         )
         with sparing:
             hidden = self._forward(packed.token_ids, packed.positions, prefill)

@@ -49,7 +49,9 @@ def attend(
     Returns:
         [batch, heads, queries, dim] in the query's dtype and [batch, heads, queries] float32.
     """
-    return _KERNELS.get(query.device.type, attend_plain)(query, key, value, scale, causal, bias)
+    # the kernels give no gradient of the log-sum-exp
+    kernel = attend_plain if torch.is_grad_enabled() and query.requires_grad else _KERNELS.get(query.device.type)
+    return (kernel or attend_plain)(query, key, value, scale, causal, bias)
 
 
 def merge(

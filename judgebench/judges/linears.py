@@ -8,6 +8,8 @@ in registers. Numbers differ from the plain layer's in the last bits.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -39,6 +41,7 @@ class LaidOutLinear(nn.Module):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias
         self.laid_out: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
+        self.transposed: torch.Tensor | None = None
 
     @property
     def weight(self) -> torch.Tensor:
@@ -46,16 +49,47 @@ class LaidOutLinear(nn.Module):
         return self.laid_out.to_dense()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """[..., in] -> [..., out]."""
-        return self.activated(states, "none", "")
+        """[..., in] -> [..., out]; its gradient is that of the states alone."""
+        return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")  # type: ignore[no-untyped-call, no-any-return]
 
     def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
-        """The activation of what `forward` gives."""
+        """The activation of what `forward` gives; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
 
     def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-        """What `forward` gives, times `factor` [..., out]."""
+        """What `forward` gives, times `factor` [..., out]; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
+
+    def back(self, outer: torch.Tensor) -> torch.Tensor:
+        """[..., out] -> [..., in]: the gradient of the states from that of the result. The first call lays the weight
+        out a second time; `forget_gradients` gives that memory back."""
+        if self.transposed is None:
+            self.transposed = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), _ROWS)
+        return torch.ops.mkldnn._linear_pointwise(outer.contiguous(), self.transposed, None, "none", [], "")
+
+
+def forget_gradients(model: nn.Module) -> None:
+    """Gives back what `LaidOutLinear.back` has taken."""
+    for module in model.modules():
+        if isinstance(module, LaidOutLinear):
+            module.transposed = None
+
+
+class _Linear(torch.autograd.Function):
+    """`LaidOutLinear.forward` with a gradient: oneDNN's products have none of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, states: torch.Tensor, linear: LaidOutLinear) -> torch.Tensor:
+        ctx.linear = linear
+        return linear.activated(states, "none", "")
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        return ctx.linear.back(outer[0]), None
+
+
+def _wants_gradient(states: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and states.requires_grad
 
 
 class FusedGatedMLP(nn.Module):
@@ -69,10 +103,13 @@ class FusedGatedMLP(nn.Module):
     def __init__(self, mlp: nn.Module, activation: str, variant: str):
         super().__init__()
         self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self.act_fn = mlp.act_fn
         self._activation = activation, variant
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """[..., hidden] -> [..., hidden]."""
+        if _wants_gradient(states):
+            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator, no-any-return]
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
 
 

@@ -102,7 +102,7 @@ class ScorePass:
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
-        self._engine = _engine(models[self.sources[0]], self.voices)
+        self._engine = engine_of(models[self.sources[0]], self.voices)
         self._roots = roots(self.prompts)
 
     def release(self) -> None:
@@ -174,13 +174,13 @@ class GeneratePass:
         beside = self.minus is not None and self.minus.source == self.voice.source and self.nulls is None
         voices = [self.voice, self.minus] if beside and self.minus is not None else [self.voice]
         model = models[self.voice.source]
-        self._main = _engine(model, voices)
+        self._main = engine_of(model, voices)
         self._roots = roots(self.prompts)
         self._assistant: Engine | None = None
         if self.nulls is not None:
             self._assistant = self._main
         elif self.minus is not None and not beside:
-            self._assistant = _engine(models[self.minus.source], [self.minus])
+            self._assistant = engine_of(models[self.minus.source], [self.minus])
         ends = getattr(model.generation_config, "eos_token_id", None)
         self._stops = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
@@ -248,12 +248,21 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
     raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
 
 
-def _engine(model: PreTrainedModel, voices: Sequence[Voice]) -> Engine:
+def engine_of(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -> Engine:
+    """What reads `voices`, the exits of one model, tried on the model at hand.
+
+    Args:
+        model: on its device.
+        room: see `PrefixEngine`.
+
+    Raises:
+        UserError: the model cannot be read so.
+    """
     exits = [voice.exit for voice in voices]
     check_head(model, Head(model))
     if voices[0].engine == "plain":
         return PlainEngine(model, exits)
-    engine = PrefixEngine(model, exits)
+    engine = PrefixEngine(model, exits, room)
     check(engine)
     return engine
 

@@ -20,11 +20,15 @@ class PlainEngine:
     Args:
         model: any causal language model of transformers.
         exits: see `Head`.
+
+    Attributes:
+        computed: tokens computed so far.
     """
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
         self.model = model
         self.head = Head(model, exits)
+        self.computed = 0
 
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
@@ -53,6 +57,7 @@ class PlainEngine:
 
     def forward(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
         """[1, tokens] -> for each exit the last token's state [1, hidden]; and the model's own cache."""
+        self.computed += token_ids.numel()
         with own_attention(self.model), self.head.capturing() as captured:
             output = self.head.decoder(input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True)
         return [states[:, -1] for states in captured()], getattr(output, "past_key_values", None)

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from judgebench.report.atomic import atomic
+from judgebench.atomic import atomic
 from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.heat_map import grid_figure

@@ -20,7 +20,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.errors import UserError
-from judgebench.report.atomic import atomic
+from judgebench.atomic import atomic
 from judgebench.report.environment import describe_environment
 from judgebench.report.masking import mask_secrets
 

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from judgebench.errors import UserError
-from judgebench.report.atomic import atomic
+from judgebench.atomic import atomic
 from judgebench.report.figures import save_figures
 from judgebench.report.masking import mask_secrets
 from judgebench.report.tables import WIDTH

@@ -10,7 +10,7 @@ from pathlib import Path
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
-from judgebench.report.atomic import atomic
+from judgebench.atomic import atomic
 from judgebench.report.paper.build import build
 from judgebench.report.paper.files import table_files, table_text
 from judgebench.report.paper.found import RunResults

@@ -1,0 +1,205 @@
+"""How the next word of a phrase is chosen: which words are tried, in how many gaps, and which are tried on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from judgebench.attacks.search.scoring import PhraseScorer
+from judgebench.errors import UserError
+
+_FEWEST = 4
+"""Words that a round leaves for each place in the beam, at least: what few gaps say is noisy."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rounds of exact scores, in ever more gaps for ever fewer words, if wanted behind a shortlist by the gradient.
+
+    Args:
+        shortlist: share of the words that the gradient leaves to be scored at all; 1 takes no gradient.
+        anchors: words at which the objective is linearized for it.
+        gradient_contexts: share of the gaps whose gradients are averaged.
+        contexts: for each round the share of the gaps in which words are scored; ascending, the last is 1.
+        survivors: for each round but the last the share of its words that go on to the next.
+
+    Raises:
+        UserError: anything else.
+
+    Example:
+        >>> Search(contexts=[0.25, 1], survivors=[0.1]).rounds(gaps=8, words=1000, beam=1)
+        [(2, 100), (8, 1)]
+    """
+
+    shortlist: float = 1.0
+    anchors: int = 4
+    gradient_contexts: float = 1.0
+    contexts: Sequence[float] = (1.0,)
+    survivors: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        shares = {"shortlist": [self.shortlist], "gradient_contexts": [self.gradient_contexts]}
+        for name, given in {**shares, "contexts": self.contexts, "survivors": self.survivors}.items():
+            listed = list(given) if not isinstance(given, str | int | float) else [given]
+            if not all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x <= 1 for x in listed):
+                raise UserError(f"search.{name}: {given!r} must be shares above 0 and at most 1.")
+        contexts = list(self.contexts)
+        if not contexts or contexts != sorted(contexts) or contexts[-1] != 1:
+            raise UserError(f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every context.")
+        if len(self.survivors) != len(contexts) - 1:
+            raise UserError(
+                f"search.survivors: {len(self.survivors)} shares for {len(contexts)} rounds; give one for each round "
+                "but the last."
+            )
+        if not isinstance(self.anchors, int) or isinstance(self.anchors, bool) or self.anchors < 1:
+            raise UserError(f"search.anchors: {self.anchors!r} is not a whole number of at least 1.")
+
+    def rounds(self, gaps: int, words: int, beam: int) -> list[tuple[int, int]]:
+        """For each round how many gaps words are scored in, and how many of them go on; of the last, how many are kept.
+
+        Args:
+            gaps, words: how many there are.
+            beam: phrases that are kept in the end.
+        """
+        rounds = []
+        for share, survivors in zip(self.contexts, [*self.survivors, 0.0], strict=True):
+            words = min(words, max(int(np.ceil(survivors * words)), _FEWEST * beam)) if survivors else beam
+            rounds.append((int(np.ceil(share * gaps)), words))
+        return rounds
+
+    def settings(self) -> dict[str, Any]:
+        """All that its result depends on, plain."""
+        return {
+            "shortlist": float(self.shortlist),
+            "anchors": self.anchors,
+            "gradient_contexts": float(self.gradient_contexts),
+            "contexts": [float(x) for x in self.contexts],
+            "survivors": [float(x) for x in self.survivors],
+        }
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A word in its place of a phrase.
+
+    Attributes:
+        before, after: tokens of the phrase on its sides.
+        tokens: its own.
+        words: the phrase's words with it in place.
+        stem: number of the phrase of the beam that it goes on from.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    tokens: tuple[int, ...]
+    words: tuple[str, ...]
+    word: str
+    stem: int
+
+    @property
+    def phrase(self) -> tuple[int, ...]:
+        """All tokens."""
+        return (*self.before, *self.tokens, *self.after)
+
+
+@dataclass
+class Found:
+    """What one choice has tried and kept.
+
+    Attributes:
+        kept: numbers of the best candidates, the best first.
+        scores: [candidates] mean objective over the gaps where each was scored; NaN of those that never were.
+        gaps: [candidates] in how many gaps each was scored.
+        estimates: [candidates] what the gradient said; NaN without.
+        seconds, tokens: [candidates] each one's share of what it cost.
+        unstable: candidates that were best but did not read the same in every whole prompt.
+    """
+
+    kept: list[int]
+    scores: np.ndarray
+    gaps: np.ndarray
+    estimates: np.ndarray
+    seconds: np.ndarray
+    tokens: np.ndarray
+    unstable: list[int] = field(default_factory=list)
+
+
+def choose(
+    search: Search,
+    scorer: PhraseScorer,
+    candidates: Sequence[Candidate],
+    beam: int,
+    seed: Sequence[int],
+    holds: Callable[[Candidate], bool],
+    report: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """The best candidates by the mean objective over all gaps, as `search` looks for them.
+
+    Args:
+        candidates: no two alike.
+        beam: how many are kept.
+        seed: of the order in which gaps are taken, and of the gradient's anchors.
+        holds: whether a candidate reads in every whole prompt as it was scored; asked of the best alone.
+        report: told what is under way.
+    """
+    count, gaps = len(candidates), len(scorer.gaps)
+    found = Found([], *(np.full(count, fill) for fill in (np.nan, 0.0, np.nan, 0.0, 0.0)))
+    order = _spread(scorer, seed)
+    alive = np.arange(count)
+    if search.shortlist < 1:
+        report(f"gradient over {count} words")
+        began, before = time.perf_counter(), scorer.tokens
+        used = order[: max(1, int(np.ceil(search.gradient_contexts * gaps)))]
+        found.estimates = _estimated(search, scorer, candidates, used, seed)
+        left = min(count, max(int(np.ceil(search.shortlist * count)), _FEWEST * beam))
+        alive = np.sort(np.argsort(-found.estimates, kind="stable")[:left])
+        found.seconds += (time.perf_counter() - began) / count
+        found.tokens += (scorer.tokens - before) / count
+    sums = np.zeros(count)
+    done = 0
+    for number, (wanted, left) in enumerate(search.rounds(gaps, len(alive), beam), 1):
+        began, before = time.perf_counter(), scorer.tokens
+        for place in range(done, wanted):  # gap by gap: each is a sign of life
+            report(f"round {number}, {len(alive)} words, context {place + 1} of {wanted}")
+            sums[alive] += scorer.values([candidates[i].phrase for i in alive], [order[place]])[:, 0]
+        done = wanted
+        found.gaps[alive] = done
+        found.scores[alive] = sums[alive] / done
+        found.seconds[alive] += (time.perf_counter() - began) / len(alive)
+        found.tokens[alive] += (scorer.tokens - before) / len(alive)
+        ranked = alive[np.argsort(-found.scores[alive], kind="stable")]
+        if number == len(search.contexts):
+            for i in ranked.tolist():
+                if len(found.kept) == left:
+                    break
+                (found.kept if holds(candidates[i]) else found.unstable).append(i)
+        else:
+            alive = np.sort(ranked[:left])
+    return found
+
+
+def _estimated(
+    search: Search, scorer: PhraseScorer, candidates: Sequence[Candidate], used: Sequence[int], seed: Sequence[int]
+) -> np.ndarray:
+    estimates = np.empty(len(candidates))
+    for stem in dict.fromkeys(candidate.stem for candidate in candidates):
+        members = [i for i, candidate in enumerate(candidates) if candidate.stem == stem]
+        one = candidates[members[0]]
+        words = [candidates[i].tokens for i in members]
+        estimates[members] = scorer.estimates(one.before, one.after, words, search.anchors, used, [*seed, stem])
+    return estimates
+
+
+def _spread(scorer: PhraseScorer, seed: Sequence[int]) -> list[int]:
+    """The gaps in a drawn order in which their groups take turns: the first few already are of many groups."""
+    turns: dict[str, int] = {}
+    keyed = []
+    for number in np.random.default_rng(list(seed)).permutation(len(scorer.gaps)).tolist():
+        group = scorer.gaps[number].example.group_id
+        turns[group] = turns.get(group, -1) + 1
+        keyed.append((turns[group], len(keyed), number))
+    return [number for _, _, number in sorted(keyed)]
