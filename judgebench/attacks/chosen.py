@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack
+from judgebench.attacks.learned import read_phrase
 from judgebench.errors import UserError
 
 _TEMPLATES = files("judgebench.attacks") / "templates"
@@ -75,8 +75,9 @@ def _attack(entry: Any, shipped: Mapping[str, Attack]) -> Attack:
             f"attacks: {path} would be called {name!r}, as an attack that comes with judgebench is; give it another "
             f"name, as in {{{kind}: {path}, name: mine}}."
         )
-    text = _read(file, kind)
-    return TemplateAttack(name, _whole(text)) if kind == "template" else PhraseAttack(name, _phrase(text, path))
+    if kind == "template":
+        return TemplateAttack(name, _whole(_read(file)))
+    return PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"])
 
 
 def _whole(text: str) -> str:
@@ -84,23 +85,10 @@ def _whole(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _read(file: Path, kind: str) -> str:
+def _read(file: Path) -> str:
     try:
         # universal newlines would turn a carriage return, which may be part of an attack, into another character
         return file.read_bytes().decode("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserError(f"attacks: {kind} {file} cannot be read ({reason}); give an existing text file.") from error
-
-
-def _phrase(text: str, path: str) -> str:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise UserError(
-            f'attacks: phrase_file {path} is not valid JSON ({error}); it must be {{"phrase": ...}}.'
-        ) from (error)
-    phrase = content.get("phrase") if isinstance(content, Mapping) else None
-    if not isinstance(phrase, str) or not phrase.strip() or any("\ud800" <= c <= "\udfff" for c in phrase):
-        raise UserError(f'attacks: phrase_file {path} holds no phrase; it must be {{"phrase": "some words"}}.')
-    return phrase.strip()
+        raise UserError(f"attacks: template {file} cannot be read ({reason}); give an existing text file.") from error

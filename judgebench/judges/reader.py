@@ -125,7 +125,7 @@ class Reader:
     prompts: Sequence[Prompt]
     null: Callable[[Condition], Prompt]
     store: ReadingStore
-    models: Models = field(default_factory=Models, init=False)
+    models: Models = field(default_factory=Models)
     _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
 
     @cached_property
@@ -136,7 +136,7 @@ class Reader:
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         """Role -> title and SHA-256 of each model's content."""
-        voices = [self._main, *([self._other] if self._other and self.assistant.kind == "model" else [])]
+        voices = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
         roles = ("main", "assistant")
         return {
             role: {"title": voice.source.title, "sha256": voice.fingerprint}
@@ -189,7 +189,7 @@ class Reader:
             ]
         readings = []
         for prompt in self.prompts:
-            main = found[self._score.key(self._main, prompt)]
+            main = found[self._score.key(self.main, prompt)]
             other = found.get(self._assistant_key(prompt) or "")
             assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
             assert main.logprobs is not None
@@ -210,23 +210,25 @@ class Reader:
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
     @cached_property
-    def _main(self) -> Voice:
+    def main(self) -> Voice:
+        """The judge's own voice."""
         source = self.judge.source
         return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
 
     @cached_property
-    def _other(self) -> Voice | None:
+    def other(self) -> Voice | None:
         """The assistant's voice; the null context is the main model's own."""
         if self.assistant.kind == "none":
             return None
         if self.assistant.source is not None:
             source = self.assistant.source
             return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
-        main = self._main
+        main = self.main
         return Voice(main.source, main.fingerprint, main.engine, self.assistant.layer)
 
     @cached_property
-    def _nulls(self) -> dict[Condition, Prompt] | None:
+    def nulls(self) -> dict[Condition, Prompt] | None:
+        """Condition -> the prompt about nothing; None where no assistant reads it."""
         if self.assistant.kind != "null_context":
             return None
         conditions = dict.fromkeys(prompt.condition for prompt in self.prompts)
@@ -240,19 +242,19 @@ class Reader:
 
     @cached_property
     def _score(self) -> ScorePass:
-        voices = [self._main, self._other] if self.assistant.kind == "early_exit" else [self._main]
-        nulls = {id(null): null for null in (self._nulls or {}).values()}  # attacked conditions share the clean one's
+        voices = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
+        nulls = {id(null): null for null in (self.nulls or {}).values()}  # attacked conditions share the clean one's
         return ScorePass([v for v in voices if v], [*self.prompts, *nulls.values()], self._tries)
 
     def _scoring(self) -> list[Pass]:
-        if self.assistant.kind == "model" and self._other:
-            return [self._score, ScorePass([self._other], self.prompts, self._tries)]
+        if self.assistant.kind == "model" and self.other:
+            return [self._score, ScorePass([self.other], self.prompts, self._tries)]
         return [self._score]
 
     def _assistant_key(self, prompt: Prompt) -> str | None:
-        if self._other is None:
+        if self.other is None:
             return None
-        return self._score.key(self._other, self._nulls[prompt.condition] if self._nulls else prompt)
+        return self._score.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)
 
     def _generating(self) -> list[Pass]:
         for name, decoding in self.decodings.items():
@@ -265,13 +267,13 @@ class Reader:
             how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
             if decoding.needs_assistant:
                 draft = self.judge.draft_tokens
-                pair = GeneratePass(self._main, self._other, self._nulls, **options, draft=draft)
+                pair = GeneratePass(self.main, self.other, self.nulls, **options, draft=draft)
                 self._generated.append((Generation("pair", **how), pair))  # type: ignore[arg-type]
                 continue
-            self._generated.append((Generation("main", **how), GeneratePass(self._main, None, None, **options)))  # type: ignore[arg-type]
+            self._generated.append((Generation("main", **how), GeneratePass(self.main, None, None, **options)))  # type: ignore[arg-type]
             # asked about nothing, the main model says the same to every example: no judge of its own
-            if self._other and self._nulls is None:
-                alone = GeneratePass(self._other, None, None, **options)
+            if self.other and self.nulls is None:
+                alone = GeneratePass(self.other, None, None, **options)
                 self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
         return [pass_ for _, pass_ in self._generated]
 
