@@ -14,27 +14,36 @@ from judgebench.metrics.evaluate import (
     check_settings,
     evaluate,
 )
+from judgebench.metrics.fooled import FOOLED, LESS, MORE, fooled
 from judgebench.metrics.intervals import bca_interval, interval
 from judgebench.metrics.levels import LEVELS, Correlated, correlate, shown_level
 from judgebench.metrics.permutation import holm
 from judgebench.metrics.power import groups_needed
 from judgebench.metrics.robustness import CHANGES, CLEAN, robustness
+from judgebench.metrics.suffix import ALL, SEEN, UNSEEN, Suffix, suffix_records
 
 __all__ = [
+    "ALL",
     "BETTER",
     "CHANGES",
     "CLEAN",
     "CONSTANT",
     "CONSTANT_HUMANS",
     "CORRELATIONS",
+    "FOOLED",
     "INVERTED",
+    "LESS",
     "LEVELS",
+    "MORE",
     "MOST_RESAMPLES",
     "NOT_TOLD_APART",
+    "SEEN",
+    "UNSEEN",
     "UNSTABLE",
     "UNSTABLE_ABOVE",
     "WORSE",
     "Correlated",
+    "Suffix",
     "bca_interval",
     "check_settings",
     "compare",
@@ -43,6 +52,7 @@ __all__ = [
     "evaluate",
     "family_records",
     "family_similarity",
+    "fooled",
     "group_weights",
     "groups_needed",
     "holm",
@@ -56,4 +66,5 @@ __all__ = [
     "robustness",
     "shown_level",
     "spearman",
+    "suffix_records",
 ]
