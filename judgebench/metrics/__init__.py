@@ -1,6 +1,7 @@
 """How well scores agree with humans, and whether one judge does better than another by more than noise."""
 
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.metrics.attack_differences import DIFFERENCES, LESS, MORE, attack_differences
 from judgebench.metrics.bootstrap import group_weights, resampled_correlations
 from judgebench.metrics.compare import BETTER, NOT_TOLD_APART, WORSE, compare, default_pairs
 from judgebench.metrics.correlation import CORRELATIONS, is_constant, kendall, pearson, spearman
@@ -14,7 +15,6 @@ from judgebench.metrics.evaluate import (
     check_settings,
     evaluate,
 )
-from judgebench.metrics.fooled import FOOLED, LESS, MORE, fooled
 from judgebench.metrics.intervals import bca_interval, interval
 from judgebench.metrics.levels import LEVELS, Correlated, correlate, shown_level
 from judgebench.metrics.permutation import holm
@@ -30,7 +30,7 @@ __all__ = [
     "CONSTANT",
     "CONSTANT_HUMANS",
     "CORRELATIONS",
-    "FOOLED",
+    "DIFFERENCES",
     "INVERTED",
     "LESS",
     "LEVELS",
@@ -44,6 +44,7 @@ __all__ = [
     "WORSE",
     "Correlated",
     "Suffix",
+    "attack_differences",
     "bca_interval",
     "check_settings",
     "compare",
@@ -52,7 +53,6 @@ __all__ = [
     "evaluate",
     "family_records",
     "family_similarity",
-    "fooled",
     "group_weights",
     "groups_needed",
     "holm",

@@ -18,7 +18,7 @@ from judgebench.metrics.robustness import CLEAN, clean_cell, pair, resampled_cha
 from judgebench.metrics.series_pairs import Series, matched, named_pair
 from judgebench.types import ScoreRange
 
-FOOLED = (
+DIFFERENCES = (
     *("change", "standardized", "rate_of_means", "mean_of_rates"),
     *("raised_share", "places_gained", "win_share"),
 )
@@ -30,7 +30,7 @@ MORE, LESS = "more", "less"
 _USED = ("example_id", "group_id", "system_id", "score", "human")
 
 
-def fooled(
+def attack_differences(
     scores: Mapping[str, np.ndarray],
     pairs: Sequence[tuple[Series, Series]],
     dataset: str,
@@ -49,11 +49,11 @@ def fooled(
             both sides together.
 
     Returns:
-        A record per split, dimension, attack, defense, pair, range and number of `FOOLED`, in this order; after a
+        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
         pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
         resampled jointly. JSON's own types, never NaN: dataset, what `named_pair` gives, and
 
-        - statistic: of `FOOLED`; n: texts (None in a mean over ranges with different ones), groups: distinct groups;
+        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
         - first, second: the two values, see `robustness`; difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
         - groups_needed: with which so large a difference is told from 0, see there;
@@ -121,7 +121,7 @@ def _gaps(
             parts.append({name: columns[name][rows] for name in _USED})
         paired = [pair(*parts[:2]), pair(*parts[2:])]
         found = [resampled_changes(side, ScoreRange(*score_range), resamples, seed) for side in paired]
-        both = {name: np.stack([side[name] for side in found]) for name in FOOLED}
+        both = {name: np.stack([side[name] for side in found]) for name in DIFFERENCES}
         yield _Gap((sides,), both, tuple(np.unique(paired[0].groups).tolist()), len(common))
 
 
@@ -129,7 +129,7 @@ def _mean(gaps: Sequence[_Gap]) -> _Gap:
     """Over ranges with the same groups, hence the same resamples."""
     return _Gap(
         tuple(cells for gap in gaps for cells in gap.sides),
-        {name: np.mean([gap.both[name] for gap in gaps], axis=0) for name in FOOLED},
+        {name: np.mean([gap.both[name] for gap in gaps], axis=0) for name in DIFFERENCES},
         gaps[0].labels,
         gaps[0].n if len({gap.n for gap in gaps}) == 1 else None,
     )
