@@ -75,16 +75,19 @@ def assessment_figure(
         axes[1].set_title("absolute")
         shares = [[_share(one) for one in bars] for bars in sides]
         labels = list(dict.fromkeys(one.label for bars in sides for one in bars))
-        for bars, found, shift, hatch in zip(sides, shares, (-0.5, 0.5), ("", "////"), strict=True):
+        for bars, found, side, hatch in zip(sides, shares, (-0.5, 0.5), ("", "////"), strict=True):
             places = [labels.index(one.label) for one in bars]
-            _draw(axes[2], found, shift * 0.36, _INCREASE, 0.36, places, hatch)
+            _draw(axes[2], found, side * 0.36, _INCREASE, 0.36, places, hatch)
         axes[2].set_xticks(range(len(labels)), labels)
         axes[2].set_ylabel("increase, % of the scale")
         axes[2].set_title("increase compared")
         for axis in axes:
             axis.axhline(0, color=MUTED, linewidth=0.8)
             axis.grid(axis="y")
-            axis.tick_params(axis="x", length=0, labelrotation=30 if len(labels) > 2 else 0)
+            axis.tick_params(axis="x", length=0)
+            if len(labels) > 2:
+                for text in axis.get_xticklabels():
+                    text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
         handles = [Patch(facecolor=color) for color in (_CLEAN, _ATTACKED, _INCREASE)]
         handles.append(Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"))
         names = ["clean", "attacked", "increase (right: comparative)", "right: absolute"]

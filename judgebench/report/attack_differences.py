@@ -47,6 +47,14 @@ class FooledRow:
         """Whether the interval leaves out 0."""
         return self.says in _GAINS
 
+    @property
+    def verdict(self) -> str:
+        """What both intervals say: that of the points, and that of the spreads where it says otherwise."""
+        if self.says is None:
+            return "no interval"
+        other = self.standardized_says
+        return f"{self.says}; in spreads {other}" if other not in (None, self.says) else self.says
+
 
 @dataclass(frozen=True)
 class Fooled:
@@ -59,7 +67,8 @@ class Fooled:
 
 
 def arrange_attack_differences(records: Sequence[Mapping[str, Any]]) -> list[Fooled]:
-    """The records of attack/differences.json of the shown split whose change is known, in order of appearance."""
+    """The records of attack/differences.json of the shown split whose change is known, in order of appearance; without
+    pairs of which no attack changes anything, as of judges that always say the same."""
     split = shown_split(record["split"] for record in records)
     who = ("first_judge", "first_decoding", "second_judge", "second_decoding")
     blocks: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Mapping[str, Any]]]] = {}
@@ -68,7 +77,8 @@ def arrange_attack_differences(records: Sequence[Mapping[str, Any]]) -> list[Foo
             block = blocks.setdefault(tuple(record[name] for name in ("dimension", "defense", *who)), {})
             row = (record["attack"], place_of(record), setting_of(record, "first"), setting_of(record, "second"))
             block.setdefault(row, {})[record["statistic"]] = record
-    return [_block(rows) for rows in blocks.values() if any(_CHANGE in row for row in rows.values())]
+    told = [_block(rows) for rows in blocks.values() if any(_CHANGE in row for row in rows.values())]
+    return [block for block in told if any(row.first or row.second for row in block.rows)]
 
 
 def differences_note(blocks: Sequence[Fooled], groups_are: str) -> str:

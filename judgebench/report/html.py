@@ -109,6 +109,7 @@ def render_report(
         attacks_note=robustness.attacks_note(records, groups) if attacks else "",
         robustness=robustness,
         learned=learned,
+        curves=suffix_curves,
         suffix_note=suffix_curves.suffix_note(learned, groups),
         pairs=pairs,
         differences_note=fooling.differences_note(pairs, groups),

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from judgebench.report.attack_differences import Fooled, arrange_attack_differences, differences_note, ends, hundredths
 from judgebench.report.robustness import AttackBlock, AttackRow, arrange_attacks, attacks_note, rates, share
-from judgebench.report.suffix_curves import Learned, arrange_suffix, suffix_note
+from judgebench.report.suffix_curves import Learned, arrange_suffix, constant_note, suffix_note
 from judgebench.report.tables import three, titled
 
 
@@ -31,8 +31,9 @@ def attack_tables(
     if attacks := arrange_attacks(records):
         parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
     if learned := arrange_suffix(suffix):
-        parts += [table for one in learned for table in (_words(one, groups), _seen(one, groups))]
-        parts += [Text(suffix_note(learned, groups), style="dim")]
+        parts += [table for one in learned if one.panels for table in (_words(one, groups), _seen(one, groups))]
+        notes = [constant_note(one) for one in learned if one.constant]
+        parts += [Text(" ".join([suffix_note(learned, groups), *notes]), style="dim")]
     if pairs := arrange_attack_differences(differences):
         parts += [*(_pair(one) for one in pairs), Text(differences_note(pairs, groups), style="dim")]
     return parts
@@ -52,10 +53,9 @@ def _attacks(block: AttackBlock) -> Table:
 
 
 def _attack_cells(row: AttackRow) -> list[str]:
-    change = "" if row.change is None else f" {_bracketed(row.change.value, row.change.low, row.change.high)}"
     return [
         "-" if row.mean is None else f"{row.mean:.2f}",
-        change,
+        f" {_change(row)}",
         rates(row),
         share(row.raised_share),
         share(row.maximum_share),
@@ -78,36 +78,31 @@ def _words(one: Learned, groups: str) -> Table:
     for curve in panel.curves:
         table.add_row("", Text(f" {curve.series}", style="bold"))
         for point in curve.points:
-            change = "" if point.change is None else _bracketed(point.change.value, point.change.low, point.change.high)
             mean = "-" if point.mean is None else f"{point.mean:.2f}"
             mean += "" if point.mean_low is None else f" [{point.mean_low:.2f},{point.mean_high:.2f}]"
-            cells = [mean, change, rates(point), share(point.raised_share), share(point.win_share)]
+            cells = [mean, _change(point), rates(point), share(point.raised_share), share(point.win_share)]
             table.add_row(f"{point.length}", Text(f" {point.phrase}"), *(Text(f"{cell} ") for cell in cells))
         table.add_section()
     return table
 
 
 def _seen(one: Learned, groups: str) -> Table:
-    """What the longest phrase changes, by what it was learned on."""
-    table = titled(f"{one.title}: by what it was learned on")
-    for name in ("judge, decoding", "texts", "n", "clean", "words", "attacked", "change"):
-        table.add_column(
-            name, overflow="fold", justify="right" if name in ("n", "clean", "words", "attacked") else "left"
-        )
-    for at, panel in enumerate(one.panels):
-        for curve in panel.curves:
-            last = curve.points[-1]
-            change = "" if last.change is None else _bracketed(last.change.value, last.change.low, last.change.high)
-            cells = [
-                str(curve.series),
-                f"{panel.split}, {panel.title(groups)}",
-                f"{panel.texts}",
-                _mean(curve.clean.mean if curve.clean else None),
-            ]
-            cells += [f"{last.length}", _mean(last.mean), change]
-            table.add_row(*(Text(f"{cell} ") for cell in cells))
-        if at < len(one.panels) - 1:
-            table.add_section()
+    """What the longest phrase changes, by what it was learned on: a section a curve."""
+    table = titled(f"{one.title}: {one.words} words, by what they were learned on")
+    table.add_column("texts", overflow="fold", max_width=44)
+    for name in ("n", "clean", "attacked"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("change", no_wrap=True)
+    for series in dict.fromkeys(curve.series for panel in one.panels for curve in panel.curves):
+        table.add_row(Text(str(series), style="bold"))
+        for panel in one.panels:
+            for curve in (curve for curve in panel.curves if curve.series == series):
+                last = curve.points[-1]
+                clean = curve.clean.mean if curve.clean else None
+                cells = [f"  {panel.title(groups)} ({panel.split})", f"{panel.texts}", _mean(clean), _mean(last.mean)]
+                cells += [_change(last)]
+                table.add_row(*(Text(f"{cell} ") for cell in cells))
+        table.add_section()
     return table
 
 
@@ -115,9 +110,12 @@ def _mean(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _bracketed(value: float | None, low: float | None, high: float | None) -> str:
-    told = hundredths(value)
-    return told if low is None else f"{told} [{hundredths(low)},{hundredths(high)}]"
+def _change(row: AttackRow) -> str:
+    """The change with its interval; empty of clean texts."""
+    if row.change is None:
+        return ""
+    told, low, high = (hundredths(end) for end in (row.change.value, row.change.low, row.change.high))
+    return told if row.change.low is None else f"{told} [{low},{high}]"
 
 
 def _pair(one: Fooled) -> Table:
@@ -127,7 +125,7 @@ def _pair(one: Fooled) -> Table:
         table.add_column(name, overflow="fold")
     table.add_column("verdict: the attack gains", overflow="fold")
     for row in one.rows:
-        verdict = Text("no interval" if row.says is None else row.says, style="bold" if row.told_apart else "")
+        verdict = Text(row.verdict, style="bold" if row.told_apart else "")
         cells = [f"{row.attack}, {row.place}", hundredths(row.first), hundredths(row.second), ends(row.gap)]
         cells += [ends(row.standardized) if row.standardized.value is not None else "-"]
         table.add_row(*(Text(f"{cell} ") for cell in cells), verdict)

@@ -69,9 +69,11 @@ class Learned:
 
     Attributes:
         suffix: the name of its attacks without the number; objective: what was raised to learn it.
-        phrases: those of 1, 2, ... words that were scored.
+        phrases: those that were scored, the shortest first.
         panels: what the phrase never saw first.
         several: whether the run has it in several ranges.
+        constant: the judges and decodings that are left out, for they give every text the same score, whatever is
+            appended.
     """
 
     suffix: str
@@ -81,6 +83,7 @@ class Learned:
     phrases: Sequence[str]
     panels: Sequence[Panel]
     several: bool
+    constant: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -91,7 +94,14 @@ class Learned:
     @property
     def phrase(self) -> str:
         """The whole of it."""
-        return max(self.phrases, key=lambda phrase: len(phrase.split()), default="")
+        return self.phrases[-1]
+
+    @property
+    def words(self) -> int:
+        """How many the longest phrase that was scored has."""
+        return max(
+            (point.length for panel in self.panels for curve in panel.curves for point in curve.points), default=0
+        )
 
     @property
     def apart(self) -> list[Panel]:
@@ -108,11 +118,12 @@ def arrange_suffix(records: Sequence[Mapping[str, Any]]) -> list[Learned]:
     defenses = {record["defense"] for record in records}
     found = []
     for (suffix, dimension, score_range), held in blocks.items():
-        parts: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+        curves: dict[tuple[Series, str], list[Mapping[str, Any]]] = {}
         for record in held:
-            parts.setdefault((record["split"], record["contexts"], record["systems"]), []).append(record)
-        kept = {key: part for key, part in parts.items() if key[2] != ALL or _both(key, parts)}
-        order = sorted(kept, key=lambda key: (_CONTEXTS.index(key[1]), key[0] != shown, _SYSTEMS.index(key[2])))
+            curves.setdefault((index.of(record), record["defense"]), []).append(record)
+        names = {key: _named(*key, len(defenses) > 1) for key in curves}
+        telling = {key: own for key, own in curves.items() if not all(map(_says_nothing, own))}
+        order = sorted(telling, key=lambda key: index.all.index(key[0]))  # stable: defenses as they appear
         phrases = {record["length"]: record["phrase"] for record in held if record["length"]}
         found.append(
             Learned(
@@ -121,8 +132,9 @@ def arrange_suffix(records: Sequence[Mapping[str, Any]]) -> list[Learned]:
                 dimension,
                 score_range,
                 [phrases[length] for length in sorted(phrases)],
-                [_panel(key, kept[key], index, len(defenses) > 1) for key in order],
+                _panels([(names[key], telling[key]) for key in order], shown),
                 several=len({key[2] for key in blocks if key[:2] == (suffix, dimension)}) > 1,
+                constant=[str(name) for key, name in names.items() if key not in telling],
             )
         )
     return found
@@ -139,27 +151,37 @@ def suffix_note(learned: Sequence[Learned], groups_are: str = "articles") -> str
     )
 
 
-def _both(key: tuple[str, str, str], parts: Mapping[tuple[str, str, str], object]) -> bool:
-    """Whether the same contexts have texts of seen and of unseen systems: else all systems are one of these."""
-    return all((*key[:2], systems) in parts for systems in (SEEN, UNSEEN))
+def constant_note(learned: Learned) -> str:
+    """Which curves are left out, and why; empty where none is."""
+    if not learned.constant:
+        return ""
+    return f"Left out, for they say the same of every text, whatever is appended: {'; '.join(learned.constant)}."
 
 
-def _panel(
-    key: tuple[str, str, str], records: Sequence[Mapping[str, Any]], index: SeriesIndex, defended: bool
-) -> Panel:
-    curves: dict[tuple[Series, str], list[Point]] = {}
-    for record in records:
-        curves.setdefault((index.of(record), record["defense"]), []).append(_point(record))
-    order = sorted(curves, key=lambda key: index.all.index(key[0]))  # stable: defenses as they appear
+def _panels(curves: Sequence[tuple[Series, Sequence[Mapping[str, Any]]]], shown: str) -> list[Panel]:
+    parts: dict[tuple[str, str, str], dict[Series, list[Mapping[str, Any]]]] = {}
+    for series, records in curves:
+        for record in records:
+            part = parts.setdefault((record["split"], record["contexts"], record["systems"]), {})
+            part.setdefault(series, []).append(record)
+    order = sorted(parts, key=lambda key: (_CONTEXTS.index(key[1]), key[0] != shown, _SYSTEMS.index(key[2])))
+    # where only seen or only unseen systems have texts, all systems are these
+    kept = [key for key in order if key[2] != ALL or all((*key[:2], systems) in parts for systems in (SEEN, UNSEEN))]
+    return [_panel(key, parts[key]) for key in kept]
+
+
+def _panel(key: tuple[str, str, str], curves: Mapping[Series, Sequence[Mapping[str, Any]]]) -> Panel:
     split, contexts, systems = key
-    return Panel(
-        split,
-        contexts,
-        systems,
-        max(int(record["n"]) for record in records),
-        max(int(record["groups"]) for record in records),
-        [Curve(_named(*one, defended), sorted(curves[one], key=lambda point: point.length)) for one in order],
-    )
+    texts, groups = (max(int(one[name]) for own in curves.values() for one in own) for name in ("n", "groups"))
+    ordered = [
+        Curve(series, sorted(map(_point, own), key=lambda point: point.length)) for series, own in curves.items()
+    ]
+    return Panel(split, contexts, systems, texts, groups, ordered)
+
+
+def _says_nothing(record: Mapping[str, Any]) -> bool:
+    """Whether the clean texts of a part all have the same score, and the phrase changes none."""
+    return record["standardized"] is None and (record["change"], record["raised_share"]) == (0, 0)
 
 
 def _named(series: Series, defense: str, defended: bool) -> Series:

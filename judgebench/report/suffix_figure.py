@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from judgebench.report.series import Series
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label, shorten
-from judgebench.report.suffix_curves import Learned, Panel
+from judgebench.report.suffix_curves import Learned, Panel, constant_note
 
 
 def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure | None:
@@ -31,11 +31,10 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
     groups = titles.get("groups") or "articles"
     series = list(dict.fromkeys(curve.series for panel in shown for curve in panel.curves))
     drawn = marks(series)
-    most = max(point.length for panel in shown for curve in panel.curves for point in curve.points)
     with house_style():
         figure, axes = panels(len(shown), 1 if len(shown) == 1 else 2, 2.6)
         for axis, panel in zip(axes, shown, strict=True):
-            _panel(axis, panel, drawn, most, groups)
+            _panel(axis, panel, drawn, learned.words, groups)
         handles: list[Any] = [
             Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
             for mark in drawn.values()
@@ -68,12 +67,10 @@ def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, gr
             axis.axhline(curve.clean.mean, color=mark.color, linestyle=(0, (1, 2)), linewidth=1.2, zorder=2)
     axis.set_xticks(range(most + 1))
     axis.set_xlim(-0.2, most + 0.2)
-    axis.set_xlabel("words of the phrase behind the judged text")
+    axis.set_xlabel(f"words appended; {panel.split} split, n = {panel.texts} of {panel.groups} {groups}")
     axis.set_ylabel("mean score")
     axis.grid(axis="y")
     axis.set_title(panel.title(groups))
-    size = f"{panel.split} split, n = {panel.texts} of {panel.groups} {groups}"
-    axis.set_title(size, loc="right", fontweight="normal", fontsize=8)
 
 
 def _caption(learned: Learned, groups: str, series: int) -> str:
@@ -82,6 +79,8 @@ def _caption(learned: Learned, groups: str, series: int) -> str:
     told += f"Bands: 95 % interval, {groups} resampled. " if bounded else ""
     told += f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
     told += "n: texts scored both clean and attacked."
+    if learned.constant:
+        told += f" {constant_note(learned)}"
     if series > MOST_SERIES:
         told += f" {series - MOST_SERIES} further decodings are not drawn."
     return told

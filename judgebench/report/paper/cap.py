@@ -129,7 +129,8 @@ class _Found:
         for record in records:
             kind, role = _kind(record["attack"]), record["judge"]
             told = role in systems and record["decoding"] == decodings[role] and record.get("delta") is not None
-            if kind is None or not told:
+            # a null context is never attacked: it says the same of everything
+            if kind is None or not told or (role == "assistant" and record.get("constant")):
                 continue
             system = systems[role]
             place = (str(record["dataset"]), str(record["dimension"]), range_of(record))

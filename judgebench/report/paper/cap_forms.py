@@ -39,7 +39,9 @@ def change_markdown(table: ChangeTable) -> str:
     bounded = any(line.ours and line.ours.delta.low is not None for line in table.lines)
     if bounded:
         notes.insert(0, "- In brackets: 95 % interval, clean and attacked scores of a text resampled together.")
-    return "\n".join([f"**{table.title}.** {table.caption}", "", *lines, "", *notes]) + "\n"
+    caption = table.caption.removeprefix(table.title)
+    head = f"**{table.title}{'.' if caption == table.caption else ''}** {caption.lstrip()}"
+    return "\n".join([head, "", *lines, "", *notes]) + "\n"
 
 
 def change_csv(table: ChangeTable) -> str:
