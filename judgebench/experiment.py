@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from judgebench.judges.planning import plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader, check_fit
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import check_settings
+from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.tuning.tune import check_tuning
@@ -38,6 +39,9 @@ _KNOBS = ("decoding.lambda=", "decoding.temperature=")
 class Experiment:
     """The parts that a configuration describes.
 
+    Attributes:
+        suffixes: learned phrases whose words are attacks of this run one after the other; of them curves are made.
+
     Raises:
         UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
     """
@@ -51,6 +55,7 @@ class Experiment:
     builder: PromptBuilder
     prompts: list[Prompt]
     tuner: Tuner | None = None
+    suffixes: Sequence[Suffix] = ()
 
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:

@@ -23,13 +23,15 @@ from judgebench.decoding.decode import decode, rules_of
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment, path_of
 from judgebench.last_run import Read, key_of, recall, remember
+from judgebench.metrics.attack_differences import attack_differences
 from judgebench.metrics.compare import compare, default_pairs
 from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
+from judgebench.metrics.suffix import suffix_records
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.paper.files import cd_tables, check_tables
+from judgebench.report.paper.files import check_tables, paper_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.tables import WIDTH, agreement_lines
@@ -85,7 +87,11 @@ def run(config: DictConfig) -> Finished | None:
         rules = rules_of(experiment.decodings, tuned.decodings)
         records = tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules))
         chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
-        comparisons = compare(columns, default_pairs(columns, rules), dataset, **config.metrics, chosen_on=chosen_on)
+        pairs = default_pairs(columns, rules)
+        comparisons = compare(columns, pairs, dataset, **config.metrics, chosen_on=chosen_on)
+        resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
+        differences = attack_differences(columns, pairs, dataset, **resampled)
+        suffix = suffix_records(columns, experiment.suffixes, dataset, **resampled)
 
     folder.clear()
     written = folder.write_config(config)
@@ -95,10 +101,14 @@ def run(config: DictConfig) -> Finished | None:
     folder.write_scores(scores)
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
+    if differences:
+        folder.write_attack_differences(differences)
+    if suffix:
+        folder.write_suffix(suffix)
     if experiment.tuner is not None:
         folder.write_tuning(tuned.records)
     if tables:
-        folder.write_tables(cd_tables(records, tuned.records, experiment.titles))
+        folder.write_tables(paper_tables(tables, records, tuned.records, experiment.titles))
     cost: dict[str, Any] = {
         "device": read.device,
         "model_fingerprints": read.fingerprints,
@@ -110,7 +120,8 @@ def run(config: DictConfig) -> Finished | None:
         seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
         known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
         told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
-        figures = draw_all(readings=readings, **seen, **known) if config.report else {}
+        told |= {"suffix": suffix, "attack_differences": differences}
+        figures = draw_all(readings=readings, suffix=suffix, **seen, **known) if config.report else {}
         if config.report:
             folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}

@@ -105,7 +105,7 @@ class PhraseFile:
         if theirs in (None, tokenizer):
             return None
         whose = self.load().learned.get("judge", "another judge")
-        return f"The phrase of attack.phrase_file was learned on {whose} with another tokenizer; it is text, and read as such."
+        return f"attack.phrase_file: learned on {whose} with another tokenizer; a phrase is text, and is read as such."
 
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How well scores agree with humans, and whether one judge does better than another by more than noise."""
 
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.metrics.attack_differences import DIFFERENCES, LESS, MORE, attack_differences
 from judgebench.metrics.bootstrap import group_weights, resampled_correlations
 from judgebench.metrics.compare import BETTER, NOT_TOLD_APART, WORSE, compare, default_pairs
 from judgebench.metrics.correlation import CORRELATIONS, is_constant, kendall, pearson, spearman
@@ -19,22 +20,31 @@ from judgebench.metrics.levels import LEVELS, Correlated, correlate, shown_level
 from judgebench.metrics.permutation import holm
 from judgebench.metrics.power import groups_needed
 from judgebench.metrics.robustness import CHANGES, CLEAN, robustness
+from judgebench.metrics.suffix import ALL, SEEN, UNSEEN, Suffix, suffix_records
 
 __all__ = [
+    "ALL",
     "BETTER",
     "CHANGES",
     "CLEAN",
     "CONSTANT",
     "CONSTANT_HUMANS",
     "CORRELATIONS",
+    "DIFFERENCES",
     "INVERTED",
+    "LESS",
     "LEVELS",
+    "MORE",
     "MOST_RESAMPLES",
     "NOT_TOLD_APART",
+    "SEEN",
+    "UNSEEN",
     "UNSTABLE",
     "UNSTABLE_ABOVE",
     "WORSE",
     "Correlated",
+    "Suffix",
+    "attack_differences",
     "bca_interval",
     "check_settings",
     "compare",
@@ -56,4 +66,5 @@ __all__ = [
     "robustness",
     "shown_level",
     "spearman",
+    "suffix_records",
 ]

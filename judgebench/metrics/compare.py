@@ -16,9 +16,7 @@ from judgebench.metrics.intervals import Resampled, mean_of
 from judgebench.metrics.levels import LEVELS, correlate
 from judgebench.metrics.permutation import holm, p_value, swapped_differences, swaps
 from judgebench.metrics.power import SIGNIFICANCE, groups_needed
-
-Series = tuple[str, str]
-"""(judge, decoding), as in the columns of scores.parquet."""
+from judgebench.metrics.series_pairs import Series, matched, named_pair
 
 IMPROVEMENT = 0.05
 """The difference of which `groups_needed_for_0.05` speaks."""
@@ -86,14 +84,7 @@ def compare(
     records: list[dict[str, Any]] = []
     for table in dict.fromkeys(key[:4] for key in series):
         here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
-        matches = [
-            (here[first], here[second])
-            for one, other in pairs
-            for first in here
-            for second in here
-            if first[:2] == tuple(one) and second[:2] == tuple(other)
-        ]
-        aligned = [list(_aligned(columns, rows_of, first, second)) for first, second in matches]
+        aligned = [list(_aligned(columns, rows_of, first, second)) for first, second in matched(here, pairs)]
         for level in levels:
             swapped = 0 if table[0] in chosen_on else resamples if permutations is None else permutations
             gaps: list[_Gap] = []
@@ -239,19 +230,8 @@ def _records(dataset: str, level: str, gaps: Sequence[_Gap]) -> list[dict[str, A
 
 
 def _head(dataset: str, level: str, gap: _Gap) -> dict[str, Any]:
-    one = gap.sides[0][0]
-    alone = len(gap.sides) == 1
-    low, high, step = one.range if alone else (None, None, None)
-    head: dict[str, Any] = {"dataset": dataset, "split": one.split, "level": level, "dimension": one.dimension}
-    head |= {"range_min": low, "range_max": high, "range_step": step, "ranges": len(gap.sides)}
-    head |= {"attack": one.attack, "defense": one.defense}
-    for side, name in enumerate(("first", "second")):
-        cell = gap.sides[0][side]
-        settings = zip(*(both[side].knobs for both in gap.sides), strict=True)
-        lambda_, temperature = (values[0] if len(set(values)) == 1 else None for values in settings)
-        head |= {f"{name}_judge": cell.judge, f"{name}_decoding": cell.decoding}
-        head |= {f"{name}_lambda": lambda_, f"{name}_temperature": temperature}
-    return head
+    named = named_pair(gap.sides)
+    return {"dataset": dataset, "split": named["split"], "level": level} | named
 
 
 def _measured(gap: _Gap) -> list[dict[str, Any]]:

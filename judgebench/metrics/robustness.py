@@ -10,7 +10,7 @@ import numpy as np
 
 from judgebench.metrics.bootstrap import RESAMPLES, group_weights
 from judgebench.metrics.cells import Cell
-from judgebench.metrics.intervals import interval
+from judgebench.metrics.intervals import with_interval
 from judgebench.metrics.levels import Correlated, correlate
 from judgebench.types import ScoreRange
 
@@ -19,13 +19,16 @@ CLEAN = "none"
 
 CHANGES = (
     *("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "maximum_share", "clean_maximum_share"),
-    *("places_gained", "win_share", "clean_win_share"),
+    *("places_gained", "win_share", "clean_win_share", "standardized"),
 )
-"""The numbers of `robustness` that have an interval."""
+"""What `robustness` says of an attack, each number with an interval."""
 
-_MEANS = ("clean_mean_score", "attacked_mean_score")
+MEANS = ("clean_mean_score", "attacked_mean_score")
+"""What it says of both sides, with intervals too."""
+
 _SPEARMAN_CHANGE = ("clean_spearman", "spearman_change", "spearman_change_low", "spearman_change_high")
 _EQUAL = 1e-9  # scores no farther apart differ by rounding alone
+_SPREAD = 1e-7  # what rounding leaves of the spread of equal scores, whose variance is a difference of squares
 _SPEARMAN = 1  # its place in CORRELATIONS
 
 
@@ -80,14 +83,35 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
           to the range's maximum than to any other score of it;
         - places_gained: by how many ranks an attacked text rises, on average, among the clean texts of the other
           systems of its group (ties share their ranks); win_share: how often it then comes first (of k that tie, each
-          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None.
+          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None;
+        - standardized: change over the standard deviation of the clean scores (the root of their mean squared distance
+          from their mean, over all texts): judges and decodings differ in how far their scores spread, and the same
+          change moves a text past more others where they spread little. None where the clean scores are all the same.
 
-        Each of `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or without resamples; all
-        but `paired` are None where no text was scored on both sides. Delta's interval is that of an absolute value,
-        hence never below 0: `change` tells whether it is more than noise.
+        Each of `MEANS` and `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or without
+        resamples; all but `paired` are None where no text was scored on both sides. Delta's interval is that of an
+        absolute value, hence never below 0: `change` tells whether it is more than noise.
     """
     if not len(paired.clean):
-        return {"paired": 0} | dict.fromkeys(_MEANS) | _none(CHANGES)
+        return {"paired": 0} | _none((*MEANS, *CHANGES))
+    record: dict[str, Any] = {"paired": len(paired.clean)}
+    for name, values in resampled_changes(paired, score_range, resamples, seed).items():
+        record |= with_interval(name, values)
+    return record
+
+
+def resampled_changes(
+    paired: Paired, score_range: ScoreRange, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """The numbers of `robustness` before intervals are taken: whoever subtracts them keeps the pairing.
+
+    Args:
+        paired: at least one text.
+
+    Returns:
+        Each of `MEANS` and `CHANGES`: [1 + B], of the data and then of each resample of its groups (B is 0 with fewer
+        than two); NaN where it is unknown.
+    """
     labels, group = np.unique(paired.groups, return_inverse=True)
     count = len(labels)
     drawn = group_weights(count, resamples if count >= 2 else 0, seed).astype(np.float64)
@@ -101,7 +125,11 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
     clean_rank, clean_win, several = _standing(clean, clean, group)
     rank, win, _ = _standing(clean, attacked, group)
     change, clean_mean = mean(attacked - clean), mean(clean)
-    found: dict[str, np.ndarray] = {
+    centered = clean - clean.mean()
+    spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
+    return {
+        "clean_mean_score": clean_mean,
+        "attacked_mean_score": mean(attacked),
         "change": change,
         "delta": np.abs(change),
         "rate_of_means": _over(np.abs(change), clean_mean),
@@ -112,12 +140,8 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
         "places_gained": mean(clean_rank - rank, several),
         "win_share": mean(win, several),
         "clean_win_share": mean(clean_win, several),
+        "standardized": _over(change, np.where(spread > _SPREAD, spread, 0.0)),
     }
-    record: dict[str, Any] = {"paired": len(clean), "clean_mean_score": float(clean_mean[0])}
-    record["attacked_mean_score"] = float(attacked.mean())
-    for name in CHANGES:
-        record |= _with_interval(name, found[name])
-    return record
 
 
 def spearman_change(clean: Correlated, attacked: Correlated) -> dict[str, float | None]:
@@ -148,7 +172,8 @@ def against_clean(
     """
     clean = clean_cell(cell)
     if clean not in parts:
-        return [_none(CHANGES) | dict.fromkeys(("paired", *_MEANS, *_SPEARMAN_CHANGE)) | {"paired": 0} for _ in levels]
+        unknown = {"paired": 0} | _none((*MEANS, *CHANGES)) | dict.fromkeys(_SPEARMAN_CHANGE)
+        return [unknown for _ in levels]
     paired = pair(parts[clean], parts[cell])
     changes = robustness(paired, ScoreRange(*cell.range), resamples, seed)
     both = {
@@ -202,19 +227,6 @@ def _means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.nd
 def _over(change: np.ndarray, clean: np.ndarray) -> np.ndarray:
     """change / clean; NaN where clean is not above 0."""
     return np.divide(change, clean, out=np.full(len(clean), np.nan), where=clean > 0)
-
-
-def _with_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """The number of the data (first of `values`) and the interval of its resamples (the rest).
-
-    Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
-    unknown: a single-text group has no rank, drawn or not.
-    """
-    value, resampled = float(values[0]), values[1:]
-    if np.isnan(value):
-        return _none((name,))
-    low, high = interval(resampled[~np.isnan(resampled)]) or (None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _none(names: Sequence[str]) -> dict[str, Any]:

@@ -162,12 +162,12 @@ def p_value(value: float | None) -> str:
 
 def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
     head = records[0]
-    places = [_place(record) for record in records]
+    places = [place_of(record) for record in records]
     several = len(set(places)) < len(places)  # lambdas tried side by side in one range
     told = [f"{axis} {head[axis]}" for axis in _CONDITION[1:] if head[axis] != "none"]
     condition = ", ".join([head["dimension"], *told, *([] if level == "dataset" else [f"{level} level"])])
     rows = [
-        _row(record, f"{place}, {_setting(record)}" if several else place)
+        _row(record, f"{place}, {setting_of(record)}" if several else place)
         for record, place in zip(records, places, strict=True)
     ]
     first, second = (f"{head[f'{who}_judge']}, {head[f'{who}_decoding']}" for who in ("first", "second"))
@@ -176,14 +176,16 @@ def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
     )
 
 
-def _place(record: Mapping[str, Any]) -> str:
+def place_of(record: Mapping[str, Any]) -> str:
+    """The range that a paired difference is of, or what its mean is over."""
     if record["range_min"] is None:
         return f"mean of {record['ranges']} ranges"
     return str(range_of(record))
 
 
-def _setting(record: Mapping[str, Any]) -> str:
-    return setting({"lambda": record["first_lambda"], "temperature": record["first_temperature"]})
+def setting_of(record: Mapping[str, Any], side: str = "first") -> str:
+    """Lambda and t of one side of a paired difference, see `setting`."""
+    return setting({"lambda": record[f"{side}_lambda"], "temperature": record[f"{side}_temperature"]})
 
 
 def _row(record: Mapping[str, Any], place: str) -> Difference:

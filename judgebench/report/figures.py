@@ -20,6 +20,8 @@ from judgebench.report.path_figure import path_figure
 from judgebench.report.robustness import unattacked
 from judgebench.report.score_figure import score_figure
 from judgebench.report.style import CAPTION_ID, house_style
+from judgebench.report.suffix_curves import arrange_suffix
+from judgebench.report.suffix_figure import suffix_figure
 from judgebench.tuning.tuners import PER_RANGE
 
 DPI = 200
@@ -35,13 +37,15 @@ def draw_all(
     scale: Mapping[str, tuple[float, float]],
     titles: Mapping[str, str | None],
     tuning: Sequence[Mapping[str, Any]] | None = None,
+    suffix: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
     `spearman_by_range`: correlation with the humans, of clean texts. `scores_<dimension>`: which scores judges and
     humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
-    the grid.
+    the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
+    words.
     """
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -53,6 +57,9 @@ def draw_all(
             name = f"{file_name(choices.dimension)}_{file_name(choices.decoding)}"
             figures[f"path_{name}"] = path_figure(readings, scores, choices, titles.get("groups") or "articles")
             figures[f"grid_{name}"] = grid_figure(choices)
+    for learned in arrange_suffix(suffix):
+        parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
+        figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

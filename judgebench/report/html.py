@@ -13,7 +13,8 @@ import yaml
 from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
-from judgebench.report import choices, diagnosis, differences, robustness
+from judgebench.report import attack_differences as fooling
+from judgebench.report import choices, diagnosis, differences, robustness, suffix_curves
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -51,6 +52,8 @@ def render_report(
     comparisons: Sequence[Mapping[str, Any]] = (),
     tuning: Sequence[Mapping[str, Any]] | None = None,
     similarity: Sequence[Mapping[str, Any]] = (),
+    suffix: Sequence[Mapping[str, Any]] = (),
+    attack_differences: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
@@ -64,11 +67,14 @@ def render_report(
         agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
         comparisons, tuning: comparisons.json and tuning.json, where there are such.
         similarity: `family_records` of the readings.
+        suffix, attack_differences: attack/suffix.json and attack/differences.json.
     """
     split = shown_split(record["split"] for record in records)
     clean = robustness.unattacked(records)
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
+    learned = suffix_curves.arrange_suffix(suffix)
+    pairs = fooling.arrange_attack_differences(attack_differences)
     comparisons = robustness.unattacked(comparisons)
     found = favorites(scores, scale)
     level = blocks[0].level if blocks else "dataset"
@@ -88,6 +94,7 @@ def render_report(
             *change_sentences(shown, groups),
             *spread_sentences(blocks),
             *robustness.attack_sentences(attacks),
+            *fooling.answers(pairs, groups),
         ],
         favorites=_favorite_tables(found),
         mapping_notes=_mapping_notes(scores, scale),
@@ -101,6 +108,12 @@ def render_report(
         attacks=attacks,
         attacks_note=robustness.attacks_note(records, groups) if attacks else "",
         robustness=robustness,
+        learned=learned,
+        curves=suffix_curves,
+        suffix_note=suffix_curves.suffix_note(learned, groups),
+        pairs=pairs,
+        differences_note=fooling.differences_note(pairs, groups),
+        fooling=fooling,
         compared=shown,
         compared_too={name: found for name, found in compared.items() if name != differences.SHOWN and found},
         comparison_note=differences.comparison_note(shown, groups),

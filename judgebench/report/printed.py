@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,18 +14,11 @@ from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, m
 from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
+from judgebench.report.printed_attacks import attack_tables
 from judgebench.report.results import arrange
-from judgebench.report.robustness import (
-    AttackBlock,
-    AttackRow,
-    arrange_attacks,
-    attacks_note,
-    rates,
-    share,
-    unattacked,
-)
+from judgebench.report.robustness import unattacked
 from judgebench.report.series import shown_split
-from judgebench.report.tables import groups_word, metrics_table, signed, three
+from judgebench.report.tables import groups_word, metrics_table, signed, three, titled
 
 
 def run_tables(
@@ -35,6 +27,8 @@ def run_tables(
     comparisons: Sequence[Mapping[str, Any]] = (),
     tuning: Sequence[Mapping[str, Any]] | None = None,
     similarity: Sequence[Mapping[str, Any]] = (),
+    suffix: Sequence[Mapping[str, Any]] = (),
+    attack_differences: Sequence[Mapping[str, Any]] = (),
 ) -> RenderableType:
     """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
     have a table of their own; the other tables are of clean ones.
@@ -43,14 +37,14 @@ def run_tables(
         records: metrics.json; titles: see `metrics_table`.
         comparisons, tuning: comparisons.json and tuning.json.
         similarity: `family_records` of the readings.
+        suffix, attack_differences: attack/suffix.json and attack/differences.json.
     """
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
     clean = unattacked(records)
     diagnostics = arrange_diagnostics(clean, unattacked(similarity))
     parts: list[RenderableType] = [metrics_table(clean, titles)]
-    if attacks := arrange_attacks(records):
-        parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
+    parts += attack_tables(records, suffix, attack_differences, groups)
     if compared := arrange_comparisons(unattacked(comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
     if choices := arrange_tuning(tuning):
@@ -61,50 +55,8 @@ def run_tables(
     return Group(*parts)
 
 
-def _titled(text: str) -> Table:
-    table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = Text(text)  # names may hold what rich would take for markup
-    return table
-
-
-def _attacks(block: AttackBlock) -> Table:
-    table = _titled(f"{block.condition}: attacks")
-    table.add_column("attack", overflow="fold", max_width=28)
-    for name in ("mean", "change", "rate", "rises", "at max", "first", "places", "Spearman"):
-        table.add_column(name, justify="left" if name == "change" else "right", no_wrap=True)
-    for section in block.sections:
-        table.add_row(Text(f"{section.place}, {section.series}", style="bold"))
-        for row in section.rows:
-            table.add_row(f"  {row.attack} ", *(Text(f"{cell} ") for cell in _attack_cells(row)))
-        table.add_section()
-    return table
-
-
-def _attack_cells(row: AttackRow) -> list[str]:
-    change = ""
-    if row.change is not None:
-        ends = row.change
-        change = " " + _hundredths(ends.value)
-        if ends.low is not None:
-            change += f" [{_hundredths(ends.low)},{_hundredths(ends.high)}]"
-    return [
-        "-" if row.mean is None else f"{row.mean:.2f}",
-        change,
-        rates(row),
-        share(row.raised_share),
-        share(row.maximum_share),
-        share(row.win_share),
-        "" if row.change is None else _hundredths(row.places_gained),
-        three(row.spearman),
-    ]
-
-
-def _hundredths(value: float | None) -> str:
-    return "-" if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("+0.00", "0.00")
-
-
 def _comparison(one: Comparison, groups: str) -> Table:
-    table = _titled(f"{one.condition}: {one.first} against {one.second}")
+    table = titled(f"{one.condition}: {one.first} against {one.second}")
     for name, width in (("range", 11), ("first", None), ("second", None), ("first - second", None), ("p", None)):
         table.add_column(name, overflow="fold", max_width=width)
     table.add_column("Holm")
@@ -125,7 +77,7 @@ def _comparison(one: Comparison, groups: str) -> Table:
 
 
 def _choices(one: Choices) -> RenderableType:
-    table = _titled(f"{one.dimension}: {one.decoding}, tuned: {one.how}")
+    table = titled(f"{one.dimension}: {one.decoding}, tuned: {one.how}")
     exact = any(row["exact"] is not None for row in one.rows)
     for name in ("range", "chosen", "κ", "dev", "test"):
         table.add_column(name, overflow="fold")
@@ -148,7 +100,7 @@ def _choices(one: Choices) -> RenderableType:
 
 
 def _diagnostics(one: Diagnostics) -> RenderableType:
-    table = _titled(f"{one.condition}: diagnostics")
+    table = titled(f"{one.condition}: diagnostics")
     for name in ("judge, decoding", "Wasserstein", "KL", "modal score (share in %) by range", "SD", "Self"):
         table.add_column(name, overflow="fold")
     for series in one.series:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.atomic import atomic
+from judgebench.errors import UserError
 from judgebench.report.environment import describe_environment
 from judgebench.report.masking import mask_secrets
 
@@ -60,10 +60,15 @@ FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
     *("comparisons.json", "tuning.json", "report.html"),
 )
-"""The contract's files, besides those of `figures/` and `tables/`."""
+"""The contract's files, besides those of `figures/`, `tables/` and `attack/`."""
 
-_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid)_[\w-]+)\.(png|svg)")
-_TABLE = re.compile(r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)")
+ATTACK_FILES = ("suffix.json", "differences.json")
+"""Those of `attack/`."""
+
+_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid|suffix)_[\w-]+)\.(png|svg)")
+_TABLE = re.compile(
+    r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d|own_[\w-]+)\.(md|csv|tex)"
+)
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
 
 _PAGE_BYTES = 8 * 2**20
@@ -122,7 +127,8 @@ class RunFolder:
             start = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
             # The trial runs beside what is missing, in a folder of its own: jobs that start together share parents,
             # and must not take from each other what they only tried.
-            for place, missing in ((start, whole.relative_to(start)), (whole / "figures", Path())):
+            inside = [(whole / name, Path()) for name in ("figures", "attack")]
+            for place, missing in [(start, whole.relative_to(start)), *inside]:
                 if not os.path.lexists(place):
                     continue
                 if not place.is_dir():
@@ -147,7 +153,9 @@ class RunFolder:
         with self._writing(self.path):
             for path in [self.path / name for name in FILES]:
                 path.unlink(missing_ok=True)
-            places = ((".", FILES.__contains__), ("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch))
+            places: list[tuple[str, Callable[[str], object]]] = [(".", FILES.__contains__)]
+            places += [("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch)]
+            places += [("attack", ATTACK_FILES.__contains__)]
             for folder, ours in ((self.path / name, ours) for name, ours in places):
                 for path in list(folder.iterdir()) if folder.is_dir() else []:
                     half = _TEMPORARY.fullmatch(path.name)
@@ -212,6 +220,15 @@ class RunFolder:
         """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
         self._write_json("tuning.json", tuning)
 
+    def write_suffix(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Writes attack/suffix.json: what learned phrases change by their length, see `judgebench.metrics.suffix`."""
+        self._write_json("attack/suffix.json", list(records))
+
+    def write_attack_differences(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Writes attack/differences.json: how much more attacks change of one decoding's scores than of another's, see
+        `judgebench.metrics.attack_differences`."""
+        self._write_json("attack/differences.json", list(records))
+
     def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
         """Writes tables/<file name> for each, and returns the paths."""
         return [self._write_text(f"tables/{name}", text) for name, text in tables.items()]
@@ -271,6 +288,16 @@ class RunFolder:
     def tuning(self) -> Any:
         """How lambda and t were chosen; None where they were not."""
         return self._optional_json("tuning.json")
+
+    def suffix(self) -> list[dict[str, Any]]:
+        """What learned phrases change; empty where the run has none."""
+        content: list[dict[str, Any]] = self._optional_json("attack/suffix.json") or []
+        return content
+
+    def attack_differences(self) -> list[dict[str, Any]]:
+        """How much more attacks change of one decoding than of another; empty where the run has none."""
+        content: list[dict[str, Any]] = self._optional_json("attack/differences.json") or []
+        return content
 
     # --- how ----------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,13 @@ def groups_word(titles: Mapping[str, str | None]) -> str:
     return titles.get("groups") or "articles"
 
 
+def titled(text: str) -> Table:
+    """An empty table under a title, which is taken as it is: names may hold what rich would take for markup."""
+    table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
+    table.title = Text(text)
+    return table
+
+
 def _table(block: Block, titles: Mapping[str, str | None]) -> Table:
     clamped = any(row.clamped_share for section in block.sections for row in section.rows)
     table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False)

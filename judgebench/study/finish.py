@@ -13,8 +13,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from judgebench.errors import UserError
 from judgebench.atomic import atomic
+from judgebench.errors import UserError
 from judgebench.report.figures import save_figures
 from judgebench.report.masking import mask_secrets
 from judgebench.report.tables import WIDTH

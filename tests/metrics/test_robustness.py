@@ -45,6 +45,7 @@ def test_numbers_by_hand():
     assert found["places_gained"] == 0.25
     assert found["win_share"] == 0.75
     assert found["clean_win_share"] == 0.5
+    assert found["standardized"] == pytest.approx(0.75 / np.sqrt((4 + 1 + 1 + 4) / 4))
     assert {found[f"{name}{end}"] for name in CHANGES for end in ("_low", "_high")} == {None}
 
 
@@ -88,12 +89,14 @@ def test_intervals_are_those_of_an_explicit_resampling():
 
     places = np.array([rank(i, clean[i]) - rank(i, attacked[i]) for i in range(len(groups))])
     several = np.bincount(groups)[groups] > 1
-    drawn = {
-        name: [] for name in ("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "places_gained")
-    }
+    names = ("clean_mean_score", "attacked_mean_score", "change", "delta", "rate_of_means", "mean_of_rates")
+    drawn = {name: [] for name in (*names, "raised_share", "places_gained", "standardized")}
     for counts in group_weights(9, 60, 3):
         rows = np.concatenate([np.flatnonzero(groups == g) for g in range(9) for _ in range(counts[g])])
         a, c = attacked[rows], clean[rows]
+        drawn["clean_mean_score"].append(c.mean())
+        drawn["attacked_mean_score"].append(a.mean())
+        drawn["standardized"].append((a.mean() - c.mean()) / c.std())
         drawn["change"].append(a.mean() - c.mean())
         drawn["delta"].append(abs(a.mean() - c.mean()))
         drawn["rate_of_means"].append(abs(a.mean() - c.mean()) / c.mean())
@@ -110,7 +113,8 @@ def test_nothing_is_relative_to_zero():
         some = robustness(paired([0, 2], [1, 2], ["a", "b"]), ScoreRange(0, 4), resamples=50)
         none = robustness(paired([0, 0], [1, 2], ["a", "b"]), ScoreRange(0, 4), resamples=50)
         nobody = robustness(paired([], [], []), ScoreRange(0, 4))
-    assert (some["rate_of_means"], some["mean_of_rates"]) == (0.5, None)
+    assert (some["rate_of_means"], some["mean_of_rates"], some["standardized"]) == (0.5, None, 0.5)
+    assert none["standardized"] is None  # clean scores that are all the same have no spread
     assert (none["rate_of_means"], none["rate_of_means_low"], none["change"]) == (None, None, 1.5)
     assert nobody["paired"] == 0
     assert nobody["change"] is None

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
+from judgebench.report.run_folder import ATTACK_FILES, FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
 from judgebench.types import ScoreRange
 
 
@@ -263,16 +263,29 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write_report("<html>")
     folder.write_comparisons([{"difference": 0.1}])
     folder.write_tuning([{"lambda": 0.1}])
-    folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2"})
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures", "tables"}
+    folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
+    folder.write_suffix([{"length": 1}])
+    folder.write_attack_differences([{"difference": 0.1}])
+    (tmp_path / "figures" / "suffix_adv_suffix_joint.png").write_text("of a learned phrase")
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures", "tables", "attack"}
+    assert {path.name for path in (tmp_path / "attack").iterdir()} == set(ATTACK_FILES)
     (tmp_path / ".scores.parquet.123.tmp").write_text("half")
+    (tmp_path / "attack" / ".suffix.json.123.tmp").write_text("half")
     (tmp_path / "figures" / ".scores_coherence.png.123.tmp").write_text("half")
-    names = ("notes.md", "wandb", ".notes.md.1.tmp", "figures/mine.png", "figures/scores.txt", "tables/mine.txt")
+    names = (
+        "notes.md",
+        "wandb",
+        ".notes.md.1.tmp",
+        "figures/mine.png",
+        "figures/scores.txt",
+        "tables/mine.txt",
+        "attack/a",
+    )
     kept = [tmp_path / name for name in names]
     for path in kept:
         path.write_text("mine")
     folder.clear()
-    folders = [tmp_path / name for name in ("figures", "tables")]
+    folders = [tmp_path / name for name in ("figures", "tables", "attack")]
     assert everything(tmp_path) == sorted(path.relative_to(tmp_path) for path in [*kept, *folders])
 
 
@@ -284,6 +297,15 @@ def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
     folder.write_tuning([{"lambda": 0.1, "grid": []}])
     assert folder.comparisons() == [{"difference": None, "says": "better"}]
     assert folder.tuning() == [{"lambda": 0.1, "grid": []}]
+
+
+def test_what_attacks_change_comes_back_and_may_be_missing(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.suffix() == folder.attack_differences() == []
+    folder.write_suffix([{"length": 1, "mean_score": float("nan")}])
+    folder.write_attack_differences([{"difference": 0.5, "says": "more"}])
+    assert folder.suffix() == [{"length": 1, "mean_score": None}]
+    assert folder.attack_differences() == [{"difference": 0.5, "says": "more"}]
 
 
 def test_clearing_nothing_is_fine(tmp_path):

@@ -225,7 +225,7 @@ def _about(
         "tried": int(trace["score"].notna().sum()) - 1,
         "dropped": {str(step): int(rows["dropped"].iloc[0]) for step, rows in trace.groupby("step", sort=False)},
         "unstable": int((~trace["survives"].astype(bool)).sum()),
-        "forward_tokens": int(round(trace["forward_tokens"].sum())),
+        "forward_tokens": round(float(trace["forward_tokens"].sum())),
         "seconds": round(float(trace["seconds"].sum()), 3),
         "seconds_now": round(seconds, 3),
         "steps_resumed": walked.resumed,

@@ -90,8 +90,7 @@ class AdvSuffix:
         return [Objective(name, decodings[name]) for name in self.against]
 
     def examples(self, examples: Sequence[Example], split: Mapping[str, str], dev: str) -> list[Example]:
-        """The texts that the phrase may be learned on: those of the development split alone, for the rest of the data is
-        what the phrase is tried on.
+        """The texts that the phrase is learned on: of the development split alone, for it is tried on the rest.
 
         Args:
             split: group_id -> dev or test.
@@ -128,8 +127,9 @@ class AdvSuffix:
         for one in asked:
             if known is not None and one in known and one not in free:
                 raise UserError(
-                    f"attack.contexts: {one!r} is of the test split, on which the phrase is to be tried; contexts to learn "
-                    "on and to try on must not overlap. Take it from the development split, or raise data.dev_share."
+                    f"attack.contexts: {one!r} is of the test split, on which the phrase is to be tried; contexts to "
+                    "learn on and to try on must not overlap. Take it from the development split, or raise "
+                    "data.dev_share."
                 )
             if one not in free:
                 raise UserError(f"attack.{name}: there is no {one!r} in the data.")

@@ -1,4 +1,4 @@
-"""`python -m judgebench.report.paper RUN [RUN ...]`: the paper's tables from run folders, all families together."""
+"""`python -m judgebench.report.paper RUN [RUN ...]`: the papers' tables from run folders, all families together."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
-from judgebench.atomic import atomic
+from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.figures import file_name, save_figures
 from judgebench.report.paper.build import build
-from judgebench.report.paper.files import table_files, table_text
+from judgebench.report.paper.cap import build_changes
+from judgebench.report.paper.files import Table, table_files, table_text
 from judgebench.report.paper.found import RunResults
-from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.run_folder import RunFolder
 
 
@@ -22,12 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables that the runs have a part in; 0, or 2 after a user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m judgebench.report.paper", description=__doc__)
     parser.add_argument("run", nargs="+", help="a run folder; the pairs of several runs stand in one table")
-    parser.add_argument("--out", metavar="FOLDER", help="also write all tables there as .txt, .csv and .tex")
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="also write all tables there as .txt or .md, .csv and .tex; where "
+        "runs of one judge assess absolutely and comparatively under attack, a figure of both, too",
+    )
     given = parser.parse_args(arguments)
     try:
-        tables = build([_results(RunFolder.open(path)) for path in given.run])
+        runs = [_results(RunFolder.open(path)) for path in given.run]
+        tables: list[Table] = [*build(runs), *build_changes(runs)]
         if given.out:
-            _write(table_files(tables), Path(given.out))
+            _write(table_files(tables), _figures(runs), Path(given.out))
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
@@ -35,13 +45,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _write(files: Mapping[str, str], folder: Path) -> None:
+def _write(files: Mapping[str, str], figures: Mapping[str, Figure], folder: Path) -> None:
     try:
         for name, text in files.items():
             with atomic(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
+        save_figures(figures, folder)
     except OSError as error:
         raise UserError(f"--out: {folder} cannot be written ({error.strerror or error}).") from error
+
+
+def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
+    """`assessment_<judge>`: absolute against comparative assessment under attack, of each judge with runs of both."""
+    figures = {}
+    for title in dict.fromkeys(run.titles["main"] for run in runs):
+        own = [run for run in runs if run.titles["main"] == title]
+        records = [record for run in own for record in run.records]
+        comparative = [record for record in records if is_comparative(record)]
+        absolute = [record for record in records if not is_comparative(record)]
+        if figure := assessment_figure(absolute, comparative, own[0].titles):
+            figures[f"assessment_{file_name(title or 'main')}"] = figure
+    return figures
 
 
 def _results(folder: RunFolder) -> RunResults:
@@ -59,7 +83,7 @@ def _titles(folder: RunFolder) -> dict[str, str | None]:
     }
 
 
-def _ours(table: CorrelationTable | SettingTable) -> bool:
+def _ours(table: Table) -> bool:
     return any(line.ours for line in table.lines)
 
 

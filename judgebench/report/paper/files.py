@@ -7,42 +7,53 @@ from typing import Any
 
 from judgebench.errors import UserError
 from judgebench.report.paper.build import build
+from judgebench.report.paper.cap import ChangeTable, build_changes
+from judgebench.report.paper.cap_forms import change_csv, change_latex, change_markdown
 from judgebench.report.paper.found import RunResults
 from judgebench.report.paper.latex import correlation_latex, setting_latex
 from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.paper.text import correlation_text, setting_text
 from judgebench.report.paper.tidy import correlation_csv, setting_csv
 
-TABLES = ("cd",)
-"""What `tables=` may ask for: cd, the tables of the contrastive-decoding paper."""
+Table = CorrelationTable | SettingTable | ChangeTable
+
+TABLES = ("cd", "cap")
+"""What `tables=` may ask for: cd, the contrastive-decoding paper's tables; cap, tables 2 and 3 of the CAP paper."""
 
 
-def cd_tables(records: Sequence[Mapping[str, Any]], tuning: Any, titles: Mapping[str, str | None]) -> dict[str, str]:
-    """One run's tables: file name -> content, each as text (.txt), CSV and LaTeX.
+def paper_tables(
+    asked: Iterable[str], records: Sequence[Mapping[str, Any]], tuning: Any, titles: Mapping[str, str | None]
+) -> dict[str, str]:
+    """One run's tables: file name -> content.
 
     Args:
+        asked: of `TABLES`.
         records: metrics.json.
         tuning: tuning.json; empty or None where lambda and t were not tuned.
-        titles: `main` and `assistant`, the models' names, by which the paper's are found; `groups`, what a group is.
+        titles: `main` and `assistant`, the models' names, by which the papers' are found; `groups`, what a group is.
     """
-    return table_files(build([RunResults(records, titles, tuning)]))
+    runs, asked = [RunResults(records, titles, tuning)], list(asked)
+    tables: list[Table] = [*build(runs)] if "cd" in asked else []
+    return table_files([*tables, *(build_changes(runs) if "cap" in asked else [])])
 
 
-def table_files(tables: Iterable[CorrelationTable | SettingTable]) -> dict[str, str]:
-    """File name -> content."""
-    files: dict[str, str] = {}
-    for table in tables:
-        if isinstance(table, CorrelationTable):
-            forms = {"csv": correlation_csv(table), "tex": correlation_latex(table)}
-        else:
-            forms = {"csv": setting_csv(table), "tex": setting_latex(table)}
-        files |= {f"{table.name}.{ending}": text for ending, text in ({"txt": table_text(table)} | forms).items()}
-    return files
+def table_files(tables: Iterable[Table]) -> dict[str, str]:
+    """File name -> content: each as CSV and LaTeX, and as text (.txt), the CAP paper's as Markdown."""
+    return {f"{table.name}.{ending}": text for table in tables for ending, text in _forms(table).items()}
 
 
-def table_text(table: CorrelationTable | SettingTable) -> str:
-    """A table as plain text."""
-    return correlation_text(table) if isinstance(table, CorrelationTable) else setting_text(table)
+def table_text(table: Table) -> str:
+    """A table for people."""
+    return next(iter(_forms(table).values()))
+
+
+def _forms(table: Table) -> dict[str, str]:
+    """Ending -> content, the form for people first."""
+    if isinstance(table, CorrelationTable):
+        return {"txt": correlation_text(table), "csv": correlation_csv(table), "tex": correlation_latex(table)}
+    if isinstance(table, SettingTable):
+        return {"txt": setting_text(table), "csv": setting_csv(table), "tex": setting_latex(table)}
+    return {"md": change_markdown(table), "csv": change_csv(table), "tex": change_latex(table)}
 
 
 def check_tables(asked: Any) -> list[str]:

@@ -61,11 +61,8 @@ class Found:
     def add(self, run: RunResults, rule: str) -> None:
         """Takes the cells of a run; where another run has the same one, the first stays."""
         main, assistant = _names(run.titles)
-        systems: dict[str, System] = {"main": (model_key(main), None)}
-        labels = {"main": shorten(main, 30)}
+        systems, labels = systems_of(run.titles)
         if assistant is not None:
-            systems |= {"assistant": (model_key(assistant), None), "pair": (model_key(main), model_key(assistant))}
-            labels |= {"assistant": shorten(assistant, 30), "pair": f"Contrastive ({_size(main)}-{_size(assistant)})"}
             self.names[systems["pair"]] = (main, assistant)
             if any(label == labels["pair"] for one, label in self.labels.items() if one != systems["pair"]):
                 labels["pair"] = f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
@@ -74,7 +71,7 @@ class Found:
                 self.labels.setdefault(systems[role], labels[role])
         records = _shown(run.records)
         self.groups |= {record["dataset"]: run.titles.get("groups") or "articles" for record in records}
-        decodings = {judge: _decoding(records, judge, rule) for judge in systems}
+        decodings = {judge: decoding_of(records, judge, rule) for judge in systems}
         if any(one["decoding"] == decodings.get("pair") for one in run.tuning or ()):
             self.tuned.add(systems["pair"])
         for record in records:
@@ -103,13 +100,24 @@ class Found:
         return list(dict.fromkeys(dimension for dimension, _, _ in self.cells))
 
 
+def systems_of(titles: Mapping[str, str | None]) -> tuple[dict[str, System], dict[str, str]]:
+    """Role (`main`; `assistant` and `pair` where there is one) -> who judges, and what tables call it."""
+    main, assistant = _names(titles)
+    systems: dict[str, System] = {"main": (model_key(main), None)}
+    labels = {"main": shorten(main, 30)}
+    if assistant is not None:
+        systems |= {"assistant": (model_key(assistant), None), "pair": (model_key(main), model_key(assistant))}
+        labels |= {"assistant": shorten(assistant, 30), "pair": f"Contrastive ({_size(main)}-{_size(assistant)})"}
+    return systems, labels
+
+
 def _shown(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     split = shown_split(record["split"] for record in records)
     plain = {"split": split, "level": _LEVEL, "attack": "none", "defense": "none"}
     return [record for record in records if all(record[name] == value for name, value in plain.items())]
 
 
-def _decoding(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
+def decoding_of(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
     """Which of a judge's decodings by the rule stands in its rows; None where it has none."""
     names = list(
         dict.fromkeys(

@@ -56,20 +56,20 @@ def correlation_latex(table: CorrelationTable) -> str:
     won = {column: marks(table, column) for column in table.columns}
     each = len(table.columns)
     heads = [rf"\multicolumn{{{each}}}{{c}}{{{HEADS[name]}}}" if each > 1 else HEADS[name] for name in CORRELATIONS]
-    body = [_row(["Model", "Range", *heads])]
+    body = [row_of(["Model", "Range", *heads])]
     if each > 1:
         rules = [rf"\cmidrule(lr){{{3 + each * i}-{2 + each * (i + 1)}}}" for i in range(len(CORRELATIONS))]
-        body += ["".join(rules), _row(["", "", *(_WORDS[column] for _, column in columns)])]
+        body += ["".join(rules), row_of(["", "", *(_WORDS[column] for _, column in columns)])]
     for at, places in table.sections:
         body.append(r"\midrule")
         if at is None:
-            body.append(_row([rf"\multicolumn{{{2 + len(columns)}}}{{c}}{{{AVERAGES}}}"]))
+            body.append(row_of([rf"\multicolumn{{{2 + len(columns)}}}{{c}}{{{AVERAGES}}}"]))
         for i in places:
             line = table.lines[i]
             cells = [_cell(line, column, name, won[column].get((i, name), "")) for name, column in columns]
-            body.append(_row([escape(line.label), _range(at), *cells]))
+            body.append(row_of([escape(line.label), _range(at), *cells]))
     marked = f"{_MARKED}, {APART}." if each > 1 else f"{_MARKED}."
-    return _framed(table.name, "ll" + "r" * len(columns), body, [table.caption, *table.notes], marked)
+    return framed(table.name, "ll" + "r" * len(columns), body, [table.caption, *table.notes], marked)
 
 
 def setting_latex(table: SettingTable) -> str:
@@ -78,9 +78,9 @@ def setting_latex(table: SettingTable) -> str:
     both = len(columns) > 1
     body = []
     if both:
-        body.append(_row(["", "", "", *(rf"\multicolumn{{2}}{{c}}{{{_WORDS[column]}}}" for column in columns)]))
+        body.append(row_of(["", "", "", *(rf"\multicolumn{{2}}{{c}}{{{_WORDS[column]}}}" for column in columns)]))
         body.append(r"\cmidrule(lr){4-5}\cmidrule(lr){6-7}")
-    body.append(_row(["Main", "Asst", "Range", *([r"$\lambda$", "$t$"] * len(columns))]))
+    body.append(row_of(["Main", "Asst", "Range", *([r"$\lambda$", "$t$"] * len(columns))]))
     before: SettingLine | None = None
     for line in table.lines:
         if before is None or before.main != line.main:
@@ -88,12 +88,12 @@ def setting_latex(table: SettingTable) -> str:
         new = before is None or (before.main, before.assistant) != (line.main, line.assistant)
         names = [escape(line.main), escape(line.assistant)] if new else ["", ""]
         cells = [text for column in columns for text in _setting(getattr(line, column), column == "ours" and line.edge)]
-        body.append(_row([*names, _range(line.range), *cells]))
+        body.append(row_of([*names, _range(line.range), *cells]))
         before = line
     notes = [table.caption, *table.notes]
     if any(line.edge for line in table.lines):
         notes.append("* at the edge of what was tried.")
-    return _framed(table.name, "lll" + "rr" * len(columns), body, notes)
+    return framed(table.name, "lll" + "rr" * len(columns), body, notes)
 
 
 def _cell(line: Line, column: Column, name: str, won: str) -> str:
@@ -114,11 +114,13 @@ def _range(score_range: ScoreRange | None) -> str:
     return "" if score_range is None else escape(str(score_range))
 
 
-def _row(cells: Sequence[str]) -> str:
+def row_of(cells: Sequence[str]) -> str:
+    """One row of a tabular."""
     return " & ".join(cells) + r" \\"
 
 
-def _framed(name: str, columns: str, body: Sequence[str], notes: Sequence[str], marked: str = "") -> str:
+def framed(name: str, columns: str, body: Sequence[str], notes: Sequence[str], marked: str = "") -> str:
+    """A `table*` of rows; the first note is its caption, `marked` (LaTeX already) and the others follow it."""
     caption = " ".join(filter(None, [escape(notes[0]), marked, *map(escape, notes[1:])]))
     lines = [
         r"% needs \usepackage{booktabs}",

@@ -91,7 +91,7 @@ def model_key(name: str) -> str:
 @cache
 def printed_rows() -> tuple[PrintedRow, ...]:
     """Tables 1, 2, 6-9 in print order, each table's averages after its ranges."""
-    rows = [*_rows("cd_correlations.csv"), *_rows("cd_correlation_averages.csv")]
+    rows = [*published_rows("cd_correlations.csv"), *published_rows("cd_correlation_averages.csv")]
     found = []
     for row in sorted(rows, key=lambda row: int(row["table"])):  # stable: averages stay last
         ends = (row["range_min"], row["range_max"]) if "range_min" in row else None
@@ -132,7 +132,7 @@ def text_claims() -> tuple[TextClaim, ...]:
             float(row["value"]),
             float(row["improvement_percent"]),
         )
-        for row in _rows("cd_text_baselines.csv")
+        for row in published_rows("cd_text_baselines.csv")
     )
 
 
@@ -152,6 +152,7 @@ def is_slip(printed: float, recomputed: float) -> bool:
     return abs(printed - recomputed) > ROUNDING + 1e-9
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def published_rows(name: str) -> list[dict[str, str]]:
+    """The rows of a file in `published/`, comments left out."""
     lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))

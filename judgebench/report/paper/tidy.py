@@ -42,7 +42,7 @@ def correlation_csv(table: CorrelationTable) -> str:
             known = line.recomputed.get(name)
             row += [None, None] if known is None else [f"{known:.5f}", str(name in line.slips).lower()]
         rows.append(row)
-    return _csv(CORRELATION_COLUMNS, rows)
+    return as_csv(CORRELATION_COLUMNS, rows)
 
 
 def setting_csv(table: SettingTable) -> str:
@@ -53,7 +53,7 @@ def setting_csv(table: SettingTable) -> str:
         row += [*line.ours, line.ours[0] / line.ours[1], str(line.edge).lower()] if line.ours else [None] * 4
         row += [*line.printed, line.printed[0] / line.printed[1]] if line.printed else [None] * 3
         rows.append(row)
-    return _csv(SETTING_COLUMNS, rows)
+    return as_csv(SETTING_COLUMNS, rows)
 
 
 def _ends(score_range: ScoreRange | None) -> list[str]:
@@ -62,7 +62,8 @@ def _ends(score_range: ScoreRange | None) -> list[str]:
     return [f"{end:g}" for end in (score_range.minimum, score_range.maximum, score_range.step)]
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A CSV file's text."""
     with io.StringIO(newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.paper import RunResults, build, cd_tables, check_tables, table_files, table_text
+from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.latex import correlation_latex, escape
 from judgebench.report.paper.published import (
@@ -274,7 +274,7 @@ def test_ours_marks_count_from_zero_and_never_alone():
 
 def test_files_come_in_three_forms_and_a_run_folder_clears_them(tmp_path, paper_runs):
     run = paper_runs[0]
-    files = cd_tables(run.records, run.tuning, run.titles)
+    files = paper_tables(["cd"], run.records, run.tuning, run.titles)
     assert {name.rsplit(".")[-1] for name in files} == {"txt", "csv", "tex"}
     assert len(files) == 27
     assert all(
@@ -358,7 +358,7 @@ def test_names_of_models_meet_whatever_their_folder():
     assert model_key(r"C:\models\Qwen2.5-7B-Instruct") == model_key("Qwen/Qwen2.5-7B-Instruct")
 
 
-@pytest.mark.parametrize("asked", ["cd", 3, None, ["cap"], {"cd": 1}])
+@pytest.mark.parametrize("asked", ["cd", 3, None, ["caps"], {"cd": 1}])
 def test_tables_asked_for_wrongly(asked):
     with pytest.raises(UserError, match=r"^tables: "):
         check_tables(asked)

@@ -65,6 +65,6 @@ def test_tables_can_be_asked_of_any_run_and_wrongly(judgebench, tiny_pair):
     text = (RunFolder.open("other").path / "tables" / "own_correlations_coherence.txt").read_text(encoding="utf-8")
     assert "1-10" in text
     assert "Table 1." in text
-    code, _, err = judgebench(*pair, *settings, "tables=[cap]", "run_dir=third", mistaken=True)
+    code, _, err = judgebench(*pair, *settings, "tables=[capp]", "run_dir=third", mistaken=True)
     assert code == 2
-    assert "tables: 'cap' is not one of cd" in err
+    assert "tables: 'capp' is not one of cd, cap" in err

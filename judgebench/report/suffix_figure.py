@@ -1,0 +1,86 @@
+"""Mean score against the words of a learned phrase (after figures 6 and 7 of the CAP paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from judgebench.report.series import Series
+from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label, shorten
+from judgebench.report.suffix_curves import Learned, Panel, constant_note
+
+
+def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure | None:
+    """A line a judge, decoding and defense, with its clean mean as a flat line and 95 % bands; a panel a kind of texts,
+    those that the phrase never saw first.
+
+    Args:
+        learned: one phrase in one dimension and range.
+        titles: `main` and `assistant`, the models' names; `groups`, what a group is ("articles").
+
+    Returns:
+        None where there is nothing to draw.
+    """
+    shown = learned.apart
+    if not shown:
+        return None
+    groups = titles.get("groups") or "articles"
+    series = list(dict.fromkeys(curve.series for panel in shown for curve in panel.curves))
+    drawn = marks(series)
+    with house_style():
+        figure, axes = panels(len(shown), 1 if len(shown) == 1 else 2, 2.6)
+        for axis, panel in zip(axes, shown, strict=True):
+            _panel(axis, panel, drawn, learned.words, groups)
+        handles: list[Any] = [
+            Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
+            for mark in drawn.values()
+        ]
+        handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), linewidth=1.2))
+        labels = [*(series_label(one, titles) for one in drawn), "clean, without the phrase"]
+        return finish(figure, f"Mean score by words appended, {learned.title}", _caption(learned, groups, len(series)),
+                      handles, labels)  # fmt: skip
+
+
+def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, groups: str) -> None:
+    for curve in panel.curves:
+        if curve.series not in drawn:
+            continue
+        mark = drawn[curve.series]
+        known = [(point.length, point.mean) for point in curve.points if point.mean is not None]
+        at, means = [length for length, _ in known], [mean for _, mean in known]
+        axis.plot(
+            at, means, mark.marker, color=mark.color, linestyle=mark.line, linewidth=1.3, markersize=4.5, zorder=3
+        )
+        bands = [
+            (point.length, point.mean_low, point.mean_high)
+            for point in curve.points
+            if point.mean_low is not None and point.mean_high is not None
+        ]
+        if bands:
+            places, low, high = (list(column) for column in zip(*bands, strict=True))
+            axis.fill_between(places, low, high, color=mark.color, alpha=0.13, linewidth=0, zorder=1)
+        if curve.clean is not None and curve.clean.mean is not None:
+            axis.axhline(curve.clean.mean, color=mark.color, linestyle=(0, (1, 2)), linewidth=1.2, zorder=2)
+    axis.set_xticks(range(most + 1))
+    axis.set_xlim(-0.2, most + 0.2)
+    axis.set_xlabel(f"words appended; {panel.split} split, n = {panel.texts} of {panel.groups} {groups}")
+    axis.set_ylabel("mean score")
+    axis.grid(axis="y")
+    axis.set_title(panel.title(groups))
+
+
+def _caption(learned: Learned, groups: str, series: int) -> str:
+    bounded = any(point.mean_low is not None for panel in learned.apart for one in panel.curves for point in one.points)
+    told = f"Phrase: “{shorten(learned.phrase, 160)}”. Mean of the scores, failed answers at the lowest score. "
+    told += f"Bands: 95 % interval, {groups} resampled. " if bounded else ""
+    told += f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
+    told += "n: texts scored both clean and attacked."
+    if learned.constant:
+        told += f" {constant_note(learned)}"
+    if series > MOST_SERIES:
+        told += f" {series - MOST_SERIES} further decodings are not drawn."
+    return told
