@@ -18,13 +18,22 @@ KEYS = (
 )
 """What identifies an example under a condition, in every table."""
 
+COMPARED = ("text_id", "rival_id", "order")
+"""What besides `KEYS` identifies a pair of texts that are compared: the judged text, its rival, in which place the judged
+text stands. The example_id is the pair's."""
+
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
 
 def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
-    """The `KEYS` of readings, as columns."""
+    """The `KEYS` of readings, as columns; where any of them compares texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
+    compared = {
+        "text_id": [e.text_id for e in examples],
+        "rival_id": [e.rival_id for e in examples],
+        "order": [c.order for c in conditions],
+    }
     return {
         "example_id": [e.example_id for e in examples],
         "group_id": [e.group_id for e in examples],
@@ -36,6 +45,7 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
         "range_step": [c.range.step for c in conditions],
         "attack": [c.attack for c in conditions],
         "defense": [c.defense for c in conditions],
+        **(compared if any(compared["order"]) else {}),
     }
 
 
@@ -55,7 +65,8 @@ def decode(
         tuned: dimension and range -> the decodings that stand there for those of the same name, or beside them.
 
     Returns:
-        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
+        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
+        also `COMPARED`, and a score is a place (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
     answered = [reading for reading in readings if reading.text is not None]
@@ -68,7 +79,8 @@ def decode(
     for cell, held in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
             parts += _decoded(held, cell[1], name, decoding)
-    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in COLUMNS}
+    names = [*COLUMNS, *(name for name in COMPARED if name in parts[0])]
+    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
 def rules_of(
