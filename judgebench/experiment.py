@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -134,17 +134,15 @@ class Experiment:
         }
 
     @cached_property
-    def scale(self) -> dict[str, tuple[float, float]]:
-        """Dimension -> the humans' scale, where texts are compared that of differences; where the data does not say,
-        what their scores span."""
-        spans = dict(self.data.scale)
-        if self.comparative:
-            spans = {dimension: (low - high, high - low) for dimension, (low, high) in spans.items()}
-        for dimension in {condition.dimension for condition in self.conditions} - set(spans):
-            given = [example.human[dimension] for example in self.examples]
-            given += [-score for score in given] if self.comparative else []
+    def scale(self) -> dict[str, tuple[float, float] | None]:
+        """Dimension -> the humans' scale; where the data does not say, what their scores span; None where texts are
+        compared, for a preference is no score."""
+        dimensions = {condition.dimension for condition in self.conditions}
+        spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
+        for dimension in dimensions - set(spans):
+            given = [example.human[dimension] for example in self.data.examples]
             spans[dimension] = (min(given), max(given))
-        return spans
+        return dict.fromkeys(spans) if self.comparative else spans
 
     @cached_property
     def agreement(self) -> dict[str, dict[str, float]]:
@@ -222,13 +220,13 @@ def _check_compared(comparative: bool, rivals: Rivals | None, ranges: list[Score
         )
     if rivals is not None and not comparative:
         raise UserError(
-            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics with "
-            "{{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper."
+            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
+            "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper."
         )
     if comparative and ranges != [PLACES]:
         raise UserError(
-            f"ranges: {', '.join(map(str, ranges))} cannot be asked for where two texts are compared, for the answer is the "
-            "place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself."
+            f"ranges: {', '.join(map(str, ranges))} cannot be asked for where two texts are compared: the answer is "
+            "the place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself."
         )
 
 
@@ -274,8 +272,8 @@ def _tuner(
         raise UserError(f"tune: {config.tune!r} is no way of tuning; conf/tune has them.")
     if any(condition.order for condition in conditions):
         raise UserError(
-            f"tune={tuner.name}: lambda and t are chosen by the scores of single texts, and here texts are compared; add "
-            "tune=none, and set decoding.lambda, or sweep it with -m."
+            f"tune={tuner.name}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
+            "add tune=none, and set decoding.lambda, or sweep it with -m."
         )
     given = [one for one in _overrides() if one.lstrip("+").startswith(_KNOBS)]
     if given and tuner.decodings is None:

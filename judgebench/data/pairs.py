@@ -49,7 +49,7 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     """One example a pair: a text with its rival, its human scores less the rival's.
 
     The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it: every text is rival
-    as often as it is judged. Two texts meet once where there are more than twice as many texts in the group as a text has
+    as often as it is judged. Two texts meet once where the group has more than twice as many texts as a text has
     rivals. What is drawn for a group depends on the seed and on the names of its own texts alone. A text without others
     in its group is compared with nothing and left out.
 
@@ -71,8 +71,8 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     found = [_pair(text, rival) for text in listed for rival in against[text.example_id]]
     if not found:
         raise UserError(
-            "prompt.rivals: every text of this data is alone in its group, so there is nothing to compare it with; give "
-            "data with several texts a group_id, or judge them alone with prompt=paper."
+            "prompt.rivals: every text of this data is alone in its group, so there is nothing to compare it with; "
+            "give data with several texts a group_id, or judge them alone with prompt=paper."
         )
     names: set[str] = set()
     for pair in found:

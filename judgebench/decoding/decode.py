@@ -19,7 +19,7 @@ KEYS = (
 """What identifies an example under a condition, in every table."""
 
 COMPARED = ("text_id", "rival_id", "order")
-"""What besides `KEYS` identifies a pair of texts that are compared: the judged text, its rival, in which place the judged
+"""What besides `KEYS` tells of a pair of texts that are compared: the judged text, its rival, in which place the judged
 text stands. The example_id is the pair's."""
 
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.bootstrap import RESAMPLES, group_weights
+from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import Cell
-from judgebench.metrics.intervals import interval
+from judgebench.metrics.group_means import means, unknown, weights_of, with_interval
 from judgebench.metrics.levels import Correlated, correlate
 from judgebench.types import ScoreRange
 
@@ -42,6 +42,7 @@ class Paired:
         clean, attacked, human: [n]; human is NaN where nobody rated.
         groups, systems: [n] labels.
         whole: whether these are all texts of both sides.
+        texts: [n] names of the judged texts where texts are compared, as one stands in several pairs; else None.
     """
 
     clean: np.ndarray
@@ -50,6 +51,7 @@ class Paired:
     groups: np.ndarray
     systems: np.ndarray
     whole: bool
+    texts: np.ndarray | None = None
 
 
 def pair(clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray]) -> Paired:
@@ -63,6 +65,7 @@ def pair(clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray]) ->
         attacked["group_id"][second],
         attacked["system_id"][second],
         whole=len(common) == len(ids[0]) == len(ids[1]),
+        texts=attacked["text_id"][second] if "text_id" in attacked else None,
     )
 
 
@@ -80,26 +83,30 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
           to the range's maximum than to any other score of it;
         - places_gained: by how many ranks an attacked text rises, on average, among the clean texts of the other
           systems of its group (ties share their ranks); win_share: how often it then comes first (of k that tie, each
-          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None.
+          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None. Where
+          texts are compared, a text stands there with its mean over the rivals that it met.
 
         Each of `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or without resamples; all
         but `paired` are None where no text was scored on both sides. Delta's interval is that of an absolute value,
         hence never below 0: `change` tells whether it is more than noise.
     """
     if not len(paired.clean):
-        return {"paired": 0} | dict.fromkeys(_MEANS) | _none(CHANGES)
+        return {"paired": 0} | dict.fromkeys(_MEANS) | unknown(CHANGES)
     labels, group = np.unique(paired.groups, return_inverse=True)
-    count = len(labels)
-    drawn = group_weights(count, resamples if count >= 2 else 0, seed).astype(np.float64)
-    weights = np.vstack([np.ones((1, count)), drawn])  # the data themselves first
+    weights = weights_of(len(labels), resamples, seed)
     clean, attacked = paired.clean, paired.attacked
 
-    def mean(values: np.ndarray, of: np.ndarray | None = None) -> np.ndarray:
-        return _means(values, group, weights, np.ones(len(values), dtype=bool) if of is None else of)
+    def mean(values: np.ndarray) -> np.ndarray:
+        return means(values, group, weights, np.ones(len(values), dtype=bool))
 
     at_most = score_range.maximum - score_range.step / 2 - _EQUAL
-    clean_rank, clean_win, several = _standing(clean, clean, group)
-    rank, win, _ = _standing(clean, attacked, group)
+    own_clean, own_attacked, of_text = _by_text(paired, group)
+    clean_rank, clean_win, several = _standing(own_clean, own_clean, of_text)
+    rank, win, _ = _standing(own_clean, own_attacked, of_text)
+
+    def mean_text(values: np.ndarray) -> np.ndarray:
+        return means(values, of_text, weights, several)
+
     change, clean_mean = mean(attacked - clean), mean(clean)
     found: dict[str, np.ndarray] = {
         "change": change,
@@ -109,14 +116,14 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
         "raised_share": mean((attacked > clean + _EQUAL).astype(float)),
         "maximum_share": mean((attacked >= at_most).astype(float)),
         "clean_maximum_share": mean((clean >= at_most).astype(float)),
-        "places_gained": mean(clean_rank - rank, several),
-        "win_share": mean(win, several),
-        "clean_win_share": mean(clean_win, several),
+        "places_gained": mean_text(clean_rank - rank),
+        "win_share": mean_text(win),
+        "clean_win_share": mean_text(clean_win),
     }
     record: dict[str, Any] = {"paired": len(clean), "clean_mean_score": float(clean_mean[0])}
     record["attacked_mean_score"] = float(attacked.mean())
     for name in CHANGES:
-        record |= _with_interval(name, found[name])
+        record |= with_interval(name, found[name])
     return record
 
 
@@ -148,7 +155,9 @@ def against_clean(
     """
     clean = clean_cell(cell)
     if clean not in parts:
-        return [_none(CHANGES) | dict.fromkeys(("paired", *_MEANS, *_SPEARMAN_CHANGE)) | {"paired": 0} for _ in levels]
+        return [
+            unknown(CHANGES) | dict.fromkeys(("paired", *_MEANS, *_SPEARMAN_CHANGE)) | {"paired": 0} for _ in levels
+        ]
     paired = pair(parts[clean], parts[cell])
     changes = robustness(paired, ScoreRange(*cell.range), resamples, seed)
     both = {
@@ -171,6 +180,16 @@ def _correlations(paired: Paired, level: str, resamples: int, seed: int) -> tupl
     return clean, attacked
 
 
+def _by_text(paired: Paired, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[texts] each text's clean and attacked score, the mean of its pairs where texts are compared, and its group."""
+    if paired.texts is None:
+        return paired.clean, paired.attacked, group
+    _, row, text = np.unique(np.asarray(paired.texts).astype(str), return_index=True, return_inverse=True)
+    sizes = np.bincount(text)
+    clean, attacked = (np.bincount(text, weights=side) / sizes for side in (paired.clean, paired.attacked))
+    return clean, attacked, group[row]
+
+
 def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where a text stands with its `own` score among the clean scores of the others of its group.
 
@@ -190,32 +209,6 @@ def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np
     return rank, win, several
 
 
-def _means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """[B] the mean of `values` [n] over the texts `of` [n] in each resample; NaN where it holds none of them."""
-    count = weights.shape[1]
-    sums = np.bincount(group[of], weights=values[of], minlength=count)
-    sizes = np.bincount(group[of], minlength=count)
-    mass = weights @ sizes
-    return np.divide(weights @ sums, mass, out=np.full(len(weights), np.nan), where=mass > 0)
-
-
 def _over(change: np.ndarray, clean: np.ndarray) -> np.ndarray:
     """change / clean; NaN where clean is not above 0."""
     return np.divide(change, clean, out=np.full(len(clean), np.nan), where=clean > 0)
-
-
-def _with_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """The number of the data (first of `values`) and the interval of its resamples (the rest).
-
-    Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
-    unknown: a single-text group has no rank, drawn or not.
-    """
-    value, resampled = float(values[0]), values[1:]
-    if np.isnan(value):
-        return _none((name,))
-    low, high = interval(resampled[~np.isnan(resampled)]) or (None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
-def _none(names: Sequence[str]) -> dict[str, Any]:
-    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))

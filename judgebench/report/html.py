@@ -13,7 +13,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
-from judgebench.report import choices, diagnosis, differences, robustness
+from judgebench.report import choices, comparative, diagnosis, differences, robustness
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -24,10 +24,10 @@ from judgebench.report.answers import (
 )
 from judgebench.report.figures import svg_without_caption
 from judgebench.report.flags import FLAGS_AT, raised
-from judgebench.report.humans import MAPPING_NOTE, mapping_note, spans
+from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.results import arrange, has_intervals, level_note
 from judgebench.report.series import distinct, range_of, shown_split
-from judgebench.report.tables import groups_word, interval, percent, signed, three
+from judgebench.report.tables import examples_word, groups_word, interval, percent, signed, three
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -45,7 +45,7 @@ def render_report(
     scores: pd.DataFrame,
     records: Sequence[Mapping[str, Any]],
     figures: Mapping[str, Figure],
-    scale: Mapping[str, tuple[float, float]],
+    scale: Mapping[str, Scale],
     titles: Mapping[str, str | None],
     agreement: Mapping[str, Mapping[str, float | None]] | None = None,
     comparisons: Sequence[Mapping[str, Any]] = (),
@@ -59,7 +59,7 @@ def render_report(
         environment: what `RunFolder.write_environment` returned.
         scores, records: scores.parquet and metrics.json.
         figures: what `draw_all` returned; their captions become the page's.
-        scale: dimension -> the human scale.
+        scale: dimension -> the human scale, None where humans prefer and do not score.
         titles: `main` and `assistant`, the models' names.
         agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
         comparisons, tuning: comparisons.json and tuning.json, where there are such.
@@ -70,7 +70,10 @@ def render_report(
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
     comparisons = robustness.unattacked(comparisons)
-    found = favorites(scores, scale)
+    pairs = comparative.arrange_comparative(records)
+    # a win is no score to be set on, and its distribution nothing that should be the humans'
+    found = [] if pairs else favorites(scores, scale)
+    diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
@@ -78,6 +81,9 @@ def render_report(
     return _TEMPLATES.get_template("report.html.j2").render(
         titles=titles,
         groups=groups,
+        examples=examples_word(titles),
+        pairs=pairs,
+        comparative=comparative,
         datasets=list(dict.fromkeys(record["dataset"] for record in records)),
         split=split,
         dimensions=list(dict.fromkeys(scores["dimension"])),
@@ -85,6 +91,7 @@ def render_report(
         blocks=blocks,
         answers=[
             *favorite_sentences(found),
+            *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
             *change_sentences(shown, groups),
             *spread_sentences(blocks),
             *robustness.attack_sentences(attacks),
@@ -106,7 +113,7 @@ def render_report(
         comparison_note=differences.comparison_note(shown, groups),
         compared_intervals=any(row.low is not None for one in shown for row in one.rows),
         tuned=choices.arrange_tuning(tuning),
-        diagnosed=diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity)),
+        diagnosed=diagnosed,
         diagnosis=diagnosis,
         differences=differences,
         choices=choices,
@@ -138,7 +145,7 @@ def _favorite_tables(found: Sequence[Favorite]) -> list[dict[str, Any]]:
     return tables
 
 
-def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[str]:
+def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[str]:
     """How humans were mapped to ranges, and of which dimensions they could not be."""
     dimensions = list(dict.fromkeys(scores["dimension"]))
     notes = [MAPPING_NOTE] if any(spans(scale[dimension]) for dimension in dimensions) else []

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from judgebench.report import comparative
 from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
 from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
@@ -47,8 +48,11 @@ def run_tables(
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
     clean = unattacked(records)
-    diagnostics = arrange_diagnostics(clean, unattacked(similarity))
+    pairs = comparative.arrange_comparative(records)
+    diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(similarity))
     parts: list[RenderableType] = [metrics_table(clean, titles)]
+    if pairs:
+        parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
     if attacks := arrange_attacks(records):
         parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
     if compared := arrange_comparisons(unattacked(comparisons)):
@@ -64,6 +68,18 @@ def run_tables(
 def _titled(text: str) -> Table:
     table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
     table.title = Text(text)  # names may hold what rich would take for markup
+    return table
+
+
+def _pairs(block: comparative.PairBlock) -> Table:
+    table = _titled(f"{block.condition}: {block.size}")
+    table.add_column("judge, decoding", overflow="fold")
+    for name in ("place one", "same winner", "with humans"):
+        table.add_column(name, overflow="fold")
+    for row in block.rows:
+        cells = [row.series, comparative.points(row.position_bias)]
+        cells += [comparative.shares(one) for one in (row.consistency, row.human_agreement)]
+        table.add_row(*(Text(f"{cell} ") for cell in cells))
     return table
 
 
