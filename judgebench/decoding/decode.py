@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.decoding.answer import parse_answer
+from judgebench.decoding.answer import parse_answer, parse_place
 from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import FAILED, PARSED, Reading, ScoreRange
+from judgebench.types import FAILED, PARSED, Condition, Reading, Score, ScoreRange
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -117,13 +117,17 @@ def _statuses(logprobs: np.ndarray) -> np.ndarray:
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     how = [reading.generation for reading in readings]
-    scores = [parse_answer(reading.text or "", reading.prompt.condition.range) for reading in readings]
+    scores = [_answer(reading.text or "", reading.prompt.condition) for reading in readings]
     columns = _columns(readings, "", "", None, None, [s.value for s in scores], [s.status for s in scores])
     columns["judge"] = [h.judge if h else "" for h in how]
     columns["decoding"] = [h.decoding if h else "" for h in how]
     columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
     columns["temperature"] = [_or_nan(h.temperature if h else None) for h in how]
     return columns
+
+
+def _answer(text: str, condition: Condition) -> Score:
+    return parse_place(text) if condition.order else parse_answer(text, condition.range)
 
 
 def _columns(
