@@ -15,11 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import attacked_text, chosen_attacks
 from judgebench.data.module import JudgeDataModule
+from judgebench.data.pairs import Rivals, pairs
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.planning import plan, roots
+from judgebench.judges.planning import once, plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader, check_fit
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import check_settings
@@ -28,11 +29,16 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
-from judgebench.types import Condition, Prompt, ScoreRange
+from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, ScoreRange
 
 _METRICS = ("levels", "resamples", "seed")
 _TUNES = ("dev", "exact", "published", "shared")
 _KNOBS = ("decoding.lambda=", "decoding.temperature=")
+_PAIRS = ("rivals", "rivals_seed")
+_WON = (
+    "Texts are compared: a score is the probability that a text wins against another of its group, the mean over both "
+    "orders, and a human score by how much the humans prefer it."
+)
 
 
 @dataclass
@@ -41,6 +47,7 @@ class Experiment:
 
     Attributes:
         suffixes: learned phrases whose words are attacks of this run one after the other; of them curves are made.
+        examples: what is judged: the data's texts, or pairs of them.
 
     Raises:
         UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
@@ -54,6 +61,7 @@ class Experiment:
     conditions: list[Condition]
     builder: PromptBuilder
     prompts: list[Prompt]
+    examples: Sequence[Example] = ()
     tuner: Tuner | None = None
     suffixes: Sequence[Suffix] = ()
 
@@ -84,11 +92,21 @@ class Experiment:
         # what follows the prompt must fit too: a free answer, or the tokens of a candidate
         room = judge.max_new_tokens if judge.mode == "generate" else 16
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
+        asked, rivals = _rivals(asked)
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
-        conditions = [Condition(d, r, attack.name) for d in dimensions for r in ranges for attack in attacks]
+        _check_compared(builder.comparative, rivals, ranges)
+        orders = ORDERS if rivals else ("",)
+        conditions = [
+            Condition(d, r, attack.name, order=order)
+            for d in dimensions
+            for r in ranges
+            for attack in attacks
+            for order in orders
+        ]
         tuner = _tuner(config, judge, assistant, decodings, data, conditions)
-        prompts = builder.build(data.examples, conditions, attacked_text(attacks))
-        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts, tuner)
+        examples = pairs(data.examples, rivals) if rivals else data.examples
+        prompts = builder.build(examples, conditions, attacked_text(attacks))
+        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
@@ -100,24 +118,34 @@ class Experiment:
         other.tuner = _tuner(config, self.judge, self.assistant, decodings, self.data, self.conditions)
         return other
 
+    @property
+    def comparative(self) -> bool:
+        """Whether it asks which of two texts is better."""
+        return self.builder.comparative
+
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant, what groups are called, what must be known of the data (`note`)."""
+        """Short names of main model and assistant, what groups and examples are called, what must be known of the
+        scores and the data (`note`)."""
+        notes = [_WON if self.comparative else None, self.data.note]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
             "groups": self.data.groups_are,
-            "note": self.data.note,
+            "examples": "pairs" if self.comparative else "examples",
+            "note": " ".join(note for note in notes if note) or None,
         }
 
     @cached_property
-    def scale(self) -> dict[str, tuple[float, float]]:
-        """Dimension -> the humans' scale; where the data does not say, what their scores span."""
-        spans = dict(self.data.scale)
-        for dimension in {condition.dimension for condition in self.conditions} - set(spans):
+    def scale(self) -> dict[str, tuple[float, float] | None]:
+        """Dimension -> the humans' scale; where the data does not say, what their scores span; None where texts are
+        compared, for a preference is no score."""
+        dimensions = {condition.dimension for condition in self.conditions}
+        spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
+        for dimension in dimensions - set(spans):
             given = [example.human[dimension] for example in self.data.examples]
             spans[dimension] = (min(given), max(given))
-        return spans
+        return dict.fromkeys(spans) if self.comparative else spans
 
     @cached_property
     def agreement(self) -> dict[str, dict[str, float]]:
@@ -133,12 +161,15 @@ class Experiment:
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         known = roots(self.prompts)
-        totals = {condition: (0, len(known[condition])) for condition in self.conditions}
-        for batch in plan(self.prompts, self.judge.token_budget):
+        totals = dict.fromkeys(self.conditions, 0)
+        for prompt in self.prompts:
+            totals[prompt.condition] += len(prompt.token_ids)
+        uniques = dict.fromkeys(self.conditions, 0)
+        for batch in once(plan(self.prompts, self.judge.token_budget), _read_alike):
             condition = batch.prompts[0].condition
-            total, unique = batch.tokens(len(known[condition]))
-            totals[condition] = (totals[condition][0] + total, totals[condition][1] + unique)
-        return totals
+            root = len(known[condition])
+            uniques[condition] += batch.tokens(root)[1] + (root if not uniques[condition] else 0)
+        return {condition: (totals[condition], uniques[condition]) for condition in self.conditions}
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -169,6 +200,37 @@ def path_of(config: DictConfig, key: str) -> Path:
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise UserError(f"{key}: {value!r} is not a path.")
     return Path(str(value)).expanduser()
+
+
+def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:
+    return prompt.condition.range, prompt.token_ids.tobytes()
+
+
+def _rivals(prompt: Any) -> tuple[Any, Rivals | None]:
+    """conf/prompt without its keys on rivals, and those."""
+    if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
+        return prompt, None
+    rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
+    return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+
+
+def _check_compared(comparative: bool, rivals: Rivals | None, ranges: list[ScoreRange]) -> None:
+    """Whether rubrics, rivals and ranges speak of the same: of texts compared, or of texts judged alone."""
+    if comparative and rivals is None:
+        raise UserError(
+            "prompt.rivals is not given, and these rubrics compare two texts; choose prompt=comparative, with "
+            "prompt.rubrics=FOLDER for rubrics of your own."
+        )
+    if rivals is not None and not comparative:
+        raise UserError(
+            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
+            "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper."
+        )
+    if comparative and ranges != [PLACES]:
+        raise UserError(
+            f"ranges: {', '.join(map(str, ranges))} cannot be asked for where two texts are compared: the answer is "
+            "the place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself."
+        )
 
 
 def _check_settings(config: DictConfig) -> None:
@@ -211,6 +273,11 @@ def _tuner(
     tuner = instantiate(config.tune)
     if not isinstance(tuner, Tuner):
         raise UserError(f"tune: {config.tune!r} is no way of tuning; conf/tune has them.")
+    if any(condition.order for condition in conditions):
+        raise UserError(
+            f"tune={tuner.name}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
+            "add tune=none, and set decoding.lambda, or sweep it with -m."
+        )
     given = [one for one in _overrides() if one.lstrip("+").startswith(_KNOBS)]
     if given and tuner.decodings is None:
         raise UserError(

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from judgebench.clock import Clock
 from judgebench.data.split import DEV
+from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment, path_of
@@ -81,7 +82,7 @@ def run(config: DictConfig) -> Finished | None:
         return None
     with clock("decode"):
         tuned = tune(read.readings, experiment.decodings, experiment.tuner)
-        columns = decode(read.readings, experiment.decodings, tuned.decodings)
+        columns = win_probabilities(decode(read.readings, experiment.decodings, tuned.decodings))
     with clock("metrics"):
         dataset = experiment.data.name
         rules = rules_of(experiment.decodings, tuned.decodings)

@@ -33,6 +33,9 @@ class Example:
         output: the judged text.
         human: dimension -> human score, on the data's own scale.
         context: further text that the judged one may draw on (TopicalChat's fact), empty where there is none.
+        rival_id, rival: example_id and text of another system's output for the same source, which the judged text is
+            compared with; empty where it is judged alone. The example is then the pair, called `<text_id>~<rival_id>`,
+            and `human` is by how much the humans prefer the judged text: its score less the rival's.
     """
 
     example_id: str
@@ -42,6 +45,13 @@ class Example:
     output: str
     human: Mapping[str, float]
     context: str = ""
+    rival_id: str = ""
+    rival: str = ""
+
+    @property
+    def text_id(self) -> str:
+        """The example_id of the judged text by itself, whatever it is compared with."""
+        return self.example_id.removesuffix(f"~{self.rival_id}") if self.rival_id else self.example_id
 
 
 @dataclass(frozen=True)
@@ -151,20 +161,34 @@ class Rubric:
     template: str
 
 
+PLACES = ScoreRange(1, 2)
+"""What a judge answers that compares two texts: the place of the better one."""
+
+FIRST, SECOND = "first", "second"
+ORDERS = (FIRST, SECOND)
+"""In which place the judged text stands when it is compared with its rival."""
+
+
 @dataclass(frozen=True)
 class Condition:
-    """Under what an example is judged: one cell of the experiment."""
+    """Under what an example is judged: one cell of the experiment.
+
+    Attributes:
+        order: one of `ORDERS` where texts are compared; empty where they are judged alone.
+    """
 
     dimension: str
     range: ScoreRange
     attack: str = "none"
     defense: str = "none"
+    order: str = ""
 
     def __str__(self) -> str:
         parts = [self.dimension, str(self.range)]
         parts += [
             f"{axis} {name}" for axis, name in (("attack", self.attack), ("defense", self.defense)) if name != "none"
         ]
+        parts += [f"judged text {self.order}"] if self.order else []
         return ", ".join(parts)
 
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from judgebench.errors import UserError
-from judgebench.types import Condition, Example
+from judgebench.types import FIRST, Condition, Example
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _TEXT, _NO_TEXT = "text", "no_text"
 FIELDS = (_TEXT, _NO_TEXT, "min_range", "max_range", "dimension")
-"""What a template may name: the judged text, its absence, the ends of the score range, the judged dimension."""
+"""What a template may name: the judged text, its absence, the ends of the score range, the judged dimension.
+
+Where the judged text is compared with a rival, the ends are what serves it worst and best: the rival's place and its
+own. An attacker who names them is taken to know in which place the text will stand.
+"""
 
 
 class Attack(Protocol):
@@ -65,11 +69,14 @@ class TemplateAttack:
     def attacked(self, text: str, condition: Condition) -> str:
         """See `Attack.attacked`. Every field is filled in one pass: what the text says is never read as a template."""
         ends = condition.range
+        worst, best = (ends.text(end) for end in (ends.minimum, ends.maximum))
+        if condition.order == FIRST:
+            worst, best = best, worst
         values = {
             _TEXT: text,
             _NO_TEXT: "",
-            "min_range": ends.text(ends.minimum),
-            "max_range": ends.text(ends.maximum),
+            "min_range": worst,
+            "max_range": best,
             "dimension": condition.dimension,
         }
         return _FIELD.sub(lambda match: values[match[1]], self.template)

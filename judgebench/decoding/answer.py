@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 
 from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
-from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
+from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
 
 
 def parse_answer(text: str, score_range: ScoreRange) -> Score:
@@ -44,6 +44,21 @@ def parse_answer(text: str, score_range: ScoreRange) -> Score:
         return Score(float(score_range.minimum), FAILED)
     inside = float(min(max(value, score_range.minimum), score_range.maximum))
     return Score(inside, PARSED if inside == value else CLAMPED)
+
+
+def parse_place(text: str) -> Score:
+    """The place, 1 or 2, that a free-text answer names to the question which of two texts is better.
+
+    What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the like, where all such
+    lines name one place.
+
+    Example:
+        >>> parse_place("Summary 2."), parse_place("Summary 1 says more than Summary 2.")
+        (Score(value=2.0, status='parsed'), Score(value=1.0, status='failed'))
+    """
+    read = parse_answer(text, PLACES)
+    named = {match[1] for line in text.split("\n") if (match := _NAMED.fullmatch(line))}
+    return Score(float(named.pop()), PARSED) if read.status == FAILED and len(named) == 1 else read
 
 
 def _answer(text: str, score_range: ScoreRange) -> float:
@@ -93,6 +108,7 @@ _STATED = re.compile(  # one pattern, so that what is withheld in `not give it a
     + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}{ENDS}"
 )
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
+_NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
 
 

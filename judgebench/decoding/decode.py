@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.decoding.answer import parse_answer
+from judgebench.decoding.answer import parse_answer, parse_place
 from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import FAILED, PARSED, Reading, ScoreRange
+from judgebench.types import FAILED, PARSED, Condition, Reading, Score, ScoreRange
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -18,13 +18,22 @@ KEYS = (
 )
 """What identifies an example under a condition, in every table."""
 
+COMPARED = ("text_id", "rival_id", "order")
+"""What besides `KEYS` tells of a pair of texts that are compared: the judged text, its rival, in which place the judged
+text stands. The example_id is the pair's."""
+
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
 
 def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
-    """The `KEYS` of readings, as columns."""
+    """The `KEYS` of readings, as columns; where any of them compares texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
+    compared = {
+        "text_id": [e.text_id for e in examples],
+        "rival_id": [e.rival_id for e in examples],
+        "order": [c.order for c in conditions],
+    }
     return {
         "example_id": [e.example_id for e in examples],
         "group_id": [e.group_id for e in examples],
@@ -36,6 +45,7 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
         "range_step": [c.range.step for c in conditions],
         "attack": [c.attack for c in conditions],
         "defense": [c.defense for c in conditions],
+        **(compared if any(compared["order"]) else {}),
     }
 
 
@@ -55,7 +65,8 @@ def decode(
         tuned: dimension and range -> the decodings that stand there for those of the same name, or beside them.
 
     Returns:
-        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
+        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
+        also `COMPARED`, and a score is a place (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
     answered = [reading for reading in readings if reading.text is not None]
@@ -68,7 +79,8 @@ def decode(
     for cell, held in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
             parts += _decoded(held, cell[1], name, decoding)
-    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in COLUMNS}
+    names = [*COLUMNS, *(name for name in COMPARED if name in parts[0])]
+    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
 def rules_of(
@@ -105,13 +117,17 @@ def _statuses(logprobs: np.ndarray) -> np.ndarray:
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     how = [reading.generation for reading in readings]
-    scores = [parse_answer(reading.text or "", reading.prompt.condition.range) for reading in readings]
+    scores = [_answer(reading.text or "", reading.prompt.condition) for reading in readings]
     columns = _columns(readings, "", "", None, None, [s.value for s in scores], [s.status for s in scores])
     columns["judge"] = [h.judge if h else "" for h in how]
     columns["decoding"] = [h.decoding if h else "" for h in how]
     columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
     columns["temperature"] = [_or_nan(h.temperature if h else None) for h in how]
     return columns
+
+
+def _answer(text: str, condition: Condition) -> Score:
+    return parse_place(text) if condition.order else parse_answer(text, condition.range)
 
 
 def _columns(

@@ -6,7 +6,7 @@ not on what is already stored, so a resumed run reads the same batches and gives
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -68,6 +68,27 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
                 size += cost
         batches.append(Batch(tuple(held)))
     return batches
+
+
+def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
+    """The batches without prompts that an earlier one says already, as where two texts are compared and each is the
+    other's rival: what is read of one is read of both.
+
+    Args:
+        identity: equal for prompts that are read alike.
+    """
+    seen: set[Hashable] = set()
+    kept = []
+    for batch in batches:
+        done = set()
+        for i, prompt in enumerate(batch.prompts):
+            name = identity(prompt)
+            if name in seen:
+                done.add(i)
+            seen.add(name)
+        if (left := without(batch, done) if done else batch) is not None:
+            kept.append(left)
+    return kept
 
 
 def without(batch: Batch, done: set[int]) -> Batch | None:

@@ -21,7 +21,7 @@ from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.judge import Judge, Models, StoreWriter
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ENGINES, GeneratePass, Pass, ScorePass, Voice
-from judgebench.judges.planning import Batch, plan, without
+from judgebench.judges.planning import Batch, once, plan, without
 from judgebench.judges.progress import ReadingBar
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
@@ -280,8 +280,8 @@ class Reader:
     def _pending(self, pass_: Pass) -> list[Batch]:
         """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same
         ones: a batch that was never finished is read whole."""
-        batches = plan(pass_.prompts, self.judge.token_budget)
         keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
+        batches = once(plan(pass_.prompts, self.judge.token_budget), lambda prompt: tuple(keys[id(prompt)]))
         missing = self.store.missing(key for held in keys.values() for key in held)
         pending = []
         for batch in batches:

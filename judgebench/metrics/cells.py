@@ -51,11 +51,14 @@ CELL = tuple(name.rstrip("_") for name in Cell._fields)
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 
+COMPARED = ("text_id", "score_first", "score_second")
+"""What a table of scores has besides where texts are compared."""
+
 _NUMBERS = ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human")
 
 
 def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The `COLUMNS` of a table of scores, numbers as float64.
+    """The `COLUMNS` of a table of scores, and its `COMPARED` where it has them, numbers as float64.
 
     Raises:
         ValueError: a column missing or of another length, or a score that is not finite.
@@ -63,7 +66,8 @@ def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     missing = [name for name in COLUMNS if name not in scores]
     if missing:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    columns = {name: np.asarray(scores[name]) for name in COLUMNS}
+    there = [*COLUMNS, *(name for name in COMPARED if name in scores)]
+    columns = {name: np.asarray(scores[name]) for name in there}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"scores: columns of different lengths {lengths}")

@@ -10,7 +10,8 @@ import numpy as np
 
 from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES
-from judgebench.metrics.cells import Cell, cells, checked, series_of
+from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
+from judgebench.metrics.comparative import comparative
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
@@ -33,7 +34,7 @@ def evaluate(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    scale: Mapping[str, tuple[float, float]] | None = None,
+    scale: Mapping[str, tuple[float, float] | None] | None = None,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """How well each judge under each condition agrees with the humans.
@@ -42,7 +43,8 @@ def evaluate(
         scores: columns [rows], one row per example, condition, judge and decoding: example_id, group_id,
             system_id, split, dimension, range_min, range_max, range_step, attack, defense, judge, decoding, lambda,
             temperature, score, status, human. lambda and temperature are None or NaN where a decoding has none; human
-            is None or NaN where nobody rated, and such a row counts in the shares and the mean alone.
+            is None or NaN where nobody rated, and such a row counts in the shares and the mean alone. Where texts are
+            compared, also text_id, score_first and score_second, see `judgebench.decoding.comparative`.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`; records over the same groups are resampled alike.
         scale: dimension -> lowest and highest score that a human can give; where it says nothing, bias is None.
@@ -63,6 +65,7 @@ def evaluate(
         - stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
           range); tuning may set lambda and temperature anew in each;
         - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
+        - where texts are compared what `comparative` returns, alike at all levels;
         - where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
           levels, and of this level clean_spearman and spearman_change, with `_low` and `_high` of its paired interval.
 
@@ -72,15 +75,20 @@ def evaluate(
     """
     check_settings(levels, resamples, seed)
     columns = checked(scores)
+    used = [*_USED, *(name for name in COMPARED if name in columns)]
     rows_of = cells(columns)
     records: dict[Cell, list[dict[str, Any]]] = {}
     every: dict[Cell, Mapping[str, np.ndarray]] = {}
     correlated: dict[tuple[Cell, str], Correlated] = {}
     for ranges in series_of(rows_of).values():
-        parts = {cell: {name: columns[name][rows_of[cell]] for name in _USED} for cell in ranges.values()}
+        parts = {cell: {name: columns[name][rows_of[cell]] for name in used} for cell in ranges.values()}
         every |= parts
         agreement = self_agreement([dict(zip(p["example_id"], p["score"], strict=True)) for p in parts.values()])
         described = {cell: _described(cell, part, scale) for cell, part in parts.items()}
+        for cell, part in parts.items():
+            if "score_first" in part:
+                first, second, human, groups = (part[n] for n in ("score_first", "score_second", "human", "group_id"))
+                described[cell] |= comparative(first, second, human, groups, resamples, seed)
         for level in levels:
             found = {cell: _correlated(level, part, resamples, seed) for cell, part in parts.items()}
             correlated |= {(cell, level): one for cell, one in found.items()}
@@ -152,7 +160,7 @@ def _measured(found: Correlated) -> dict[str, Any]:
 
 
 def _described(
-    cell: Cell, part: Mapping[str, np.ndarray], scale: Mapping[str, tuple[float, float]] | None
+    cell: Cell, part: Mapping[str, np.ndarray], scale: Mapping[str, tuple[float, float] | None] | None
 ) -> dict[str, Any]:
     score_range, rated = ScoreRange(*cell.range), np.isfinite(part["human"])
     ends = (scale or {}).get(cell.dimension)

@@ -69,22 +69,6 @@ def interval(resampled: np.ndarray) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def with_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """A number and the ends of its percentile interval, as records name them: `name`, `name_low`, `name_high`.
-
-    Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
-    unknown: a single-text group has no rank, drawn or not.
-
-    Args:
-        values: [1 + B] of the data and then of each resample; NaN where it is unknown.
-    """
-    value, resampled = float(values[0]), values[1:]
-    if np.isnan(value):
-        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-    low, high = interval(resampled[~np.isnan(resampled)]) or (None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
 def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> tuple[float, float] | None:
     """The 95 % interval, corrected for bias and acceleration: Efron, "Better Bootstrap Confidence Intervals" (1987).
 

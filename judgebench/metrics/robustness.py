@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.bootstrap import RESAMPLES, group_weights
+from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import Cell
-from judgebench.metrics.intervals import with_interval
+from judgebench.metrics.group_means import means, unknown, weights_of, with_interval
 from judgebench.metrics.levels import Correlated, correlate
 from judgebench.types import ScoreRange
 
@@ -45,6 +45,7 @@ class Paired:
         clean, attacked, human: [n]; human is NaN where nobody rated.
         groups, systems: [n] labels.
         whole: whether these are all texts of both sides.
+        texts: [n] names of the judged texts where texts are compared, as one stands in several pairs; else None.
     """
 
     clean: np.ndarray
@@ -53,6 +54,7 @@ class Paired:
     groups: np.ndarray
     systems: np.ndarray
     whole: bool
+    texts: np.ndarray | None = None
 
 
 def pair(clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray]) -> Paired:
@@ -66,6 +68,7 @@ def pair(clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray]) ->
         attacked["group_id"][second],
         attacked["system_id"][second],
         whole=len(common) == len(ids[0]) == len(ids[1]),
+        texts=attacked["text_id"][second] if "text_id" in attacked else None,
     )
 
 
@@ -83,7 +86,8 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
           to the range's maximum than to any other score of it;
         - places_gained: by how many ranks an attacked text rises, on average, among the clean texts of the other
           systems of its group (ties share their ranks); win_share: how often it then comes first (of k that tie, each
-          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None;
+          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None. Where
+          texts are compared, a text stands there with its mean over the rivals that it met;
         - standardized: change over the standard deviation of the clean scores (the root of their mean squared distance
           from their mean, over all texts): judges and decodings differ in how far their scores spread, and the same
           change moves a text past more others where they spread little. None where the clean scores are all the same.
@@ -93,7 +97,7 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
         absolute value, hence never below 0: `change` tells whether it is more than noise.
     """
     if not len(paired.clean):
-        return {"paired": 0} | _none((*MEANS, *CHANGES))
+        return {"paired": 0} | unknown((*MEANS, *CHANGES))
     record: dict[str, Any] = {"paired": len(paired.clean)}
     for name, values in resampled_changes(paired, score_range, resamples, seed).items():
         record |= with_interval(name, values)
@@ -113,17 +117,20 @@ def resampled_changes(
         than two); NaN where it is unknown.
     """
     labels, group = np.unique(paired.groups, return_inverse=True)
-    count = len(labels)
-    drawn = group_weights(count, resamples if count >= 2 else 0, seed).astype(np.float64)
-    weights = np.vstack([np.ones((1, count)), drawn])  # the data themselves first
+    weights = weights_of(len(labels), resamples, seed)
     clean, attacked = paired.clean, paired.attacked
 
-    def mean(values: np.ndarray, of: np.ndarray | None = None) -> np.ndarray:
-        return _means(values, group, weights, np.ones(len(values), dtype=bool) if of is None else of)
+    def mean(values: np.ndarray) -> np.ndarray:
+        return means(values, group, weights, np.ones(len(values), dtype=bool))
 
     at_most = score_range.maximum - score_range.step / 2 - _EQUAL
-    clean_rank, clean_win, several = _standing(clean, clean, group)
-    rank, win, _ = _standing(clean, attacked, group)
+    own_clean, own_attacked, of_text = _by_text(paired, group)
+    clean_rank, clean_win, several = _standing(own_clean, own_clean, of_text)
+    rank, win, _ = _standing(own_clean, own_attacked, of_text)
+
+    def mean_text(values: np.ndarray) -> np.ndarray:
+        return means(values, of_text, weights, several)
+
     change, clean_mean = mean(attacked - clean), mean(clean)
     centered = clean - clean.mean()
     spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
@@ -137,9 +144,9 @@ def resampled_changes(
         "raised_share": mean((attacked > clean + _EQUAL).astype(float)),
         "maximum_share": mean((attacked >= at_most).astype(float)),
         "clean_maximum_share": mean((clean >= at_most).astype(float)),
-        "places_gained": mean(clean_rank - rank, several),
-        "win_share": mean(win, several),
-        "clean_win_share": mean(clean_win, several),
+        "places_gained": mean_text(clean_rank - rank),
+        "win_share": mean_text(win),
+        "clean_win_share": mean_text(clean_win),
         "standardized": _over(change, np.where(spread > _SPREAD, spread, 0.0)),
     }
 
@@ -172,8 +179,8 @@ def against_clean(
     """
     clean = clean_cell(cell)
     if clean not in parts:
-        unknown = {"paired": 0} | _none((*MEANS, *CHANGES)) | dict.fromkeys(_SPEARMAN_CHANGE)
-        return [unknown for _ in levels]
+        none = {"paired": 0} | unknown((*MEANS, *CHANGES)) | dict.fromkeys(_SPEARMAN_CHANGE)
+        return [none for _ in levels]
     paired = pair(parts[clean], parts[cell])
     changes = robustness(paired, ScoreRange(*cell.range), resamples, seed)
     both = {
@@ -196,6 +203,16 @@ def _correlations(paired: Paired, level: str, resamples: int, seed: int) -> tupl
     return clean, attacked
 
 
+def _by_text(paired: Paired, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[texts] each text's clean and attacked score, the mean of its pairs where texts are compared, and its group."""
+    if paired.texts is None:
+        return paired.clean, paired.attacked, group
+    _, row, text = np.unique(np.asarray(paired.texts).astype(str), return_index=True, return_inverse=True)
+    sizes = np.bincount(text)
+    clean, attacked = (np.bincount(text, weights=side) / sizes for side in (paired.clean, paired.attacked))
+    return clean, attacked, group[row]
+
+
 def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where a text stands with its `own` score among the clean scores of the others of its group.
 
@@ -215,19 +232,6 @@ def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np
     return rank, win, several
 
 
-def _means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """[B] the mean of `values` [n] over the texts `of` [n] in each resample; NaN where it holds none of them."""
-    count = weights.shape[1]
-    sums = np.bincount(group[of], weights=values[of], minlength=count)
-    sizes = np.bincount(group[of], minlength=count)
-    mass = weights @ sizes
-    return np.divide(weights @ sums, mass, out=np.full(len(weights), np.nan), where=mass > 0)
-
-
 def _over(change: np.ndarray, clean: np.ndarray) -> np.ndarray:
     """change / clean; NaN where clean is not above 0."""
     return np.divide(change, clean, out=np.full(len(clean), np.nan), where=clean > 0)
-
-
-def _none(names: Sequence[str]) -> dict[str, Any]:
-    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.prompts.control import ControlTokens
-from judgebench.prompts.rubrics import Filled, fill, load_rubrics
+from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics
 from judgebench.types import Condition, Example, Prompt, Rubric
 
 TRUNCATIONS = ("error", "source")
@@ -33,6 +33,9 @@ class PromptBuilder:
         truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
 
+    Attributes:
+        comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
+
     Raises:
         UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
     """
@@ -53,6 +56,7 @@ class PromptBuilder:
                 "least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
             )
         self.tokenizer = tokenizer
+        self.comparative = is_comparative(rubrics)
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
@@ -162,7 +166,7 @@ class PromptBuilder:
     ) -> list[Prompt]:
         rubric = self._rubrics[condition.dimension]
         asked = [
-            self._in_chat(fill(rubric, condition.range, example, source, judged(example, condition)))
+            self._in_chat(fill(rubric, condition.range, example, source, judged(example, condition), condition.order))
             for example in group
         ]
         encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]

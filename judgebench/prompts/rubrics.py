@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.errors import UserError
-from judgebench.types import Example, Rubric, ScoreRange
+from judgebench.types import FIRST, Example, Rubric, ScoreRange
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4])\}")
 _SOURCES = ("Document", "Dialogue")
 _OUTPUTS = ("Summary", "Response")
-_KNOWN = {*_SOURCES, *_OUTPUTS, "Fact"}
+_BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
+_COMPARED = tuple(field for both in _BOTH for field in both)
+_KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,9 @@ def load_rubrics(
     """The rubric of each dimension.
 
     Args:
-        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, or a folder of the user's
-            own with one `<dimension>.txt` a dimension.
+        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
+            `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
+            dimension.
         dimensions: which ones.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
 
@@ -67,8 +70,29 @@ def load_rubrics(
     return rubrics
 
 
+def is_comparative(rubrics: Mapping[str, Rubric]) -> bool:
+    """Whether the rubrics ask which of two texts is better, and do not judge one alone.
+
+    Raises:
+        UserError: some do and others do not.
+    """
+    compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
+    if len(set(compares.values())) > 1:
+        two, one = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
+        raise UserError(
+            f"prompt.rubrics: the rubric for {two!r} compares two texts and that for {one!r} judges one alone; a run "
+            "does one of both."
+        )
+    return any(compares.values())
+
+
 def fill(
-    rubric: Rubric, score_range: ScoreRange, example: Example, source: str | None = None, output: str | None = None
+    rubric: Rubric,
+    score_range: ScoreRange,
+    example: Example,
+    source: str | None = None,
+    output: str | None = None,
+    order: str = "",
 ) -> Filled:
     """The rubric about one example.
 
@@ -77,7 +101,10 @@ def fill(
     Args:
         source: stands in for the example's source where it had to be shortened.
         output: stands in for the example's judged text where that was attacked.
+        order: in which place the judged text stands, where the rubric compares it with the example's rival.
     """
+    judged = example.output if output is None else output
+    two = (judged, example.rival) if order == FIRST else (example.rival, judged)
     values = {
         "min_range": score_range.text(score_range.minimum),
         "max_range": score_range.text(score_range.maximum),
@@ -85,7 +112,8 @@ def fill(
         **{f"quarter_{i}": _quarter(score_range, i) for i in range(5)},
     }
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
-    values |= dict.fromkeys(_OUTPUTS, example.output if output is None else output)
+    values |= dict.fromkeys(_OUTPUTS, judged)
+    values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
     parts: list[str] = []
     said: list[tuple[int, int]] = []
     length, own, at = 0, None, 0
@@ -96,7 +124,7 @@ def fill(
         length = start + len(parts[-1])
         if match[1]:
             said.append((start, length))
-        if name in _OUTPUTS and own is None:
+        if name in (*_OUTPUTS, *_COMPARED) and own is None:
             own = start
         at = match.end()
     parts.append(rubric.template[at:])
@@ -131,12 +159,22 @@ def _template(file: Traversable | Path, where: str) -> str:
         template = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields = {field for field, _ in _FIELD.findall(template) if field}
+    fields = _fields(template)
     if unknown := sorted(fields - _KNOWN):
         raise UserError(f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(_KNOWN))}.")
-    if not fields & set(_OUTPUTS):
+    compared = fields & set(_COMPARED)
+    if not compared and not fields & set(_OUTPUTS):
         raise UserError(f"{where} has no {{{{Summary}}}} or {{{{Response}}}} to be judged.")
+    if compared and (fields & set(_OUTPUTS) or compared not in [set(both) for both in _BOTH]):
+        raise UserError(
+            f"{where} must compare {{{{Summary_1}}}} with {{{{Summary_2}}}}, or {{{{Response_1}}}} with "
+            "{{Response_2}}, and name no other text to be judged."
+        )
     return template
+
+
+def _fields(template: str) -> set[str]:
+    return {field for field, _ in _FIELD.findall(template) if field}
 
 
 def _folder(collection: Any) -> Traversable | Path:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from judgebench.report.differences import Comparison, Difference, note, verdict
-from judgebench.report.humans import human_scores, most_frequent, shares, to_range
+from judgebench.report.humans import Scale, human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
 from judgebench.report.score_figure import is_discrete
 from judgebench.report.series import Series, SeriesIndex, first_condition, ranges_of, shown_split
@@ -33,7 +33,7 @@ class Favorite:
     share: float
 
 
-def favorites(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[Favorite]:
+def favorites(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[Favorite]:
     """The most frequent score of each judge with discrete scores, and of the humans where they can be mapped.
 
     The same scores as in the figures: test split, without attack and defense where there are such.

@@ -26,7 +26,9 @@ def dry_run_view(
         titles: `main` and `assistant`, the models' names.
     """
     table = Table(box=box.SIMPLE_HEAD, title="Dry run: nothing was computed", title_justify="left")
-    for name in ("dimension", "range", "attack", "defense"):
+    ordered = any(condition.order for condition in tokens)
+    axes = ("dimension", "range", "attack", "defense", *(("judged text",) if ordered else ()))
+    for name in axes:
         table.add_column(name, overflow="fold")
     for name in ("examples", "tokens", "unique tokens", "longest prompt"):
         table.add_column(name, justify="right")
@@ -35,13 +37,15 @@ def dry_run_view(
         held = [prompt for prompt in prompts if prompt.condition == condition]
         longest = max(len(prompt.token_ids) for prompt in held)
         table.add_row(
-            *(condition.dimension, str(condition.range), condition.attack, condition.defense),
+            *(condition.dimension, str(condition.range), condition.attack, condition.defense, condition.order)[
+                : len(axes)
+            ],
             *(f"{len(held):,}", f"{total:,}", f"{unique:,}", f"{longest:,}"),
         )
         firsts += [Rule(f"first prompt: {condition}, example {held[0].example.example_id}"), _Exact(held[0].text)]
     sums = [sum(pair[i] for pair in tokens.values()) for i in range(2)]
     table.add_section()
-    table.add_row("all", "", "", "", f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
+    table.add_row("all", *("" for _ in axes[1:]), f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
     return Group(Text(judges_line(titles), style="bold"), table, *firsts)
 
 

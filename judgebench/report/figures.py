@@ -15,6 +15,7 @@ from judgebench.atomic import atomic
 from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.heat_map import grid_figure
+from judgebench.report.humans import Scale
 from judgebench.report.logprob_figure import logprob_figure
 from judgebench.report.path_figure import path_figure
 from judgebench.report.robustness import unattacked
@@ -34,7 +35,7 @@ def draw_all(
     readings: pd.DataFrame,
     scores: pd.DataFrame,
     records: Sequence[Mapping[str, Any]],
-    scale: Mapping[str, tuple[float, float]],
+    scale: Mapping[str, Scale],
     titles: Mapping[str, str | None],
     tuning: Sequence[Mapping[str, Any]] | None = None,
     suffix: Sequence[Mapping[str, Any]] = (),

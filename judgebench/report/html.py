@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, diagnosis, differences, robustness, suffix_curves
+from judgebench.report import choices, comparative, diagnosis, differences, robustness, suffix_curves
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -25,10 +25,10 @@ from judgebench.report.answers import (
 )
 from judgebench.report.figures import svg_without_caption
 from judgebench.report.flags import FLAGS_AT, raised
-from judgebench.report.humans import MAPPING_NOTE, mapping_note, spans
+from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.results import arrange, has_intervals, level_note
 from judgebench.report.series import distinct, range_of, shown_split
-from judgebench.report.tables import groups_word, interval, percent, signed, three
+from judgebench.report.tables import examples_word, groups_word, interval, percent, signed, three
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -46,7 +46,7 @@ def render_report(
     scores: pd.DataFrame,
     records: Sequence[Mapping[str, Any]],
     figures: Mapping[str, Figure],
-    scale: Mapping[str, tuple[float, float]],
+    scale: Mapping[str, Scale],
     titles: Mapping[str, str | None],
     agreement: Mapping[str, Mapping[str, float | None]] | None = None,
     comparisons: Sequence[Mapping[str, Any]] = (),
@@ -62,7 +62,7 @@ def render_report(
         environment: what `RunFolder.write_environment` returned.
         scores, records: scores.parquet and metrics.json.
         figures: what `draw_all` returned; their captions become the page's.
-        scale: dimension -> the human scale.
+        scale: dimension -> the human scale, None where humans prefer and do not score.
         titles: `main` and `assistant`, the models' names.
         agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
         comparisons, tuning: comparisons.json and tuning.json, where there are such.
@@ -74,9 +74,12 @@ def render_report(
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
     learned = suffix_curves.arrange_suffix(suffix)
-    pairs = fooling.arrange_attack_differences(attack_differences)
+    fooled = fooling.arrange_attack_differences(attack_differences)
     comparisons = robustness.unattacked(comparisons)
-    found = favorites(scores, scale)
+    pairs = comparative.arrange_comparative(records)
+    # a win is no score to be set on, and its distribution nothing that should be the humans'
+    found = [] if pairs else favorites(scores, scale)
+    diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
@@ -84,6 +87,9 @@ def render_report(
     return _TEMPLATES.get_template("report.html.j2").render(
         titles=titles,
         groups=groups,
+        examples=examples_word(titles),
+        pairs=pairs,
+        comparative=comparative,
         datasets=list(dict.fromkeys(record["dataset"] for record in records)),
         split=split,
         dimensions=list(dict.fromkeys(scores["dimension"])),
@@ -91,10 +97,11 @@ def render_report(
         blocks=blocks,
         answers=[
             *favorite_sentences(found),
+            *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
             *change_sentences(shown, groups),
             *spread_sentences(blocks),
             *robustness.attack_sentences(attacks),
-            *fooling.answers(pairs, groups),
+            *fooling.answers(fooled, groups),
         ],
         favorites=_favorite_tables(found),
         mapping_notes=_mapping_notes(scores, scale),
@@ -111,15 +118,15 @@ def render_report(
         learned=learned,
         curves=suffix_curves,
         suffix_note=suffix_curves.suffix_note(learned, groups),
-        pairs=pairs,
-        differences_note=fooling.differences_note(pairs, groups),
+        fooled=fooled,
+        differences_note=fooling.differences_note(fooled, groups),
         fooling=fooling,
         compared=shown,
         compared_too={name: found for name, found in compared.items() if name != differences.SHOWN and found},
         comparison_note=differences.comparison_note(shown, groups),
         compared_intervals=any(row.low is not None for one in shown for row in one.rows),
         tuned=choices.arrange_tuning(tuning),
-        diagnosed=diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity)),
+        diagnosed=diagnosed,
         diagnosis=diagnosis,
         differences=differences,
         choices=choices,
@@ -151,7 +158,7 @@ def _favorite_tables(found: Sequence[Favorite]) -> list[dict[str, Any]]:
     return tables
 
 
-def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, tuple[float, float]]) -> list[str]:
+def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[str]:
     """How humans were mapped to ranges, and of which dimensions they could not be."""
     dimensions = list(dict.fromkeys(scores["dimension"]))
     notes = [MAPPING_NOTE] if any(spans(scale[dimension]) for dimension in dimensions) else []

@@ -13,22 +13,28 @@ MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the
 """What a reader must be told wherever mapped scores are shown."""
 
 
-def spans(scale: tuple[float, float]) -> bool:
+Scale = tuple[float, float] | None
+"""The lowest and highest score that a human can give; None where humans prefer and do not score (texts compared)."""
+
+
+def spans(scale: Scale) -> bool:
     """Whether a scale has a length. One that was taken from equal human scores has none, and nothing maps from it."""
-    return scale[0] < scale[1]
+    return scale is not None and scale[0] < scale[1]
 
 
-def mapping_note(scale: tuple[float, float]) -> str:
+def mapping_note(scale: Scale) -> str:
     """`MAPPING_NOTE`, or why there are no mapped scores to show."""
+    if scale is None:
+        return "Humans are left out: their preferences are no scores."
     return MAPPING_NOTE if spans(scale) else "Humans are left out: their scores do not differ, and no scale is known."
 
 
-def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRange) -> NDArray[np.float64]:
+def to_range(human: ArrayLike, scale: Scale, score_range: ScoreRange) -> NDArray[np.float64]:
     """Human scores, mapped linearly from the data's scale to the range and rounded to its nearest score, half up.
 
     Args:
         human: [n] scores on the data's own scale.
-        scale: the lowest and highest score that an expert could give.
+        scale: see `Scale`.
 
     Returns:
         [n] scores of the range; [0] where the scale has no length (see `spans`), hence nothing can be mapped.
@@ -39,6 +45,8 @@ def to_range(human: ArrayLike, scale: tuple[float, float], score_range: ScoreRan
         >>> to_range([3, 3], (3, 3), ScoreRange(0, 4)).tolist()
         []
     """
+    if scale is None:
+        return np.empty(0)
     exact = mapped(np.asarray(human, dtype=np.float64), scale, score_range)
     return np.empty(0) if exact is None else np.asarray(score_range.values)[candidate_index(exact, score_range)]
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from judgebench.report.humans import human_scores, mapping_note, most_frequent, shares, spans, to_range
+from judgebench.report.humans import Scale, human_scores, mapping_note, most_frequent, shares, spans, to_range
 from judgebench.report.series import Series, first_condition, ranges_of, shown_split
 from judgebench.report.style import Mark, finish, house_style, marks, panels, shorten
 from judgebench.types import ScoreRange
@@ -29,7 +29,7 @@ def logprob_figure(
     readings: pd.DataFrame,
     scores: pd.DataFrame,
     dimension: str,
-    scale: tuple[float, float],
+    scale: Scale,
     titles: Mapping[str, str | None],
 ) -> Figure | None:
     """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range.

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from judgebench.report import comparative
 from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
 from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
@@ -42,8 +43,11 @@ def run_tables(
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
     clean = unattacked(records)
-    diagnostics = arrange_diagnostics(clean, unattacked(similarity))
+    pairs = comparative.arrange_comparative(records)
+    diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(similarity))
     parts: list[RenderableType] = [metrics_table(clean, titles)]
+    if pairs:
+        parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
     parts += attack_tables(records, suffix, attack_differences, groups)
     if compared := arrange_comparisons(unattacked(comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
@@ -53,6 +57,18 @@ def run_tables(
         parts += [*(_diagnostics(one) for one in diagnostics), Text(NOTE, style="dim")]
     parts += [_flag(one) for one in raised(blocks)]
     return Group(*parts)
+
+
+def _pairs(block: comparative.PairBlock) -> Table:
+    table = titled(f"{block.condition}: {block.size}")
+    table.add_column("judge, decoding", overflow="fold")
+    for name in ("place one", "same winner", "with humans"):
+        table.add_column(name, overflow="fold")
+    for row in block.rows:
+        cells = [row.series, comparative.points(row.position_bias)]
+        cells += [comparative.shares(one) for one in (row.consistency, row.human_agreement)]
+        table.add_row(*(Text(f"{cell} ") for cell in cells))
+    return table
 
 
 def _comparison(one: Comparison, groups: str) -> Table:

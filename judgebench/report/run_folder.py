@@ -56,6 +56,14 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
+READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "order")]
+SCORES_COMPARED = [
+    *[(name, pa.string()) for name in ("text_id", "rival_id")],
+    *[(name, pa.float64()) for name in ("score_first", "score_second")],
+]
+"""Columns that the two tables have besides in a run that compares texts, at their end. Its readings have a row an
+order, its scores a row a pair."""
+
 FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
     *("comparisons.json", "tuning.json", "report.html"),
@@ -202,11 +210,11 @@ class RunFolder:
 
     def write_readings(self, readings: pd.DataFrame) -> None:
         """Writes readings.parquet; log-probabilities become float32."""
-        self._write_parquet("readings.parquet", readings, READINGS_SCHEMA)
+        self._write_parquet("readings.parquet", readings, _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings))
 
     def write_scores(self, scores: pd.DataFrame) -> None:
         """Writes scores.parquet."""
-        self._write_parquet("scores.parquet", scores, SCORES_SCHEMA)
+        self._write_parquet("scores.parquet", scores, _with_compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
 
     def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
@@ -352,6 +360,11 @@ class RunFolder:
             raise UserError(
                 f"{path}: cannot be read ({str(error).splitlines()[0]}); restore the file or run again."
             ) from error
+
+
+def _with_compared(schema: pa.Schema, more: list[tuple[str, pa.DataType]], frame: pd.DataFrame) -> pa.Schema:
+    """The schema of a table, which tells by its columns whether texts are compared in it."""
+    return pa.schema([*schema, *(pa.field(*one) for one in more)]) if "rival_id" in frame else schema
 
 
 def _json_value(value: Any) -> Any:

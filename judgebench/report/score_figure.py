@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from judgebench.report.humans import human_scores, mapping_note, shares, spans, to_range
+from judgebench.report.humans import Scale, human_scores, mapping_note, shares, spans, to_range
 from judgebench.report.series import (
     CELL,
     Series,
@@ -31,9 +31,7 @@ _WIDE = 11
 _MOST_TICKS = 21
 
 
-def score_figure(
-    scores: pd.DataFrame, dimension: str, scale: tuple[float, float], titles: Mapping[str, str | None]
-) -> Figure:
+def score_figure(scores: pd.DataFrame, dimension: str, scale: Scale, titles: Mapping[str, str | None]) -> Figure:
     """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans.
 
     Scores of the test split are shown (of the first split if there is none), without attack and defense where such
@@ -65,8 +63,10 @@ def score_figure(
             handles.append(Patch(facecolor=HUMANS))
             labels.append("humans")
         caption = f"Share of texts that get each score; {split} split{', ' + condition if condition else ''}. "
-        whence = f"the range from their scale {scale[0]:g}-{scale[1]:g}"
-        caption += f"n: texts. {mapping_note(scale).replace('the range', whence)}"
+        note = mapping_note(scale)
+        if scale is not None:
+            note = note.replace("the range", f"the range from their scale {scale[0]:g}-{scale[1]:g}")
+        caption += f"n: texts. {note}"
         if len(discrete) > MOST_SERIES:
             caption += f" {len(discrete) - MOST_SERIES} further decodings are not drawn."
         return finish(figure, f"Scores given, {dimension}", caption, handles, labels)
@@ -87,7 +87,7 @@ def _panel(
     scores: pd.DataFrame,
     index: SeriesIndex,
     drawn: Mapping[Series, Mark],
-    scale: tuple[float, float],
+    scale: Scale,
 ) -> None:
     parts = index.parts(scores)
     bars = [

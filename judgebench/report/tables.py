@@ -30,8 +30,8 @@ def metrics_table(
     Args:
         records: metrics.json; of `split`, the dataset level is shown, or the first if there is no such level. Where
             nothing is of `split`, the split that there is stands in for it, and the note says so.
-        titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles");
-            `note`, what must be known of the data.
+        titles: `main` and `assistant` (None without one), the models' names; `groups`, what a group is ("articles"),
+            and `examples`, what is judged in it ("examples", "pairs"); `note`, what must be known of scores and data.
     """
     asked, split = split, split if any(record["split"] == split for record in records) else _only(records, split)
     blocks = arrange(records, split)
@@ -91,10 +91,15 @@ def titled(text: str) -> Table:
     return table
 
 
+def examples_word(titles: Mapping[str, str | None]) -> str:
+    """What is judged: examples, or pairs of them."""
+    return titles.get("examples") or "examples"
+
+
 def _table(block: Block, titles: Mapping[str, str | None]) -> Table:
     clamped = any(row.clamped_share for section in block.sections for row in section.rows)
     table = Table(box=box.HORIZONTALS, padding=0, pad_edge=False)
-    table.title = f"{block.condition}: {block.size(groups_word(titles))}"
+    table.title = f"{block.condition}: {block.size(groups_word(titles), examples_word(titles))}"
     table.title_justify = "left"
     table.title_style = "bold"
     table.add_column("range", overflow="fold", max_width=9)

@@ -45,10 +45,12 @@ _SETTINGS: Mapping[str, Any] = {
 MODES = ("offline", "online", "disabled")
 
 _KEY = ["example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]
+_PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]  # places are read, and wins scored from them
 _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
     *("failed_share", "clamped_share", "mean_score", "lambda", "temperature", "n"),
     *("bias_wasserstein", "bias_kl", "modal_share", "stability", "self_agreement"),
+    *("position_bias", "consistency", "human_agreement"),
     *("change", "change_low", "change_high", "delta", "rate_of_means", "mean_of_rates", "raised_share", "win_share"),
 )
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
@@ -230,9 +232,10 @@ def _example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tu
     chosen = (
         pool[np.unique(np.linspace(0, len(pool) - 1, min(most, len(pool))).round().astype(int))] if len(pool) else pool
     )
+    keys = _PAIR_KEY if "rival_id" in scores else _KEY
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for score in _rows(scores[scores["example_id"].isin(chosen)]):
-        key = tuple(score[name] for name in _KEY)
+        key = tuple(score[name] for name in keys)
         row = rows.setdefault(
             key,
             {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
@@ -243,12 +246,13 @@ def _example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tu
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
     for reading in _rows(readings[readings["example_id"].isin(chosen)]):
-        found = rows.get(tuple(reading[name] for name in _KEY))
+        found = rows.get(tuple(reading[name] for name in keys))
         if found is not None:
             whose = (
                 "answer" if _cell(reading["judge"]) is None else f"answer of {reading['judge']} {reading['decoding']}"
             )
-            found |= {whose: reading["text"], "prompt": reading["prompt"]}
+            place = f", judged text {reading['order']}" if "order" in reading else ""
+            found |= {f"{whose}{place}": reading["text"], f"prompt{place}": reading["prompt"]}
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     return columns, [[_cell(row.get(column)) for column in columns] for row in rows.values()]
 

@@ -89,6 +89,10 @@ def learn(
     ears = _Ears(reader, device)
     phrases, traces = [], []
     for objective in objectives:
+
+        def told(text: str, name: str = objective.name) -> None:
+            report(f"{name}, {text}")
+
         main, assistant = ears.of(objective)
         scorer = PhraseScorer(main, assistant, objective, tries, gaps, reader.judge.token_budget)
         journal = Journal(folder, _identity(suffix, objective, reader, gaps, tries, words))
@@ -102,7 +106,7 @@ def learn(
             suffix.seed,
             journal,
             lambda text, tokens: in_place(builder, gaps, text, tokens),
-            lambda text, name=objective.name: report(f"{name}, {text}"),
+            told,
         )
         walked = walk(scorer, tokenizer, how)
         prefix = ADV_SUFFIX if len(objectives) == 1 else f"{ADV_SUFFIX}_{objective.name}"

@@ -71,7 +71,7 @@ class PhraseScorer:
         for column, number in enumerate(at):
             gap = self.gaps[number]
             for rows in self._parts(phrases, gap):
-                prompts = [gap.filled(phrases[row]) for row in rows]
+                prompts = [gap.filled(phrases[row]) for row in rows.tolist()]
                 main, assistant = self._logprobs(gap, prompts)
                 found[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
         if np.isnan(found).any():

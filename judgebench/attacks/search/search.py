@@ -147,7 +147,8 @@ def choose(
         report: told what is under way.
     """
     count, gaps = len(candidates), len(scorer.gaps)
-    found = Found([], *(np.full(count, fill) for fill in (np.nan, 0.0, np.nan, 0.0, 0.0)))
+    scores, counts, estimates, seconds, tokens = (np.full(count, fill) for fill in (np.nan, 0.0, np.nan, 0.0, 0.0))
+    found = Found([], scores, counts, estimates, seconds, tokens)
     order = _spread(scorer, seed)
     alive = np.arange(count)
     if search.shortlist < 1:
@@ -165,7 +166,7 @@ def choose(
         began, before = time.perf_counter(), scorer.tokens
         for place in range(done, wanted):  # gap by gap: each is a sign of life
             report(f"round {number}, {len(alive)} words, context {place + 1} of {wanted}")
-            sums[alive] += scorer.values([candidates[i].phrase for i in alive], [order[place]])[:, 0]
+            sums[alive] += scorer.values([candidates[i].phrase for i in alive.tolist()], [order[place]])[:, 0]
         done = wanted
         found.gaps[alive] = done
         found.scores[alive] = sums[alive] / done
@@ -197,7 +198,7 @@ def _estimated(
 def _spread(scorer: PhraseScorer, seed: Sequence[int]) -> list[int]:
     """The gaps in a drawn order in which their groups take turns: the first few already are of many groups."""
     turns: dict[str, int] = {}
-    keyed = []
+    keyed: list[tuple[int, int, int]] = []
     for number in np.random.default_rng(list(seed)).permutation(len(scorer.gaps)).tolist():
         group = scorer.gaps[number].example.group_id
         turns[group] = turns.get(group, -1) + 1
