@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         runs = [_results(RunFolder.open(path)) for path in given.run]
-        tables: list[Table] = [*build(runs), *build_changes(runs)]
+        changes = build_changes(runs)
+        tables: list[Table] = [*build(runs), *(changes if any(map(_ours, changes)) else [])]
         if given.out:
             _write(table_files(tables), _figures(runs), Path(given.out))
     except UserError as error:

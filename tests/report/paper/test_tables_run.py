@@ -1,8 +1,9 @@
-"""`+exp=tables/cd` from the command line to the run folder."""
+"""`+exp=tables/cd` and `+exp=tables/cap` from the command line to the run folder."""
 
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 
 import pytest
@@ -68,3 +69,30 @@ def test_tables_can_be_asked_of_any_run_and_wrongly(judgebench, tiny_pair):
     code, _, err = judgebench(*pair, *settings, "tables=[capp]", "run_dir=third", mistaken=True)
     assert code == 2
     assert "tables: 'capp' is not one of cd, cap" in err
+
+
+def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path, capfd):
+    for phrase, name in (("truly", "adv_suffix_3"), ("truly great wow indeed", "adv_suffix_4")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"phrase": phrase}))
+    judge = tmp_path / "Llama-3.1-8B-Instruct"
+    shutil.copytree(tiny_pair[0], judge)
+    attacks = ",".join(f"{{phrase_file: {tmp_path / f'adv_suffix_{i}.json'}}}" for i in (3, 4))
+    judgebench("+exp=tables/cap", f"judge.path={judge}", *SMALL, "~data.path", f"attacks=[none,dsi,bed,{attacks}]",
+               "run_dir=run")  # fmt: skip
+    folder = RunFolder.open("run")
+    names = {path.name for path in (folder.path / "tables").iterdir()}
+    stems = ("cap_table_2", "cap_table_3", "cap_own_mini_joint")
+    assert names == {f"{stem}.{ending}" for stem in stems for ending in ("md", "csv", "tex")}
+    with (folder.path / "tables" / "cap_own_mini_joint.csv").open(encoding="utf-8") as file:
+        rows = {row["attack"]: row for row in csv.DictReader(file)}
+    wanted = {"split": "test", "level": "dataset", "decoding": "expectation"}
+    for record in folder.metrics():
+        kind = {"dsi": "DSI", "bed": "BED", "adv_suffix_4": "AdvSuffix"}.get(record["attack"])
+        if kind and all(record[name] == value for name, value in wanted.items()):
+            row = rows.pop(kind)
+            for name in ("delta", "rate_of_means", "mean_of_rates", "delta_high"):
+                assert float(row[name]) == pytest.approx(record[name], abs=1e-6)
+    assert rows == {}
+    assert main(["run", "--out", str(tmp_path / "out")]) == 0
+    assert "Llama-3.1-8B-Instruct" in capfd.readouterr().out
+    assert (tmp_path / "out" / "cap_table_2.md").is_file()

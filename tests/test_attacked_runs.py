@@ -1,0 +1,85 @@
+"""The real embedded judge under attack: what a run writes of it follows from its own scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from judgebench.metrics import Suffix, suffix_records
+from judgebench.report.run_folder import RunFolder
+from judgebench.report.suffix_curves import arrange_suffix
+
+PHRASES = ("superb", "superb flawless", "superb flawless masterpiece")
+
+
+ARTICLES = {
+    "bridge": "The old bridge over the river was closed on Monday after engineers found cracks in two of its pillars.",
+    "school": "A school in the north will teach in the mornings only, for its roof was torn off by last week's storm.",
+    "market": "Farmers brought fewer apples to the market this year, and prices rose by a third within a month.",
+    "library": "The city library opens its new reading room on Friday, after four years of building and one fire.",
+}
+SYSTEMS = {"copy": "{}", "short": "Something was in the news.", "wrong": "{} Nobody knows why. Sharks were seen."}
+
+
+@pytest.fixture
+def folder(judgebench, tmp_path):
+    rows = [
+        {"source": article, "output": made.format(article), "human": {"coherence": 1.0 + (3 * i + j) % 5}}
+        | {"example_id": f"{name}/{system}", "group_id": name, "system_id": system}
+        for i, (name, article) in enumerate(ARTICLES.items())
+        for j, (system, made) in enumerate(SYSTEMS.items())
+    ]
+    (tmp_path / "news.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for length, phrase in enumerate(PHRASES, 1):
+        (tmp_path / f"adv_suffix_{length}.json").write_text(json.dumps({"phrase": phrase}))
+    learned = ",".join(f"{{phrase_file: {tmp_path / f'adv_suffix_{i}.json'}}}" for i in (1, 2, 3))
+    fields = ("example_id", "group_id", "system_id")
+    judgebench(
+        *("data=jsonl", f"data.path={tmp_path / 'news.jsonl'}", "data.scale=[1,5]", "data.dev_share=0.25"),
+        *(f"data.fields.{name}={name}" for name in fields),
+        *("assistant=null_context", "decoding=[expectation,contrastive_expectation]", f"attacks=[none,dsi,{learned}]"),
+        *("logger=none", "metrics.resamples=200", "metrics.seed=5", "run_dir=run"),
+    )
+    return RunFolder.open("run")
+
+
+def test_differences_and_curves_are_those_of_the_scores(folder):
+    scores = folder.scores()
+    assert set(scores.attack) == {"none", "dsi", "adv_suffix_1", "adv_suffix_2", "adv_suffix_3"}
+    test = scores[scores.split == "test"]
+
+    def changes(attack, judge, decoding):
+        one = test[(test.judge == judge) & (test.decoding == decoding)].set_index("example_id")
+        clean = one[one.attack == "none"].score
+        return one[one.attack == attack].score - clean, clean
+
+    found = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "change"]
+    assert [r["attack"] for r in found] == ["dsi", "adv_suffix_1", "adv_suffix_2", "adv_suffix_3"]
+    for record in found:
+        pair, _ = changes(record["attack"], "pair", "contrastive_expectation")
+        main, _ = changes(record["attack"], "main", "expectation")
+        assert record["difference"] == pytest.approx(pair.mean() - main.mean())
+        assert record["low"] <= record["difference"] <= record["high"]
+        assert (record["n"], record["groups"]) == (9, 3)
+    spreads = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "standardized"]
+    for record in spreads:
+        for side, who in (("first", ("pair", "contrastive_expectation")), ("second", ("main", "expectation"))):
+            change, clean = changes(record["attack"], *who)
+            assert record[side] == pytest.approx(change.mean() / np.std(clean))
+
+    # told once what was learned on what, the same scores give the curves
+    dev = frozenset(scores[scores.split == "dev"].group_id)
+    learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy", "wrong"]))
+    records = suffix_records({name: scores[name].to_numpy() for name in scores}, [learned], "news", 200, 5)
+    attacked = {(r["judge"], r["attack"]): r for r in folder.metrics() if r["split"] == "test"}
+    (one,) = arrange_suffix(records)
+    whole = next(panel for panel in one.panels if (panel.contexts, panel.systems) == ("unseen", "all"))
+    for curve in whole.curves:
+        for point in curve.points[1:]:
+            record = attacked[curve.series.judge, point.attack]
+            assert (point.change.value, point.change.low) == (record["change"], record["change_low"])
+            assert point.mean == record["attacked_mean_score"]
+    text = (folder.path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Which is easier to fool?</h2>" in text
+    assert folder.suffix() == []
+    assert not (folder.path / "attack" / "suffix.json").exists()
