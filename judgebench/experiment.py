@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,18 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
 
-from judgebench.attacks import attacked_text, chosen_attacks
+from judgebench.attacks import NONE, Attack, LearnedPhrase, PhraseFile, attacked_text, chosen_attacks
+from judgebench.attacks.search import AdvSuffix
+from judgebench.attacks.search.learn import Lesson, tokenizer_digest
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals, pairs
+from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
+from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import once, plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader, check_fit
@@ -46,8 +51,10 @@ class Experiment:
     """The parts that a configuration describes.
 
     Attributes:
-        suffixes: learned phrases whose words are attacks of this run one after the other; of them curves are made.
         examples: what is judged: the data's texts, or pairs of them.
+        attacks: what is done to them, `none` first.
+        search: how a phrase is learned before the prompts can be read; None where none is.
+        phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
 
     Raises:
         UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
@@ -63,7 +70,9 @@ class Experiment:
     prompts: list[Prompt]
     examples: Sequence[Example] = ()
     tuner: Tuner | None = None
-    suffixes: Sequence[Suffix] = ()
+    attacks: Sequence[Attack] = ()
+    search: AdvSuffix | None = None
+    phrases: Sequence[LearnedPhrase] = ()
 
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
@@ -75,7 +84,8 @@ class Experiment:
         _check_settings(config)
         ranges = _distinct("ranges", [ScoreRange.parse(given) for given in _listed(config, "ranges")])
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
-        attacks = chosen_attacks(_listed(config, "attacks"))
+        search, phrases = _searched(config, judge, decodings)
+        attacks = _distinct_attacks([*chosen_attacks(_listed(config, "attacks")), *_words_of(phrases)])
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -95,18 +105,15 @@ class Experiment:
         asked, rivals = _rivals(asked)
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
         _check_compared(builder.comparative, rivals, ranges)
-        orders = ORDERS if rivals else ("",)
-        conditions = [
-            Condition(d, r, attack.name, order=order)
-            for d in dimensions
-            for r in ranges
-            for attack in attacks
-            for order in orders
-        ]
+        cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
+        conditions = _conditions(cells, attacks, bool(rivals))
         tuner = _tuner(config, judge, assistant, decodings, data, conditions)
         examples = pairs(data.examples, rivals) if rivals else data.examples
+        if search is not None:
+            search.examples(examples, data.split, DEV)
         prompts = builder.build(examples, conditions, attacked_text(attacks))
-        return cls(config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
+        parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
+        return cls(*parts, attacks, search, phrases)
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
@@ -118,6 +125,42 @@ class Experiment:
         other.tuner = _tuner(config, self.judge, self.assistant, decodings, self.data, self.conditions)
         return other
 
+    def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
+        """The same with phrases that were learned since, each of their lengths as one more attack."""
+        attacks = _distinct_attacks([*self.attacks, *_words_of(phrases)])
+        cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
+        conditions = _conditions(cells, attacks, self.comparative)
+        prompts = self.builder.build(self.examples, conditions, attacked_text(attacks))
+        return replace(
+            self,
+            conditions=conditions,
+            prompts=prompts,
+            attacks=attacks,
+            phrases=[*self.phrases, *phrases],
+            search=None,
+        )
+
+    @property
+    def suffixes(self) -> list[Suffix]:
+        """What the curves of learned phrases are about."""
+        return [
+            Suffix(phrase.prefix, phrase.by_length, phrase.contexts, phrase.systems, phrase.against)
+            for phrase in self.phrases
+        ]
+
+    def lesson(self) -> Lesson:
+        """What a phrase is learned on: clean conditions, and texts of the development split."""
+        assert self.search is not None
+        clean = [condition for condition in self.conditions if condition.attack == NONE.name]
+        known = {
+            "dataset": self.data.name,
+            "dimensions": list(dict.fromkeys(condition.dimension for condition in clean)),
+            "ranges": list(dict.fromkeys(str(condition.range) for condition in clean)),
+            "rubrics": OmegaConf.select(self.config, "prompt.rubrics"),
+            "assessment": "comparative" if self.comparative else "absolute",
+        }
+        return Lesson(self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known)
+
     @property
     def comparative(self) -> bool:
         """Whether it asks which of two texts is better."""
@@ -127,7 +170,7 @@ class Experiment:
     def titles(self) -> dict[str, str | None]:
         """Short names of main model and assistant, what groups and examples are called, what must be known of the
         scores and the data (`note`)."""
-        notes = [_WON if self.comparative else None, self.data.note]
+        notes = [_WON if self.comparative else None, self.data.note, self._foreign]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
@@ -177,8 +220,22 @@ class Experiment:
         totals, uniques = zip(*self.tokens.values(), strict=True)
         return {"total": sum(totals), "unique": sum(uniques)}
 
-    def reader(self) -> Reader:
-        """What reads the prompts, with the configured store behind it."""
+    @cached_property
+    def _foreign(self) -> str | None:
+        """A sentence on phrases that were learned with another tokenizer."""
+        theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
+        own = tokenizer_digest(self.builder.tokenizer) if theirs else None
+        others = [str(learned.get("judge", "another judge")) for learned in theirs if learned["tokenizer"] != own]
+        if not others:
+            return None
+        return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
+
+    def reader(self, models: Models | None = None) -> Reader:
+        """What reads the prompts, with the configured store behind it.
+
+        Args:
+            models: those that are in memory already.
+        """
         return Reader(
             judge=self.judge,
             assistant=self.assistant,
@@ -187,6 +244,7 @@ class Experiment:
             prompts=self.prompts,
             null=self.builder.null,
             store=ReadingStore(path_of(self.config, "store")),
+            models=models or Models(),
         )
 
 
@@ -204,6 +262,49 @@ def path_of(config: DictConfig, key: str) -> Path:
 
 def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:
     return prompt.condition.range, prompt.token_ids.tobytes()
+
+
+def _searched(
+    config: DictConfig, judge: JudgeSpec, decodings: Mapping[str, Decoding]
+) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
+    """How a phrase is learned, or one that was learned elsewhere."""
+    if config.get("attack") is None:
+        return None, []
+    try:
+        asked = instantiate(config.attack)
+    except MissingMandatoryValue as error:
+        raise UserError(
+            "attack.phrase_file: name the attack/phrase.json of a run with attack=adv_suffix, or any JSON file with "
+            '{"phrase": "some words"}.'
+        ) from error
+    if isinstance(asked, PhraseFile):
+        return None, [asked.load()]
+    if not isinstance(asked, AdvSuffix):
+        raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
+    asked.objectives(decodings, judge.mode)
+    return asked, []
+
+
+def _words_of(phrases: Sequence[LearnedPhrase]) -> list[Attack]:
+    return [attack for phrase in phrases for attack in phrase.attacks()]
+
+
+def _distinct_attacks(attacks: list[Attack]) -> list[Attack]:
+    names = [attack.name for attack in attacks]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise UserError(f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name.")
+    return attacks
+
+
+def _conditions(cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], compared: bool) -> list[Condition]:
+    """Every cell under every attack, and where texts are compared in both orders."""
+    orders = ORDERS if compared else ("",)
+    return [
+        Condition(dimension, score_range, attack.name, order=order)
+        for dimension, score_range in cells
+        for attack in attacks
+        for order in orders
+    ]
 
 
 def _rivals(prompt: Any) -> tuple[Any, Rivals | None]:

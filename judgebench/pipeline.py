@@ -17,12 +17,14 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
 
+from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
 from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment, path_of
+from judgebench.judges.judge import Models
 from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences
 from judgebench.metrics.compare import compare, default_pairs
@@ -76,8 +78,12 @@ def run(config: DictConfig) -> Finished | None:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles))
         return None
 
+    models, trace = Models(), None
+    if experiment.search is not None:
+        with clock("attack"):
+            experiment, trace = _learned(experiment, models, clock, console)
     with clock("read"):
-        read = last.read if last else _read(experiment, clock)
+        read = last.read if last else _read(experiment, models, clock)
     if read is None:
         return None
     with clock("decode"):
@@ -97,11 +103,15 @@ def run(config: DictConfig) -> Finished | None:
     folder.clear()
     written = folder.write_config(config)
     readings, scores = read.frame, pd.DataFrame(columns)
-    remember(key, experiment, read)
+    if trace is None:  # what a search finds depends on what else reuse is free to change
+        remember(key, experiment, read)
     folder.write_readings(readings)
     folder.write_scores(scores)
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
+    if experiment.phrases:
+        kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
+        phrase_files = folder.write_phrases(kept, trace)
     if differences:
         folder.write_attack_differences(differences)
     if suffix:
@@ -129,6 +139,8 @@ def run(config: DictConfig) -> Finished | None:
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
+            if experiment.phrases:
+                more |= {"trace": trace, "phrase_files": phrase_files}
             log_run(logger, written, records, figures, scores, readings, **more)
     folder.write_environment(**cost)
     if experiment.agreement:
@@ -137,9 +149,31 @@ def run(config: DictConfig) -> Finished | None:
     return Finished(folder.path, records)
 
 
-def _read(experiment: Experiment, clock: Clock) -> Read | None:
+def _learned(experiment: Experiment, models: Models, clock: Clock, console: Console) -> tuple[Experiment, pd.DataFrame]:
+    """The experiment with the phrases that its search has found, and the search's trace."""
+    trainer = _trainer(experiment.config, [])
+    if trainer.world_size > 1:
+        raise UserError(
+            "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with attack=phrase "
+            "attack.phrase_file=RUN/attack/phrase.json in as many as you like."
+        )
+    assert experiment.search is not None
+    reader = experiment.reader(models)
+    objectives = experiment.search.objectives(experiment.decodings, experiment.judge.mode)
+    folder = path_of(experiment.config, "store").parent / "attacks"
+    device = trainer.strategy.root_device
+    with console.status("attack") as status:
+        found = learn(
+            experiment.search, objectives, experiment.lesson(), reader, device, folder, lambda text: status.update(text)
+        )
+    clock.move(models.seconds, "attack", "load")
+    models.seconds = 0.0
+    return experiment.attacked(found.phrases), found.trace
+
+
+def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     """What judge and assistant say; None in a process that only helped."""
-    reader = experiment.reader()
+    reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(_trainer, experiment.config))
     read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
     clock.move(reader.models.seconds, "read", "load")

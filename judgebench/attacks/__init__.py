@@ -2,5 +2,16 @@
 
 from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack, attacked_text
 from judgebench.attacks.chosen import chosen_attacks, shipped_attacks
+from judgebench.attacks.learned import LearnedPhrase, PhraseFile
 
-__all__ = ["NONE", "Attack", "PhraseAttack", "TemplateAttack", "attacked_text", "chosen_attacks", "shipped_attacks"]
+__all__ = [
+    "NONE",
+    "Attack",
+    "LearnedPhrase",
+    "PhraseAttack",
+    "PhraseFile",
+    "TemplateAttack",
+    "attacked_text",
+    "chosen_attacks",
+    "shipped_attacks",
+]

@@ -99,14 +99,6 @@ class PhraseFile:
             known,
         )
 
-    def note(self, tokenizer: str) -> str | None:
-        """A sentence where the phrase was learned with another tokenizer than `tokenizer` (its SHA-256)."""
-        theirs = self.load().learned.get("tokenizer")
-        if theirs in (None, tokenizer):
-            return None
-        whose = self.load().learned.get("judge", "another judge")
-        return f"attack.phrase_file: learned on {whose} with another tokenizer; a phrase is text, and is read as such."
-
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:
     """The JSON object of a phrase file; "phrase" in it is text without blanks at its ends.

@@ -50,7 +50,7 @@ class LaidOutLinear(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """[..., in] -> [..., out]; its gradient is that of the states alone."""
-        return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")  # type: ignore[no-untyped-call, no-any-return]
+        return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
 
     def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
         """The activation of what `forward` gives; has no gradient."""
@@ -84,7 +84,7 @@ class _Linear(torch.autograd.Function):
         return linear.activated(states, "none", "")
 
     @staticmethod
-    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None]:
         return ctx.linear.back(outer[0]), None
 
 
@@ -109,7 +109,7 @@ class FusedGatedMLP(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
-            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator, no-any-return]
+            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
 
 

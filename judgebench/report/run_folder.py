@@ -70,8 +70,7 @@ FILES = (
 )
 """The contract's files, besides those of `figures/`, `tables/` and `attack/`."""
 
-ATTACK_FILES = ("suffix.json", "differences.json")
-"""Those of `attack/`."""
+_ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 
 _FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid|suffix)_[\w-]+)\.(png|svg)")
 _TABLE = re.compile(
@@ -163,7 +162,7 @@ class RunFolder:
                 path.unlink(missing_ok=True)
             places: list[tuple[str, Callable[[str], object]]] = [(".", FILES.__contains__)]
             places += [("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch)]
-            places += [("attack", ATTACK_FILES.__contains__)]
+            places += [("attack", _ATTACK.fullmatch)]
             for folder, ours in ((self.path / name, ours) for name, ours in places):
                 for path in list(folder.iterdir()) if folder.is_dir() else []:
                     half = _TEMPORARY.fullmatch(path.name)
@@ -231,6 +230,25 @@ class RunFolder:
     def write_suffix(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/suffix.json: what learned phrases change by their length, see `judgebench.metrics.suffix`."""
         self._write_json("attack/suffix.json", list(records))
+
+    def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]], trace: pd.DataFrame | None) -> list[Path]:
+        """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json; and
+        attack/trace.parquet, every word that a search has tried, where there was one.
+
+        Args:
+            phrases: by name, what their files hold.
+        """
+        written = []
+        for name, content in phrases.items():
+            file = "phrase.json" if len(phrases) == 1 else f"phrase_{name}.json"
+            self._write_json(f"attack/{file}", dict(content))
+            written.append(self.path / "attack" / file)
+        if trace is not None:
+            path = self.path / "attack" / "trace.parquet"
+            with self._writing(path), atomic(path) as temporary:
+                trace.to_parquet(temporary, index=False)
+            written.append(path)
+        return written
 
     def write_attack_differences(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/differences.json: how much more attacks change of one decoding's scores than of another's, see

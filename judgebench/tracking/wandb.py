@@ -97,6 +97,8 @@ def log_run(
     examples: int = 50,
     comparisons: Sequence[Mapping[str, Any]] = (),
     tuning: Sequence[Mapping[str, Any]] = (),
+    trace: pd.DataFrame | None = None,
+    phrase_files: Sequence[Path] = (),
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -108,6 +110,8 @@ def log_run(
         config: what `RunFolder.write_config` returned: resolved, plain, secrets masked.
         examples: how many examples, spread evenly over the test split (over all if there is none).
         comparisons, tuning: comparisons.json and tuning.json.
+        trace: of the search for a phrase, as the table `attack/trace`: every word that was scored.
+        phrase_files: files of learned phrases, kept as the artifact `phrase-<run id>`.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -128,6 +132,14 @@ def log_run(
             for name, found in (("comparisons", comparisons), ("tuning", [_flat(record) for record in tuning])):
                 if found:
                     content[name] = _table(*_metric_rows(found))
+            if trace is not None:
+                tried = trace[trace["score"].notna()]
+                content["attack/trace"] = wandb.Table(dataframe=tried)
+            if phrase_files:
+                artifact = wandb.Artifact(f"phrase-{run.id}", type="phrase")
+                for path in phrase_files:
+                    artifact.add_file(str(path))
+                run.log_artifact(artifact)
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)

@@ -14,7 +14,7 @@ from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PrefixEngine
 from judgebench.judges.linears import forget_gradients
-from judgebench.types import Condition, ScoreRange
+from judgebench.types import ORDERS, Condition, ScoreRange
 
 
 @dataclass(frozen=True)
@@ -217,5 +217,8 @@ class PhraseScorer:
 
 
 def worth(condition: Condition) -> tuple[float, ...]:
-    """What each candidate of a condition is worth to who is judged: the score itself."""
+    """[K] what each candidate is worth to who is judged: the score itself; where texts are compared, 1 for the place of
+    the judged text and 0 for its rival's."""
+    if condition.order in ORDERS:
+        return tuple(float(place == ORDERS.index(condition.order) + 1) for place in condition.range.values)
     return condition.range.values
