@@ -9,7 +9,7 @@ from judgebench.metrics import Suffix, suffix_records
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.suffix_curves import arrange_suffix
 
-PHRASES = ("superb", "superb flawless", "superb flawless masterpiece")
+PHRASES = ("superb", "superb flawless")
 
 
 ARTICLES = {
@@ -18,13 +18,13 @@ ARTICLES = {
     "market": "Farmers brought fewer apples to the market this year, and prices rose by a third within a month.",
     "library": "The city library opens its new reading room on Friday, after four years of building and one fire.",
 }
-SYSTEMS = {"copy": "{}", "short": "Something was in the news.", "wrong": "{} Nobody knows why. Sharks were seen."}
+SYSTEMS = {"copy": "{}", "wrong": "Nobody knows why. Sharks were seen."}
 
 
 @pytest.fixture
 def folder(judgebench, tmp_path):
     rows = [
-        {"source": article, "output": made.format(article), "human": {"coherence": 1.0 + (3 * i + j) % 5}}
+        {"source": article, "output": made.format(article), "human": {"coherence": 1.0 + (2 * i + j) % 5}}
         | {"example_id": f"{name}/{system}", "group_id": name, "system_id": system}
         for i, (name, article) in enumerate(ARTICLES.items())
         for j, (system, made) in enumerate(SYSTEMS.items())
@@ -32,7 +32,7 @@ def folder(judgebench, tmp_path):
     (tmp_path / "news.jsonl").write_text("\n".join(map(json.dumps, rows)))
     for length, phrase in enumerate(PHRASES, 1):
         (tmp_path / f"adv_suffix_{length}.json").write_text(json.dumps({"phrase": phrase}))
-    learned = ",".join(f"{{phrase_file: {tmp_path / f'adv_suffix_{i}.json'}}}" for i in (1, 2, 3))
+    learned = ",".join(f"{{phrase_file: {tmp_path / f'adv_suffix_{i}.json'}}}" for i in (1, 2))
     fields = ("example_id", "group_id", "system_id")
     judgebench(
         *("data=jsonl", f"data.path={tmp_path / 'news.jsonl'}", "data.scale=[1,5]", "data.dev_share=0.25"),
@@ -45,7 +45,7 @@ def folder(judgebench, tmp_path):
 
 def test_differences_and_curves_are_those_of_the_scores(folder):
     scores = folder.scores()
-    assert set(scores.attack) == {"none", "dsi", "adv_suffix_1", "adv_suffix_2", "adv_suffix_3"}
+    assert set(scores.attack) == {"none", "dsi", "adv_suffix_1", "adv_suffix_2"}
     test = scores[scores.split == "test"]
 
     def changes(attack, judge, decoding):
@@ -54,13 +54,13 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
         return one[one.attack == attack].score - clean, clean
 
     found = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "change"]
-    assert [r["attack"] for r in found] == ["dsi", "adv_suffix_1", "adv_suffix_2", "adv_suffix_3"]
+    assert [r["attack"] for r in found] == ["dsi", "adv_suffix_1", "adv_suffix_2"]
     for record in found:
         pair, _ = changes(record["attack"], "pair", "contrastive_expectation")
         main, _ = changes(record["attack"], "main", "expectation")
         assert record["difference"] == pytest.approx(pair.mean() - main.mean())
         assert record["low"] <= record["difference"] <= record["high"]
-        assert (record["n"], record["groups"]) == (9, 3)
+        assert (record["n"], record["groups"]) == (6, 3)
     spreads = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "standardized"]
     for record in spreads:
         for side, who in (("first", ("pair", "contrastive_expectation")), ("second", ("main", "expectation"))):
@@ -69,7 +69,7 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
 
     # told once what was learned on what, the same scores give the curves
     dev = frozenset(scores[scores.split == "dev"].group_id)
-    learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy", "wrong"]))
+    learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy"]))
     records = suffix_records({name: scores[name].to_numpy() for name in scores}, [learned], "news", 200, 5)
     attacked = {(r["judge"], r["attack"]): r for r in folder.metrics() if r["split"] == "test"}
     (one,) = arrange_suffix(records)

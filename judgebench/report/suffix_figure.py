@@ -41,8 +41,10 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
         ]
         handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), linewidth=1.2))
         labels = [*(series_label(one, titles) for one in drawn), "clean, without the phrase"]
-        return finish(figure, f"Mean score by words appended, {learned.title}", _caption(learned, groups, len(series)),
-                      handles, labels)  # fmt: skip
+        title = (
+            f"Mean score by words of {shorten(learned.suffix, 30)}: {shorten(learned.dimension, 24)}, {learned.range}"
+        )
+        return finish(figure, title, _caption(learned, groups, len(series)), handles, labels)
 
 
 def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, groups: str) -> None:
@@ -75,7 +77,8 @@ def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, gr
 
 def _caption(learned: Learned, groups: str, series: int) -> str:
     bounded = any(point.mean_low is not None for panel in learned.apart for one in panel.curves for point in one.points)
-    told = f"Phrase: “{shorten(learned.phrase, 160)}”. Mean of the scores, failed answers at the lowest score. "
+    whence = f", learned for {learned.objective}" if learned.objective else ""
+    told = f"Phrase{whence}: “{shorten(learned.phrase, 160)}”. Mean of the scores, failed answers at the lowest score. "
     told += f"Bands: 95 % interval, {groups} resampled. " if bounded else ""
     told += f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
     told += "n: texts scored both clean and attacked."

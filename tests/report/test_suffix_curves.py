@@ -97,7 +97,7 @@ def test_the_figure_draws_lines_bands_and_the_clean_scores(attacked, learned):
             heights = band.get_paths()[0].vertices[:, 1]
             assert heights.min() == min(point.mean_low for point in curve.points)
             assert heights.max() == max(point.mean_high for point in curve.points)
-    assert f"Phrase: “{PHRASES[-1]}”" in figure.get_label()
+    assert f"Phrase, learned for expected score: “{PHRASES[-1]}”" in figure.get_label()
     assert "95 % interval, dialogues resampled" in figure.get_label()
 
 
