@@ -82,12 +82,18 @@ def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatc
     read = []
     whole = Reader.read
     monkeypatch.setattr(Reader, "read", lambda self, *given: read.append(len(self.prompts)) or whole(self, *given))
-    given = (*pair(tiny_pair), *QUICK[:-1], "prompt=comparative", "prompt.rivals=1", "decoding=[greedy,contrastive]")
-    judgebench("-m", *given, "run_dir=sweep", "decoding.lambda=0.5,2")
+    given = (*pair(tiny_pair), "logger=none", "data.limit_groups=4", "data.dev_share=0.5", "prompt=comparative")
+    swept = ("+sweeps=cd_lambda_t", "decoding.lambda=0.5,2", "decoding.temperature=1", "run_dir=sweep")
+    judgebench("-m", *given, "prompt.rivals=1", "decoding=[greedy,contrastive]", *swept)
     assert read == [4 * 6 * 2]
-    pairs = [RunFolder.open(f"sweep/{i}").scores().query("judge == 'pair'") for i in range(2)]
-    assert [set(one["lambda"]) for one in pairs] == [{0.5}, {2.0}]
-    assert (pairs[0].score_first.values != pairs[1].score_first.values).any()
+    study, summary = (json.loads(Path(f"sweep/{name}.json").read_text()) for name in ("study", "sweep"))
+    for trial, lambda_ in zip(study["trials"], (0.5, 2.0), strict=True):
+        folder = RunFolder.open(f"sweep/{trial['number']}")
+        assert set(folder.scores().query("judge == 'pair'")["lambda"]) == {lambda_}
+        dev = [r["spearman"] for r in folder.metrics() if (r["split"], r["judge"]) == ("dev", "pair")]
+        assert trial["values"] == dev
+    # a mean over two orders has no exact path
+    assert [cell.get("exact") for cell in summary["cells"]] == [None]
 
 
 MISTAKES = {
