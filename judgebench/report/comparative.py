@@ -25,10 +25,12 @@ class PairRow:
     """One judge and decoding.
 
     Attributes:
-        series: its name, with lambda and t where it has them.
+        judge: main, assistant or the pair.
+        series: its name with the decoding, and lambda and t where it has them.
         position_bias, consistency, human_agreement: see `judgebench.metrics.comparative`.
     """
 
+    judge: str
     series: str
     position_bias: Estimate
     consistency: Estimate
@@ -90,9 +92,9 @@ def shares(estimate: Estimate) -> str:
 
 
 def comparative_sentences(blocks: Sequence[PairBlock]) -> list[str]:
-    """One sentence a block, of its first judge and decoding: does the place decide, and does the judge side with the
+    """A sentence for each decoding of each block's main model: does the place decide, and does the judge side with the
     humans?"""
-    return [_sentence(block, block.rows[0]) for block in blocks]
+    return [_sentence(block, row) for block in blocks for row in block.rows if row.judge == "main"]
 
 
 def _sentence(block: PairBlock, row: PairRow) -> str:
@@ -132,7 +134,7 @@ def _row(record: Mapping[str, Any], index: SeriesIndex) -> PairRow:
         name: Estimate(number(record[name]), number(record[f"{name}_low"]), number(record[f"{name}_high"]))
         for name in MEASURES
     }
-    return PairRow(f"{series}, {knobs}" if knobs else str(series), **found)
+    return PairRow(series.judge, f"{series}, {knobs}" if knobs else str(series), **found)
 
 
 def _with_ends(estimate: Estimate, shown: Callable[[float], str], unit: str = "") -> str:

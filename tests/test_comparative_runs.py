@@ -1,0 +1,151 @@
+"""Runs that ask which of two texts is better, end to end: tiny models, and the embedded judge against plain passes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from judgebench.metrics.comparative import MEASURES
+from judgebench.report.run_folder import RunFolder
+from tests.test_cli import QUICK, pair, rows, told
+
+ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")
+SCORED = ["example_id", "attack", "judge", "decoding"]
+
+
+def test_a_run_reads_both_orders_and_leaves_a_score_a_pair(judgebench, tiny_pair):
+    _, out, _ = judgebench(*pair(tiny_pair), *ASKED, "attacks=[none,dsi]")
+    folder = RunFolder.open("run")
+    readings, scores, records = folder.readings(), folder.scores(), folder.metrics()
+    assert len(readings) == 4 * 6 * 3 * 2 * 2
+    assert readings.groupby(["example_id", "attack"]).order.agg(list).map(lambda one: one == ["first", "second"]).all()
+    # main and assistant by two decodings, the pair by one
+    assert len(scores) == len(readings) / 2 * 5
+    assert not scores.duplicated(SCORED).any()
+    assert (scores.example_id == scores.text_id + "~" + scores.rival_id).all()
+    assert (scores.groupby("text_id").rival_id.nunique() == 3).all()
+    np.testing.assert_allclose(scores.score, (scores.score_first + scores.score_second) / 2)
+    assert set(scores[scores.decoding == "greedy"].score) <= {0, 0.5, 1}
+    assert (set(scores.range_min), set(scores.range_max)) == ({0}, {1})
+    for record in records:
+        assert all(record[name] is not None for name in MEASURES)
+        assert ("delta" in record) == (record["attack"] != "none")
+    # what a judge says follows from the readings alone: P(1) and P(2), over both
+    by_expectation = scores[(scores.judge == "main") & (scores.decoding == "expectation")]
+    for order, column, place in (("first", "score_first", 0), ("second", "score_second", 1)):
+        held = readings[readings.order == order].set_index(["example_id", "attack"])
+        own = held.main_logprobs.map(lambda logp, place=place: np.exp(logp[place]) / np.exp(logp).sum())
+        there = by_expectation.set_index(["example_id", "attack"])[column]
+        np.testing.assert_allclose(there, own[there.index], rtol=1e-5)
+    html = (folder.path / "report.html").read_text()
+    assert "Which of two is better?" in html
+    assert "Favorite scores" not in html
+    assert "place one" in out
+    assert "pairs of 3 articles" in out
+
+
+def test_what_two_pairs_ask_alike_is_read_once(judgebench, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "prompt=comparative", "prompt.rivals=all")
+    _, out, _ = judgebench(*given, "dry_run=true")
+    told_tokens = [line.split() for line in out.splitlines() if line.split()[:1] == ["coherence"]]
+    assert [(line[4], line[5], line[7] == "0") for line in told_tokens] == [
+        ("first", "120", False),
+        ("second", "120", True),
+    ]
+    judgebench(*given)
+    folder = RunFolder.open("run")
+    readings = folder.readings()
+    assert len(readings) == 4 * 6 * 5 * 2
+    assert len(rows(Path("outputs/readings.sqlite"))) == readings.prompt.nunique() == len(readings) / 2
+    # a text's chance against its rival and the rival's against it make one
+    scores = folder.scores().query("decoding == 'expectation'").set_index(["text_id", "rival_id"]).score
+    turned = scores.swaplevel()
+    np.testing.assert_allclose(scores + turned[scores.index], 1)
+
+
+def test_own_rubrics_and_free_answers(judgebench, tiny_pair, tmp_path):
+    (tmp_path / "fluency.txt").write_text("{{Document}} A: {{Summary_1}} B: {{Summary_2}} 1 or 2?")
+    given = (*QUICK, "prompt=comparative", f"prompt.rubrics={tmp_path}", "dimensions=[fluency]", "prompt.rivals=1")
+    free = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.mode=generate", "judge.max_new_tokens=3")
+    judgebench(*free, *given, "decoding=[greedy]")
+    scores = RunFolder.open("run").scores()
+    assert len(scores) == 4 * 6
+    # a random model names no place
+    assert set(scores[scores.status == "failed"].score_first) == {0.5}
+
+
+def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatch):
+    from judgebench.judges.reader import Reader
+
+    read = []
+    whole = Reader.read
+    monkeypatch.setattr(Reader, "read", lambda self, *given: read.append(len(self.prompts)) or whole(self, *given))
+    given = (*pair(tiny_pair), "logger=none", "data.limit_groups=4", "data.dev_share=0.5", "prompt=comparative")
+    swept = ("+sweeps=cd_lambda_t", "decoding.lambda=0.5,2", "decoding.temperature=1", "run_dir=sweep")
+    judgebench("-m", *given, "prompt.rivals=1", "decoding=[greedy,contrastive]", *swept)
+    assert read == [4 * 6 * 2]
+    study, summary = (json.loads(Path(f"sweep/{name}.json").read_text()) for name in ("study", "sweep"))
+    for trial, lambda_ in zip(study["trials"], (0.5, 2.0), strict=True):
+        folder = RunFolder.open(f"sweep/{trial['number']}")
+        assert set(folder.scores().query("judge == 'pair'")["lambda"]) == {lambda_}
+        dev = [r["spearman"] for r in folder.metrics() if (r["split"], r["judge"]) == ("dev", "pair")]
+        assert trial["values"] == dev
+    # a mean over two orders has no exact path
+    assert [cell.get("exact") for cell in summary["cells"]] == [None]
+
+
+MISTAKES = {
+    "ranges": (["ranges=[[1,5]]"], "ranges: 1-5 cannot be asked for where two texts are compared"),
+    "two ranges": (["ranges=[[1,2],[0,4]]"], "give 'ranges=[[1,2]]'"),
+    "no rival": (["prompt.rivals=0"], "prompt.rivals: 0 is neither a whole number"),
+    "no seed": (["prompt.rivals_seed=x"], "prompt.rivals_seed: 'x'"),
+    "rubrics of one text": (["prompt.rubrics=summary"], "prompt.rivals: these rubrics judge one text alone"),
+    "no rivals": (["~prompt.rivals", "~prompt.rivals_seed"], "prompt.rivals is not given"),
+    "unknown dimension of the rubrics": (["dimensions=[joint]", "data.rubrics=dialogue"], "no rubric 'joint'"),
+    "tuned": (
+        ["tune=dev", "assistant=null_context", "decoding=[greedy,contrastive]"],
+        "tune=dev: lambda and t are chosen by the scores of single texts",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
+    arguments, expected = MISTAKES[mistake]
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", "prompt=comparative")
+    told(judgebench(*given, *arguments, mistaken=True), expected)
+
+
+TEXTS = ("The town closes its bridge for repairs.", "Bananas are yellow, and the moon is far away.")
+
+
+def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_passes(
+    judgebench, tmp_path, smollm2, smollm2_tokenizer
+):
+    article = "The council voted on Tuesday to close the old bridge. Engineers had found that its piers are sinking."
+    texts = [{"source": article, "output": text, "human": {"joint": 5 - 4 * i}} for i, text in enumerate(TEXTS)]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, texts)))
+    judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:2], "run_dir=run")
+    folder = RunFolder.open("run")
+    scores = folder.scores()
+    scores = scores[(scores.judge == "main") & (scores.decoding == "expectation")].set_index("text_id")
+    space, *digits = (smollm2_tokenizer.encode(text)[0] for text in (" ", "1", "2"))
+    smollm2.set_attn_implementation("sdpa")
+    place_one = []
+    for order in ("first", "second"):
+        row = folder.readings().query(f"text_id == 'line-1' and order == '{order}'").iloc[0]
+        one, two = TEXTS if order == "first" else TEXTS[::-1]
+        assert f"Source Text: {article}\n\nSummary 1: {one}\n\nSummary 2: {two}\n\nWhich of" in row["prompt"]
+        ids = [*smollm2_tokenizer(row["prompt"], add_special_tokens=False)["input_ids"], space]
+        with torch.inference_mode():
+            logp = smollm2(torch.tensor([ids])).logits[0, -2:].log_softmax(-1)
+        # "1" as the next token, or a space and then "1"
+        both = torch.logaddexp(logp[0, digits], logp[0, space] + logp[1, digits]).exp()
+        place_one.append(float(both[0] / both.sum()))
+    expected = (place_one[0] + 1 - place_one[1]) / 2
+    assert scores.score["line-1"] == pytest.approx(expected, abs=1e-4)
+    assert scores.score["line-2"] == pytest.approx(1 - expected, abs=1e-4)
+    assert scores.score_first["line-1"] == pytest.approx(place_one[0], abs=1e-4)
+    assert scores.human.to_dict() == {"line-1": 4.0, "line-2": -4.0}
