@@ -23,7 +23,7 @@ from judgebench.judges.kernels import (
     separable,
     with_sinks,
 )
-from judgebench.judges.packing import Packed
+from judgebench.judges.packing import Packed, Stretch
 
 CALLS_ARE_CHEAP = {"cpu"}
 """Devices on which many small calls cost less than padding."""
@@ -87,21 +87,37 @@ def _own_one_by_one(
     how: How,
     out: torch.Tensor,
 ) -> None:
-    """Each prompt's own tokens in a call of their own: no copies, no padding, where calls are cheap."""
+    """The own tokens of each group, or of each prompt, in a call of their own: no padding, where calls are cheap."""
     for group, seen in zip(packed.groups, above, strict=True):
         below = slice(group.middle, group.end)
-        near, near_lse = torch.empty_like(query[:, :, below]), query.new_empty(query[:, :, below].shape[:-1]).float()
-        for prompt in range(group.first, group.last):
-            start, end = packed.spans[prompt]
-            own, inside = slice(start, end), slice(start - group.middle, end - group.middle)
-            bias = None
-            if packed.branch_mask is not None:
-                bias = additive(packed.branch_mask[prompt, : end - start, : end - start][None, None], query.dtype)
-            near[:, :, inside], near_lse[:, :, inside] = attend(
-                query[:, :, own], key[:, :, own], value[:, :, own], how.scale, causal=bias is None, bias=bias
-            )
+        near, near_lse = _own_of_group(packed, group, query, key, value, how)
         far = attend_above(query[:, :, below], seen, how)
         out[:, :, below] = with_sinks(*merge(*far, near, near_lse), how)
+
+
+def _own_of_group(
+    packed: Packed, group: Stretch, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention among the own tokens of each prompt of a group, [1, heads, own tokens, dim], and its log-sum-exp."""
+    below, mask = slice(group.middle, group.end), packed.branch_mask
+    spans = packed.spans[group.first : group.last]
+    sizes = {end - start for start, end in spans}
+    if len(sizes) == 1 and len(spans) > 1:  # as phrases in one gap: a batch without padding
+        size = sizes.pop()
+        q, k, v = (x[0, :, below].unflatten(1, (len(spans), size)).transpose(0, 1) for x in (query, key, value))
+        bias = None if mask is None else additive(mask[group.first, :size, :size][None, None], query.dtype)
+        near, near_lse = attend(q, k, v, how.scale, causal=bias is None, bias=bias)
+        return near.transpose(0, 1).flatten(1, 2)[None], near_lse.transpose(0, 1).flatten(1, 2)[None]
+    near, near_lse = torch.empty_like(query[:, :, below]), query.new_empty(query[:, :, below].shape[:-1]).float()
+    for prompt, (start, end) in enumerate(spans, group.first):
+        own, inside = slice(start, end), slice(start - group.middle, end - group.middle)
+        bias = None
+        if mask is not None:
+            bias = additive(mask[prompt, : end - start, : end - start][None, None], query.dtype)
+        near[:, :, inside], near_lse[:, :, inside] = attend(
+            query[:, :, own], key[:, :, own], value[:, :, own], how.scale, causal=bias is None, bias=bias
+        )
+    return near, near_lse
 
 
 def _own_padded(
