@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from judgebench.errors import UserError
 from judgebench.tutor.vectors import Origin, StandardVectors
 
 _FORMAT = "judgebench standard vectors 1"
-_ARRAYS = ("high", "low", "separability", "norms", "scores", "low_points", "high_points", "shares")
+_ARRAYS = ("high", "low", "separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
 _NUMBERS = ("layer", "low_threshold", "high_threshold")
 
 
@@ -37,7 +38,8 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
         beside.write_bytes(data)
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise UserError(f"tutor: the standard vectors cannot be written to {path} ({error}).") from error
 
 

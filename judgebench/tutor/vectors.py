@@ -10,7 +10,7 @@ import torch
 
 from judgebench.errors import UserError
 from judgebench.tutor.candidates import Candidate, write_candidates
-from judgebench.tutor.standards import best_layer, project, retain, separability
+from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
 from judgebench.tutor.states import candidate_states
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.tutor import Tutor
@@ -54,6 +54,7 @@ class StandardVectors:
         high, low: [layers, hidden] float32: hv and lv of each layer.
         layer: the chosen one, counted from 1.
         separability: [layers] float64, equation 3.
+        chance: [layers] float64: what separability seldom surpasses by chance (`standards.chance_separability`).
         norms: [layers] float64: mean length of the retained states, on whose scale alpha acts.
         scores: [candidates] float64: the judge's scores of all candidates that had one.
         low_threshold, high_threshold: scores.
@@ -66,6 +67,7 @@ class StandardVectors:
     low: np.ndarray
     layer: int
     separability: np.ndarray
+    chance: np.ndarray
     norms: np.ndarray
     scores: np.ndarray
     low_threshold: float
@@ -139,6 +141,7 @@ def find_vectors(
         low=low.mean(axis=0, dtype=np.float64).astype(np.float32),
         layer=layer,
         separability=apart,
+        chance=chance_separability(high, low, spec.components, spec.seed),
         norms=np.linalg.norm(states.astype(np.float64), axis=2).mean(axis=0),
         scores=scores[~np.isnan(scores)],
         low_threshold=retained.low_threshold,

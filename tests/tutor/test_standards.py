@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.errors import UserError
-from judgebench.tutor.standards import best_layer, project, retain, separability
+from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
 
 
 def sets(seed, high=6, low=5, layers=3, hidden=4):
@@ -36,6 +36,23 @@ def test_separability_is_a_ratio_of_distances(seed, factor, shift):
     np.testing.assert_allclose(separability(high @ turn, low @ turn), found, rtol=1e-6)
     # all principal components are a turn, too
     np.testing.assert_allclose(separability(high, low, components=4), found, rtol=1e-6)
+
+
+def test_chance_is_reached_by_sets_that_differ_in_nothing_and_passed_by_sets_that_do():
+    draw = np.random.default_rng(0)
+    states = draw.normal(size=(40, 60, 16))
+    chance = chance_separability(states[:20], states[20:])
+    passed = (separability(states[:20], states[20:]) > chance).mean()
+    assert passed <= 0.15  # 0.05 is expected of 60 layers
+    # 16 directions, two means of 20 each: |hv - lv| is about sqrt(16 * 2 / 20), each distance about sqrt(16)
+    assert chance.mean() == pytest.approx(np.sqrt(2 / 20) / 2, rel=0.4)
+    states[:20] += 1
+    assert (separability(states[:20], states[20:]) > chance_separability(states[:20], states[20:])).all()
+    np.testing.assert_array_equal(chance, chance_separability(*np.split(draw_again(), 2)))
+
+
+def draw_again():
+    return np.random.default_rng(0).normal(size=(40, 60, 16))
 
 
 def test_fewer_components_are_measured_alone():
