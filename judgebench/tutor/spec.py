@@ -15,6 +15,21 @@ PRINTED_TOKENS = {"summary": 128, "dialogue": 64}
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """The sizes of a model.
+
+    Attributes:
+        layers: how many.
+        hidden: numbers in a hidden state.
+        most: tokens that it can read.
+    """
+
+    layers: int
+    hidden: int
+    most: int
+
+
+@dataclass(frozen=True)
 class TutorSpec:
     """Which model writes references, and how (conf/tutor has a file a model).
 
@@ -94,6 +109,13 @@ class TutorSpec:
     def source(self) -> ModelSource:
         """Where the model comes from."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="tutor")
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """What the model's configuration says of it."""
+        text = self.source.config().get_text_config(decoder=True)
+        most = int(getattr(text, "max_position_embeddings", None) or 2**31)
+        return Sizes(int(text.num_hidden_layers), int(text.hidden_size), most)
 
     @property
     def most_tokens(self) -> int:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback
 
+from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.passes import Voice
-from judgebench.judges.running import compute
+from judgebench.judges.running import Trainers, compute
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.asking import Asking
+from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Text, WritePass, Written, written
+from judgebench.types import ScoreRange
 
 
 @dataclass
@@ -38,8 +40,40 @@ class Tutor:
     asking: Asking
     store: ReadingStore
     data: L.LightningDataModule
-    trainer: Callable[[list[Callback]], L.Trainer]
+    trainer: Trainers
     models: Models = field(default_factory=Models)
+
+    @classmethod
+    def of(
+        cls,
+        spec: TutorSpec,
+        scale: ScoreRange,
+        store: ReadingStore,
+        data: L.LightningDataModule,
+        trainer: Trainers,
+        models: Models | None = None,
+        truncate: str = "error",
+        template_options: Mapping[str, Any] | None = None,
+    ) -> Tutor:
+        """A tutor with the prompts that its spec names; of the model only tokenizer and configuration are loaded.
+
+        Args:
+            scale: the score range in which a text of a given score is asked for.
+            models: the judge's.
+            truncate, template_options: of conf/prompt: what the judge's prompts do, the tutor's do.
+
+        Raises:
+            UserError: the model or the prompts cannot be had, or the model is too short for such texts.
+        """
+        room = spec.sizes.most - spec.most_tokens
+        if room < 1:
+            raise UserError(
+                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
+                f"{spec.sizes.most} that {spec.source.title} can read; lower it."
+            )
+        templates = load_templates(spec.prompts)
+        asking = Asking(spec.source.tokenizer(), templates, room, scale, truncate, template_options)
+        return cls(spec, asking, store, data, trainer, Models() if models is None else models)
 
     @cached_property
     def voice(self) -> Voice:

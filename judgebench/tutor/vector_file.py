@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from judgebench.errors import UserError
+from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import Origin, StandardVectors
 
 _FORMAT = "judgebench standard vectors 1"
@@ -43,12 +44,12 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
         raise UserError(f"tutor: the standard vectors cannot be written to {path} ({error}).") from error
 
 
-def load_vectors(path: Path, tutor_fingerprint: str, layers: int, hidden: int) -> StandardVectors:
+def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVectors:
     """Vectors that another run has saved, if they are this tutor's.
 
     Args:
-        tutor_fingerprint: SHA-256 of the tutor's content.
-        layers, hidden: how many layers the tutor has, and the size of its states.
+        tutor_fingerprint: SHA-256 of the tutor's content (`tutor.voice.fingerprint`).
+        sizes: the tutor's (`tutor.spec.sizes`).
 
     Raises:
         UserError: no such file, another kind of file, or vectors of another model.
@@ -73,10 +74,10 @@ def load_vectors(path: Path, tutor_fingerprint: str, layers: int, hidden: int) -
         vectors = StandardVectors(**{name: arrays[name] for name in _ARRAYS}, **numbers, origin=origin)
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); find the vectors again.") from error
-    if vectors.high.shape != (layers, hidden) or vectors.low.shape != (layers, hidden):
+    if {vectors.high.shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
         raise UserError(
-            f"{where}: its vectors are of {origin.tutor}, with {_shape(vectors.high)}, and the tutor has {layers} "
-            f"layers of size {hidden}; find vectors with this tutor, or choose {origin.tutor}."
+            f"{where}: its vectors are of {origin.tutor}, with {_shape(vectors.high)}, and the tutor has "
+            f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or choose {origin.tutor}."
         )
     if origin.tutor_fingerprint != tutor_fingerprint:
         raise UserError(

@@ -9,7 +9,7 @@ import pytest
 
 from judgebench.data.mini import Mini
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.asking import Asking, contexts_of, load_templates
+from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.tutor import Tutor
 from judgebench.types import ScoreRange
@@ -44,8 +44,7 @@ def make_tutor(tiny_pair, mini, tmp_path):
     def make(store: str = "store.sqlite", trainer=trainer, **settings) -> Tutor:
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        asking = Asking(spec.source.tokenizer(), load_templates(spec.prompts), 2000, ScoreRange(1, 5))
-        return Tutor(spec, asking, ReadingStore(Path(tmp_path / store)), mini, trainer)
+        return Tutor.of(spec, ScoreRange(1, 5), ReadingStore(Path(tmp_path / store)), mini, trainer)
 
     return make
 

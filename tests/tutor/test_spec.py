@@ -7,7 +7,7 @@ from hydra.utils import instantiate
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.reader import JudgeSpec
-from judgebench.tutor.spec import TutorSpec
+from judgebench.tutor.spec import Sizes, TutorSpec
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 FILES = sorted(path.stem for path in (CONF / "tutor").glob("*.yaml") if path.stem != "base")
@@ -64,3 +64,9 @@ def test_prompts_of_ones_own_need_a_length():
     with pytest.raises(UserError, match=r"tutor\.max_new_tokens: there is no usual length for tutor.prompts=mine"):
         _ = TutorSpec("owner/name", prompts="mine").most_tokens
     assert TutorSpec("owner/name", prompts="mine", max_new_tokens=9).most_tokens == 9
+
+
+def test_sizes_are_the_models_and_texts_leave_room_for_prompts(tiny_pair, make_tutor):
+    assert TutorSpec(str(tiny_pair[0])).sizes == Sizes(layers=4, hidden=32, most=4096)
+    with pytest.raises(UserError, match=r"tutor\.max_new_tokens: texts of 4096 tokens leave no room .* 4096"):
+        make_tutor(max_new_tokens=4096)

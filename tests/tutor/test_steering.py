@@ -15,7 +15,7 @@ from judgebench.errors import UserError
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate
 from judgebench.judges.plain import PlainEngine
-from judgebench.tutor.layers import decoder_layers
+from judgebench.tutor.layers import current, decoder_layers, with_current
 from judgebench.tutor.steering import Standard, Steer, edit, steering
 from tests.judges.test_engine import SIZES, model_of, prompts
 
@@ -65,6 +65,27 @@ def test_positive_alphas_go_to_the_high_standard_and_negative_ones_to_the_low():
     torch.testing.assert_close(found[:1], edit(states[:1], there.high[None], there.direction, torch.tensor([2.0])))
     torch.testing.assert_close(found[1:2], edit(states[1:2], there.low[None], there.direction, torch.tensor([-3.0])))
     assert torch.equal(found[2], states[2])
+
+
+def test_texts_that_leave_take_their_strength_with_them():
+    there, states = standard(), torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    steer, which = Steer(there, torch.tensor([2.0, -3.0, 0.0, 9.0])), torch.tensor([1, 3])
+    before = steer.edited(states)
+    steer.keep(which)
+    torch.testing.assert_close(steer.edited(states[which]), before[which])
+
+
+@pytest.mark.parametrize("as_tuple", [False, True])
+def test_states_are_replaced_in_a_copy(as_tuple):
+    states = torch.arange(12.0).reshape(2, 3, 2)
+    given_ = (states, "attention") if as_tuple else states
+    found = with_current(given_, -current(given_))
+    assert torch.equal(states, torch.arange(12.0).reshape(2, 3, 2))
+    if as_tuple:
+        found, kept = found
+        assert kept == "attention"
+    assert found[:, :2].tolist() == states[:, :2].tolist()
+    assert found[:, 2].tolist() == [[-4.0, -5.0], [-10.0, -11.0]]
 
 
 @given(st.floats(-50, 50), st.integers(0, 999), st.sampled_from([torch.float32, torch.bfloat16, torch.float16]))

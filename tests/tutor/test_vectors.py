@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from judgebench.errors import UserError
 from judgebench.tutor.candidates import write_candidates
+from judgebench.tutor.spec import Sizes
 from judgebench.tutor.standards import project, separability
 from judgebench.tutor.states import candidate_states
 from judgebench.tutor.vector_file import load_vectors, save_vectors
@@ -91,7 +92,7 @@ def test_too_few_candidates_are_told(make_tutor, contexts):
 def test_a_file_gives_them_back(vectors, tutor, tmp_path):
     path = tmp_path / "deep" / "vectors.safetensors"
     save_vectors(vectors, path)
-    again = load_vectors(path, tutor.voice.fingerprint, 4, 32)
+    again = load_vectors(path, tutor.voice.fingerprint, tutor.spec.sizes)
     for field in dataclasses.fields(vectors):
         ours, theirs = getattr(again, field.name), getattr(vectors, field.name)
         if isinstance(theirs, np.ndarray):
@@ -119,25 +120,25 @@ def test_vectors_of_another_model_are_refused(vectors, tutor, tmp_path):
     save_vectors(vectors, tmp_path / "v")
     mine = tutor.voice.fingerprint
     with pytest.raises(UserError, match="with 4 layers of size 32, and the tutor has 5 layers of size 32"):
-        load_vectors(tmp_path / "v", mine, 5, 32)
+        load_vectors(tmp_path / "v", mine, Sizes(5, 32, 0))
     with pytest.raises(UserError, match="with 4 layers of size 32, and the tutor has 4 layers of size 64"):
-        load_vectors(tmp_path / "v", mine, 4, 64)
+        load_vectors(tmp_path / "v", mine, Sizes(4, 64, 0))
     with pytest.raises(UserError, match=f"fingerprint {mine[:12]}, and the tutor has ffffffffffff: another model"):
-        load_vectors(tmp_path / "v", "f" * 64, 4, 32)
+        load_vectors(tmp_path / "v", "f" * 64, Sizes(4, 32, 0))
 
 
 def test_files_that_hold_none_are_refused(vectors, tmp_path):
     with pytest.raises(UserError, match="there is no such file"):
-        load_vectors(tmp_path / "none", "", 4, 32)
+        load_vectors(tmp_path / "none", "", Sizes(4, 32, 0))
     (tmp_path / "text").write_text("high: 1")
     with pytest.raises(UserError, match="cannot be read as safetensors"):
-        load_vectors(tmp_path / "text", "", 4, 32)
+        load_vectors(tmp_path / "text", "", Sizes(4, 32, 0))
     save_file({"high": vectors.high}, tmp_path / "plain")
     with pytest.raises(UserError, match="holds no standard vectors"):
-        load_vectors(tmp_path / "plain", "", 4, 32)
+        load_vectors(tmp_path / "plain", "", Sizes(4, 32, 0))
     save_file({"high": vectors.high}, tmp_path / "half", {"format": "judgebench standard vectors 1", "tutor": '"t"'})
     with pytest.raises(UserError, match="missing or damaged"):
-        load_vectors(tmp_path / "half", "", 4, 32)
+        load_vectors(tmp_path / "half", "", Sizes(4, 32, 0))
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         save_vectors(vectors, tmp_path / "file" / "vectors")

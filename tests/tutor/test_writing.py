@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from judgebench.judges.judge import Models
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.sampling import Sampling
-from judgebench.tutor.steering import Standard
+from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.tutor.writing import Text, WritePass
 from tests.tutor.conftest import refuse, tokens, trainer
 
@@ -33,6 +33,20 @@ def test_a_batch_gives_what_single_texts_give(make_tutor, contexts):
     assert tokens(single.write(texts[::-1], sampling, STANDARD))[::-1] == found
     assert tokens(make_tutor("plain.sqlite", engine="plain").write(texts, sampling, STANDARD)) == found
     assert len({tuple(text) for text in found}) == len(texts)
+
+
+@torch.inference_mode()
+def test_what_is_written_is_what_transformers_generates(make_tutor, contexts):
+    tutor = make_tutor()
+    texts = asked(tutor, contexts, alphas=(0.0, 9.0))
+    model, tokenizer = tutor.spec.source.model(), tutor.spec.source.tokenizer()
+    for text, found in zip(texts, tutor.write(texts, None, STANDARD), strict=True):
+        ids = torch.tensor([text.prompt.token_ids.tolist()])
+        with steering(model, Steer(STANDARD, torch.tensor([text.alpha]))):
+            expected = model.generate(input_ids=ids, do_sample=False, max_new_tokens=8)[0, ids.shape[1] :].tolist()
+        assert found.tokens.tolist() == expected
+        assert found.text == tokenizer.decode(expected, skip_special_tokens=True).strip()
+        assert found.cut
 
 
 def test_what_is_written_costs_nothing_again(make_tutor, contexts):
