@@ -51,6 +51,21 @@ def own_attention(model: PreTrainedModel) -> Iterator[None]:
             model.set_attn_implementation(NAME)
 
 
+def current_rows() -> torch.Tensor | None:
+    """Where in the packed row under way its prompts are being continued, prompt by prompt: what is read, or written.
+
+    Returns:
+        [places] int64 indices into the row's tokens, none of them while a root is read; None where no packed row is
+        under way.
+    """
+    active = _ACTIVE.get()
+    if isinstance(active, Prefill):
+        return active.packed.reads.flatten()
+    if isinstance(active, Step):
+        return torch.arange(active.at.numel(), device=active.at.device)
+    return None if active is None else torch.zeros(0, dtype=torch.int64)
+
+
 def packed_attention(
     module: torch.nn.Module,
     query: torch.Tensor,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.engine import Answers, PackedAnswers
+from judgebench.judges.engine import PackedAnswers
 
 
 class Chooser(Protocol):
@@ -17,8 +18,24 @@ class Chooser(Protocol):
         """[answers, vocabulary] logits of each -> [answers] int64."""
 
 
+class Side(Protocol):
+    """What goes on with the answers, one part for each: a model's `Answers`, or whatever else keeps count of them."""
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """Goes on by one token each: [answers] int64."""
+
+    def keep(self, which: torch.Tensor) -> None:
+        """Goes on with the answers at these ascending indices only."""
+
+
+def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """The tokens that end an answer of this model."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+
+
 def generate(
-    sides: Sequence[Answers],
+    sides: Sequence[Side],
     logits: Callable[[], tuple[torch.Tensor, torch.Tensor | None]],
     chooser: Chooser,
     stops: Collection[int],
@@ -27,7 +44,7 @@ def generate(
     """Goes on with every answer until it stops or is full; finished answers leave the batch.
 
     Args:
-        sides: the answers under way, of the main model and of the assistant where it reads for itself.
+        sides: what goes on with the answers: those of the main model, of the assistant where it reads for itself.
         logits: the main model's and the assistant's logits now, [answers, vocabulary] each.
         chooser: picks each next token.
         stops: tokens that end an answer; not part of it.

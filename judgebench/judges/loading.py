@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ class ModelSource:
         revision: commit, branch or tag on the hub; None is its default branch.
         dtype: auto (as the checkpoint was saved), float32, bfloat16 or float16.
         trust_remote_code: run code that comes with the model.
-        role: `judge` or `assistant`, the config group whose keys error messages name.
+        role: `judge`, `assistant` or `tutor`, the config group whose keys error messages name. It makes no difference
+            between sources: who shares a model holds it once.
     """
 
     path: str
@@ -52,7 +53,7 @@ class ModelSource:
     revision: str | None = None
     dtype: str = "auto"
     trust_remote_code: bool = False
-    role: str = "judge"
+    role: str = field(default="judge", compare=False)
 
     def __post_init__(self) -> None:
         for name, kinds in (("path", str), ("gguf_file", str | None), ("revision", str | None)):

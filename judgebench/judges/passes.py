@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, check
-from judgebench.judges.generation import Chooser, generate, speculate
+from judgebench.judges.generation import Chooser, generate, speculate, stops_of
 from judgebench.judges.heads import Head, check_head
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
@@ -102,7 +102,7 @@ class ScorePass:
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
-        self._engine = engine_of(models[self.sources[0]], self.voices)
+        self._engine = engine_for(models[self.sources[0]], self.voices)
         self._roots = roots(self.prompts)
 
     def release(self) -> None:
@@ -114,7 +114,7 @@ class ScorePass:
         began = time.perf_counter()
         prompts = batch.prompts
         condition = prompts[0].condition
-        per_voice = self._engine.read(_token_ids(batch), self.tries[condition.range], self._roots[condition])
+        per_voice = self._engine.read(token_ids(batch), self.tries[condition.range], self._roots[condition])
         rows = [logprobs.float().cpu().numpy() for logprobs in per_voice]
         seconds = (time.perf_counter() - began) / len(prompts)
         for values in rows:
@@ -174,15 +174,14 @@ class GeneratePass:
         beside = self.minus is not None and self.minus.source == self.voice.source and self.nulls is None
         voices = [self.voice, self.minus] if beside and self.minus is not None else [self.voice]
         model = models[self.voice.source]
-        self._main = engine_of(model, voices)
+        self._main = engine_for(model, voices)
         self._roots = roots(self.prompts)
         self._assistant: Engine | None = None
         if self.nulls is not None:
             self._assistant = self._main
         elif self.minus is not None and not beside:
-            self._assistant = engine_of(models[self.minus.source], [self.minus])
-        ends = getattr(model.generation_config, "eos_token_id", None)
-        self._stops = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+            self._assistant = engine_for(models[self.minus.source], [self.minus])
+        self._stops = stops_of(model, self.tokenizer)
 
     def release(self) -> None:
         """See `Pass`."""
@@ -193,12 +192,12 @@ class GeneratePass:
         began = time.perf_counter()
         prompts = batch.prompts
         root = self._roots[prompts[0].condition]
-        main = self._main.start(_token_ids(batch), root)
+        main = self._main.start(token_ids(batch), root)
         assistant = None
         if self._assistant is not None:
             null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
             assistant = (
-                self._assistant.start(_token_ids(batch), root)
+                self._assistant.start(token_ids(batch), root)
                 if null is None
                 else self._assistant.start([[null] * len(prompts)])
             )
@@ -248,7 +247,7 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
     raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
 
 
-def engine_of(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -> Engine:
+def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -> Engine:
     """What reads `voices`, the exits of one model, tried on the model at hand.
 
     Args:
@@ -267,5 +266,6 @@ def engine_of(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) ->
     return engine
 
 
-def _token_ids(batch: Batch) -> list[list[np.ndarray]]:
+def token_ids(batch: Batch) -> list[list[np.ndarray]]:
+    """The tokens of a batch's prompts, group by group, as engines take them."""
     return [[prompt.token_ids for prompt in group] for group in batch.groups]

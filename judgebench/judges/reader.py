@@ -3,7 +3,6 @@ that main model and assistant give together."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,11 +17,10 @@ from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.judge import Judge, Models, StoreWriter
+from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ENGINES, GeneratePass, Pass, ScorePass, Voice
-from judgebench.judges.planning import Batch, once, plan, without
-from judgebench.judges.progress import ReadingBar
+from judgebench.judges.running import compute
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
@@ -153,23 +151,7 @@ class Reader:
         Returns:
             The last trainer that ran; None if nothing was missing.
         """
-        models = self.models
-        last = None
-        todo = [(pass_, pending) for pass_ in self.passes if (pending := self._pending(pass_))]
-        for i, (pass_, pending) in enumerate(todo):
-            models.keep_only({source for later, _ in todo[i:] for source in later.sources})
-            last = trainer([StoreWriter(self.store), ReadingBar(" and ".join(s.title for s in pass_.sources))])
-            # Lightning deals at least one batch to every rank
-            data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]
-            with warnings.catch_warnings():
-                # a batch knows its own prompts; their indices are of no use
-                warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
-                # Lightning's own, about torch and about its recommended number of workers
-                warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
-                last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
-            # another rank may still be writing what this one is about to look up
-            last.strategy.barrier()
-        return last
+        return compute(self.passes, self.judge.token_budget, self.store, self.models, data, trainer)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, from the store; in `generate` mode one a prompt and way of answering.
@@ -276,19 +258,6 @@ class Reader:
                 alone = GeneratePass(self.other, None, None, **options)
                 self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
         return [pass_ for _, pass_ in self._generated]
-
-    def _pending(self, pass_: Pass) -> list[Batch]:
-        """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same
-        ones: a batch that was never finished is read whole."""
-        keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-        batches = once(plan(pass_.prompts, self.judge.token_budget), lambda prompt: tuple(keys[id(prompt)]))
-        missing = self.store.missing(key for held in keys.values() for key in held)
-        pending = []
-        for batch in batches:
-            done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
-            if (left := without(batch, done)) is not None:
-                pending.append(left)
-        return pending
 
 
 def _clean(condition: Condition) -> Condition:

@@ -31,6 +31,10 @@ CREATE TABLE IF NOT EXISTS readings (
     text TEXT,
     seconds REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tokens (
+    key TEXT PRIMARY KEY,
+    ids BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS digests (
     path TEXT PRIMARY KEY,
     size INTEGER NOT NULL,
@@ -51,12 +55,15 @@ class ModelReading:
         logprobs: [candidates] float32, or None where the answer was generated.
         text: the generated answer, or None.
         seconds: wall time of its forward passes.
+        tokens: [tokens] int32 of the generated answer, where whoever asked wants them back: a text does not always
+            give them again.
     """
 
     key: str
     logprobs: np.ndarray | None
     text: str | None
     seconds: float
+    tokens: np.ndarray | None = None
 
 
 def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
@@ -124,9 +131,11 @@ class ReadingStore:
             (r.key, None if r.logprobs is None else np.asarray(r.logprobs, np.float32).tobytes(), r.text, r.seconds)
             for r in readings
         ]
+        written = [(r.key, np.asarray(r.tokens, np.int32).tobytes()) for r in readings if r.tokens is not None]
         try:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT INTO readings VALUES (?, ?, ?, ?) ON CONFLICT (key) DO NOTHING", rows)
+            self._db.executemany("INSERT INTO tokens VALUES (?, ?) ON CONFLICT (key) DO NOTHING", written)
             self._db.execute("COMMIT")
         except BaseException as error:
             if self._db.in_transaction:
@@ -140,10 +149,12 @@ class ReadingStore:
 
     def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
         """The readings of those of `keys` that have one."""
-        rows = self._select("SELECT key, logprobs, text, seconds FROM readings", sorted(set(keys)))
+        rows = self._select(
+            "SELECT key, logprobs, text, seconds, ids FROM readings LEFT JOIN tokens USING (key)", sorted(set(keys))
+        )
         return {
-            key: ModelReading(key, None if blob is None else np.frombuffer(blob, np.float32), text, seconds)
-            for key, blob, text, seconds in rows
+            key: ModelReading(key, _array(logprobs, np.float32), text, seconds, _array(ids, np.int32))
+            for key, logprobs, text, seconds, ids in rows
         }
 
     def file_digest(self, path: Path) -> str:
@@ -169,3 +180,7 @@ class ReadingStore:
             part = keys[start : start + _AT_ONCE]
             rows += self._db.execute(f"{query} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
         return rows
+
+
+def _array(blob: bytes | None, dtype: type[np.generic]) -> np.ndarray | None:
+    return None if blob is None else np.frombuffer(blob, dtype)

@@ -23,6 +23,29 @@ def test_what_is_put_is_got_bit_for_bit(tmp_path):
     assert held["b"] == ModelReading("b", None, "Score: 4", 0.5)
 
 
+def test_tokens_are_kept_where_they_are_given(tmp_path):
+    store, tokens = ReadingStore(tmp_path / "s"), np.array([5, 49151, 0], np.int32)
+    store.put([ModelReading("a", None, "A text", 0.5, tokens), ModelReading("b", None, "A text", 0.5)])
+    store.put([ModelReading("a", None, "Another", 0.5, tokens[:1])])
+    held = store.get(["a", "b"])
+    assert held["a"].text == "A text"
+    assert (held["a"].tokens.dtype, held["a"].tokens.tolist()) == (np.int32, [5, 49151, 0])
+    assert held["b"].tokens is None
+
+
+def test_a_store_from_before_there_were_tokens_is_read_and_gets_them(tmp_path):
+    store = ReadingStore(tmp_path / "s")
+    store.put([reading("a")])
+    store.close()
+    with sqlite3.connect(tmp_path / "s") as older:
+        older.execute("DROP TABLE tokens")
+    older.close()
+    store = ReadingStore(tmp_path / "s")
+    store.put([ModelReading("b", None, "A text", 0.5, np.array([7]))])
+    held = store.get(["a", "b"])
+    assert (held["a"].tokens, held["b"].tokens.tolist()) == (None, [7])
+
+
 def test_what_is_there_stays(tmp_path):
     store = ReadingStore(tmp_path / "s")
     store.put([reading("a", 1.0)])

@@ -23,7 +23,7 @@ from judgebench.attacks.search.suffix import AdvSuffix
 from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.attacks.search.words import Walk, Walked, walk
 from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.passes import Voice, engine_of
+from judgebench.judges.passes import Voice, engine_for
 from judgebench.judges.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, Example, ScoreRange
@@ -162,7 +162,7 @@ class _Ears:
     def _engine(self, voices: Sequence[Voice]) -> Any:
         model = self._reader.models.get(voices[0].source).to(self._device)  # type: ignore[arg-type]
         with torch.no_grad():
-            return engine_of(model, voices, ROOM)
+            return engine_for(model, voices, ROOM)
 
 
 def _identity(

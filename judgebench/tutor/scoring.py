@@ -1,0 +1,77 @@
+"""The judge scores candidates, by the machinery that reads everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import lightning as L
+import numpy as np
+
+from judgebench.decoding.decode import decode
+from judgebench.decoding.expectation import Expectation
+from judgebench.decoding.greedy import Greedy
+from judgebench.decoding.protocol import Decoding
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.judge import Models
+from judgebench.judges.reader import JudgeSpec, Reader
+from judgebench.judges.running import Trainers
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.readings.store import ReadingStore
+from judgebench.tutor.candidates import Candidate
+from judgebench.types import FAILED, Condition, Example
+
+
+@dataclass
+class JudgeScorer:
+    """Scores texts as the judge scores any other under one condition, clean and undefended.
+
+    Args:
+        judge: as configured; in `score_tokens` mode its expected score counts (as the paper scores), in `generate` mode
+            the score that it writes.
+        builder: builds the judge's prompts; knows the condition's rubric.
+        condition: dimension and range.
+        store: where readings are kept.
+        data, trainer: for the predict loop.
+        models: the models in memory; the tutor's, so that one model serves both.
+    """
+
+    judge: JudgeSpec
+    builder: PromptBuilder
+    condition: Condition
+    store: ReadingStore
+    data: L.LightningDataModule
+    trainer: Trainers
+    models: Models = field(default_factory=Models)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """[candidates] float64; NaN where the judge's answer holds no score."""
+        return self.examples([each.as_example(self.condition.dimension) for each in candidates])
+
+    def examples(self, examples: Sequence[Example]) -> np.ndarray:
+        """[examples] float64, in order; see `__call__`.
+
+        Args:
+            examples: with an example_id each of its own.
+        """
+        decoding: Decoding = Greedy() if self.judge.mode == "generate" else Expectation()
+        reader = Reader(
+            judge=self.judge,
+            assistant=Assistant(),
+            decodings={"score": decoding},
+            tokenizer=self.builder.tokenizer,
+            prompts=self.builder.build(examples, [self.condition]),
+            null=self.builder.null,
+            store=self.store,
+        )
+        reader.models = self.models
+        reader.read(self.data, self.trainer)
+        columns = decode(reader.readings({example.group_id: "" for example in examples}), {"score": decoding})
+        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
+        found = dict(zip(columns["example_id"], scores, strict=True))
+        return np.array([found[example.example_id] for example in examples])
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the judge's content."""
+        return self.judge.source.fingerprint(self.store.file_digest)

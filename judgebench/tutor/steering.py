@@ -1,0 +1,139 @@
+"""Steering: while a text is written, its hidden state is moved towards a standard (CAP, equations 4 and 5)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+
+from judgebench.errors import UserError
+from judgebench.tutor.layers import current, layer_at, with_current
+
+HIGH, LOW = "high", "low"
+SIDES = (HIGH, LOW)
+
+
+def edit(states: torch.Tensor, standard: torch.Tensor, direction: torch.Tensor, strength: torch.Tensor) -> torch.Tensor:
+    """Equations 4 and 5: N(s + a (1 - cos(s, v)) d), where N gives back the length of s.
+
+    The further a state is from its standard, the further it is moved; its length stays.
+
+    Args:
+        states: [rows, hidden] s, of any floating type.
+        standard: [rows or 1, hidden] float32 v: the high standard vector hv, or the low one lv.
+        direction: [hidden] float32 d = (hv - lv) / |hv - lv|, from low to high.
+        strength: [rows or 1] float32 a: alpha_h towards the high standard, -alpha_l towards the low one.
+
+    Returns:
+        [rows, hidden] of the states' type; computed in float32. A row of strength 0 comes back as it was.
+    """
+    s = states.float()
+    cosine = F.cosine_similarity(s, standard, dim=-1)
+    moved = s + (strength * (1 - cosine))[:, None] * direction
+    length = moved.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+    return (moved * (s.norm(dim=-1, keepdim=True) / length)).to(states.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """Where texts are steered to: the standard vectors of one layer.
+
+    Args:
+        layer: whose output is edited, counted from 1.
+        high, low: [hidden] float32 hv and lv.
+
+    Raises:
+        UserError: hv and lv are the same, or not finite.
+    """
+
+    layer: int
+    high: torch.Tensor
+    low: torch.Tensor
+
+    def __post_init__(self) -> None:
+        apart = float((self.high - self.low).norm())
+        if not 0 < apart < float("inf"):
+            raise UserError(
+                f"tutor: the high and the low standard vector of layer {self.layer} are {apart:g} apart, so there is "
+                "no direction to steer in; find vectors from more candidates, or choose another tutor.layer."
+            )
+
+    @property
+    def direction(self) -> torch.Tensor:
+        """[hidden] float32 of length 1, from low to high."""
+        return F.normalize(self.high - self.low, dim=0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits; equal only where a steered text would be."""
+        digest = hashlib.sha256(f"{self.layer} ".encode())
+        for vector in (self.high, self.low):
+            digest.update(np.ascontiguousarray(vector.numpy(), dtype=np.float32).tobytes())
+        return digest.hexdigest()
+
+
+class Steer:
+    """How each text of a batch is steered; a `Side` of `generate`.
+
+    Args:
+        standard: where to.
+        alphas: [texts] how strongly: alpha_h towards the high standard where positive, alpha_l towards the low one
+            where negative; 0 leaves a text alone. One text's may serve a whole batch.
+        device: of the model.
+    """
+
+    def __init__(self, standard: Standard, alphas: torch.Tensor, device: torch.device | str = "cpu"):
+        self.layer = standard.layer
+        self._strength = alphas.float().to(device)
+        towards_high = (alphas > 0).to(device)[:, None]
+        self._standard = torch.where(towards_high, standard.high.to(device), standard.low.to(device))
+        self._direction = standard.direction.to(device)
+
+    def edited(self, states: torch.Tensor) -> torch.Tensor:
+        """[texts, hidden] -> the same, steered."""
+        return edit(states, self._standard, self._direction, self._strength)
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """See `Side.step`; every step is steered alike."""
+
+    def keep(self, which: torch.Tensor) -> None:
+        """See `Side.keep`."""
+        which = which.to(self._strength.device)
+        self._strength, self._standard = self._strength[which], self._standard[which]
+
+
+@contextmanager
+def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
+    """Within it the model writes steered texts; afterwards, however it ends, the model is as it was.
+
+    The output of `steer.layer` is edited at the current position of each text and nowhere else: at the prompt's last
+    token while it is read, then at each new token. It works under the engines of judgebench, and under transformers'
+    own `generate` with prompts padded on the left and a cache.
+
+    Args:
+        steer: None leaves the model alone.
+
+    Raises:
+        UserError: the model has no such layer.
+    """
+    if steer is None:
+        yield
+        return
+
+    def hook(module: torch.nn.Module, given: object, output: Any) -> Any:
+        states = current(output)
+        return with_current(output, steer.edited(states)) if len(states) else None
+
+    handle = layer_at(model, steer.layer).register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()

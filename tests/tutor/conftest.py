@@ -1,0 +1,54 @@
+"""A tutor that writes in milliseconds: a tiny random Llama on three embedded articles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lightning as L
+import pytest
+
+from judgebench.data.mini import Mini
+from judgebench.readings.store import ReadingStore
+from judgebench.tutor.asking import contexts_of
+from judgebench.tutor.spec import TutorSpec
+from judgebench.tutor.tutor import Tutor
+from judgebench.types import ScoreRange
+
+
+def trainer(callbacks):
+    return L.Trainer(
+        accelerator="cpu", logger=False, callbacks=callbacks, enable_model_summary=False, enable_checkpointing=False
+    )
+
+
+def refuse(callbacks):
+    raise AssertionError("nothing was to be computed")
+
+
+@pytest.fixture(scope="session")
+def mini():
+    data = Mini(limit_groups=3)
+    data.setup()
+    return data
+
+
+@pytest.fixture
+def contexts(mini):
+    return contexts_of(mini.examples)
+
+
+@pytest.fixture
+def make_tutor(tiny_pair, mini, tmp_path):
+    """Settings -> a tutor with a store of its own folder's; `store` names another file."""
+
+    def make(store: str = "store.sqlite", trainer=trainer, **settings) -> Tutor:
+        given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
+        spec = TutorSpec(**given)
+        return Tutor.of(spec, ScoreRange(1, 5), ReadingStore(Path(tmp_path / store)), mini, trainer)
+
+    return make
+
+
+def tokens(found):
+    """The tokens of what was written, as lists that compare."""
+    return [each.tokens.tolist() for each in found]

@@ -1,0 +1,73 @@
+"""References: pairs a context, steered, asked for, or of a given score; what was tried before costs nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from judgebench.errors import UserError
+from judgebench.tutor.references import asked_references, scored_references, steered_references, steered_texts
+from judgebench.tutor.steering import Standard
+from judgebench.tutor.writing import Text
+from tests.tutor.conftest import refuse, tokens
+
+STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_seed(1)))
+
+
+def test_a_pair_a_context_in_order(make_tutor, contexts):
+    pairs = steered_references(make_tutor(), contexts, STANDARD, 9.0, 6.0)
+    assert [pair.group_id for pair in pairs] == [context.group_id for context in contexts]
+    texts = steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [9.0, -6.0])
+    assert [(pair.high, pair.low) for pair in pairs] == [
+        (high.text, low.text) for high, low in zip(texts[9.0], texts[-6.0], strict=True)
+    ]
+    assert all(pair.high != pair.low for pair in pairs)
+
+
+def test_a_strength_that_was_tried_costs_nothing(make_tutor, contexts):
+    first = steered_texts(make_tutor(), contexts, STANDARD, [0.0, 4.0, -4.0])
+    again = steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [-4.0, 4.0, 0.0, 4.0])
+    assert {alpha: tokens(texts) for alpha, texts in again.items()} == {
+        alpha: tokens(texts) for alpha, texts in first.items()
+    }
+    with pytest.raises(AssertionError, match="nothing was to be computed"):
+        steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [5.0])
+
+
+def test_strength_0_is_the_plain_tutor(make_tutor, contexts):
+    pairs = steered_references(make_tutor(), contexts, STANDARD, 0.0, 0.0)
+    tutor = make_tutor("plain.sqlite")
+    plain = tutor.write([Text(prompt) for prompt in tutor.asking.prompts(contexts)])
+    assert [pair.high for pair in pairs] == [pair.low for pair in pairs] == [each.text for each in plain]
+
+
+def test_sampled_references_follow_seed_and_index(make_tutor, contexts):
+    def found(index=0, **settings):
+        tutor = make_tutor(sample_references=True, **settings)
+        return steered_references(tutor, contexts, STANDARD, 3.0, 3.0, index)
+
+    assert found() == found()
+    assert len({tuple(pair.high for pair in pairs) for pairs in (found(), found(1), found(seed=1))}) == 3
+
+
+def test_unsteered_pairs_answer_different_questions(make_tutor, contexts):
+    tutor = make_tutor()
+    asked, scored = asked_references(tutor, contexts), scored_references(tutor, contexts, 4.0, 2.0)
+    assert len({asked[0].high, asked[0].low, scored[0].high, scored[0].low}) == 4
+    assert scored_references(make_tutor(trainer=refuse), contexts, 2.0, 4.0)[0].high == scored[0].low
+
+
+def test_an_empty_reference_is_refused(make_tutor, contexts, tiny_pair, tmp_path):
+    """A tutor that ends where it would begin its text on the second context."""
+    tutor = make_tutor()
+    first = tutor.write([Text(prompt) for prompt in tutor.asking.prompts(contexts)])[1].tokens[0]
+    folder = tmp_path / "silent"
+    shutil.copytree(tiny_pair[0], folder)
+    settings = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(settings | {"eos_token_id": [2, int(first)]}))
+    silent = make_tutor("silent.sqlite", path=str(folder))
+    with pytest.raises(UserError, match=r"the high reference of group mini-02 is empty.*lower tutor\.alpha_high=0"):
+        steered_references(silent, contexts[1:], STANDARD, 0.0, 9.0)

@@ -1,0 +1,57 @@
+"""The judge scores candidates as it scores any text: P(score) by a plain forward pass, and their mean."""
+
+import numpy as np
+import pytest
+import torch
+
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.plain import PlainEngine
+from judgebench.judges.reader import JudgeSpec
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.tutor.candidates import write_candidates
+from judgebench.tutor.scoring import JudgeScorer
+from judgebench.types import Condition, ScoreRange
+from tests.tutor.conftest import refuse, trainer
+
+CONDITION = Condition("joint", ScoreRange(1, 5))
+
+
+@pytest.fixture
+def scorer(tiny_pair, mini, make_tutor):
+    def make(trainer=trainer, **settings):
+        judge = JudgeSpec(str(tiny_pair[0]), dtype="float32", **settings)
+        builder = PromptBuilder(judge.source.tokenizer(), load_rubrics("cap_summary", ["joint"]), 3000)
+        return JudgeScorer(judge, builder, CONDITION, make_tutor().store, mini, trainer)
+
+    return make
+
+
+def test_scores_are_expected_ones_by_a_plain_pass(scorer, make_tutor, contexts):
+    candidates = write_candidates(make_tutor(), contexts)[::-1]
+    found = scorer()(candidates)
+    judge = scorer().judge.source
+    trie = CandidateTrie.of(judge.tokenizer(), CONDITION.range.candidates)
+    prompts = scorer().builder.build([each.as_example("joint") for each in candidates], [CONDITION])
+    with torch.inference_mode():
+        logprobs = PlainEngine(judge.model()).read([[prompt.token_ids] for prompt in prompts], trie)[0]
+    probabilities = logprobs.double().softmax(dim=1).numpy()
+    assert all(each.text in prompt.text for each, prompt in zip(candidates, prompts, strict=True))
+    np.testing.assert_allclose(found, probabilities @ np.arange(1, 6), atol=1e-4)
+    np.testing.assert_array_equal(scorer(trainer=refuse)(candidates[::-1]), found[::-1])
+
+
+def test_an_answer_without_a_number_is_no_score(scorer, make_tutor, contexts):
+    """A random model writes no scores; the lowest one, which stands in elsewhere, would make low standards of them."""
+    candidates = write_candidates(make_tutor(), contexts)
+    found = scorer(mode="generate", max_new_tokens=2)(candidates)
+    assert np.isnan(found).all()
+
+
+def test_a_judge_that_tutors_is_held_once(scorer, make_tutor, contexts):
+    tutor, judge = make_tutor(), scorer()
+    judge.models = tutor.models
+    candidates = write_candidates(tutor, contexts)
+    model = tutor.models.get(tutor.spec.source)
+    judge(candidates)
+    assert judge.models.get(judge.judge.source) is model

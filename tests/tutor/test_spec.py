@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+
+from judgebench.errors import UserError
+from judgebench.judges.judge import Models
+from judgebench.judges.reader import JudgeSpec
+from judgebench.tutor.spec import Sizes, TutorSpec
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+FILES = sorted(path.stem for path in (CONF / "tutor").glob("*.yaml") if path.stem != "base")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("data", "longest"), [("mini", 128), ("topicalchat", 64)])
+def test_every_file_makes_a_tutor_of_the_papers_lengths(name, data, longest):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        spec = instantiate(compose("config", [f"+tutor={name}", f"data={data}"]).tutor)
+    assert isinstance(spec, TutorSpec)
+    assert spec.most_tokens == longest
+    assert (spec.low_percentile, spec.high_percentile) == (20, 80)
+
+
+def test_every_key_has_its_comment():
+    lines = (CONF / "tutor" / "base.yaml").read_text("utf-8").splitlines()
+    keys = [line for line in lines if not line.startswith(("#", "_target_"))]
+    assert all(" # " in line for line in keys)
+    assert {line.split(":")[0] for line in keys} == set(TutorSpec.__dataclass_fields__)
+
+
+def test_judge_and_tutor_of_one_model_hold_it_once(tiny_pair):
+    judge, tutor = JudgeSpec(str(tiny_pair[0])), TutorSpec(str(tiny_pair[0]))
+    models = Models()
+    assert models.get(judge.source) is models.get(tutor.source)
+    models.keep_only({judge.source})
+    assert models.get(tutor.source) is models.get(judge.source)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"engine": "fast"}, "tutor.engine: 'fast' is not one of prefix, plain"),
+        ({"candidates": 0}, "tutor.candidates: 0 is not a whole number of at least 1"),
+        ({"max_new_tokens": 0}, "tutor.max_new_tokens: 0"),
+        ({"seed": -1}, "tutor.seed: -1"),
+        ({"alpha_low": -2}, "tutor.alpha_low: -2 is not a number of at least 0"),
+        ({"alpha_high": float("nan")}, "tutor.alpha_high: nan"),
+        ({"high_percentile": 101}, "tutor.high_percentile: 101 is not a number from 0 to 100"),
+        ({"low_percentile": 80}, "tutor.low_percentile: 80 must lie below tutor.high_percentile=80"),
+        ({"temperature": 0}, "tutor.temperature: 0"),
+        ({"sample_references": "yes"}, "tutor.sample_references: 'yes' is neither true nor false"),
+        ({"vectors": 3}, "tutor.vectors: 3 is not a path"),
+        ({"dtype": "int8"}, "tutor.dtype: 'int8'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, said):
+    with pytest.raises(UserError, match=said):
+        _ = TutorSpec("owner/name", **settings).source
+
+
+def test_prompts_of_ones_own_need_a_length():
+    with pytest.raises(UserError, match=r"tutor\.max_new_tokens: there is no usual length for tutor.prompts=mine"):
+        _ = TutorSpec("owner/name", prompts="mine").most_tokens
+    assert TutorSpec("owner/name", prompts="mine", max_new_tokens=9).most_tokens == 9
+
+
+def test_sizes_are_the_models_and_texts_leave_room_for_prompts(tiny_pair, make_tutor):
+    assert TutorSpec(str(tiny_pair[0])).sizes == Sizes(layers=4, hidden=32, most=4096)
+    with pytest.raises(UserError, match=r"tutor\.max_new_tokens: texts of 4096 tokens leave no room .* 4096"):
+        make_tutor(max_new_tokens=4096)
