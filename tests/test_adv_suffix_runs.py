@@ -19,8 +19,8 @@ from tests.tracking.wandb_file import read_finished
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
-QUICK = (*DATA, "metrics.resamples=50", "metrics.levels=[dataset]")
-PLAIN = (*QUICK, "logger=none", "report=false", "run_dir=run")
+QUICK = ("metrics.resamples=50", "metrics.levels=[dataset]")
+PLAIN = (*QUICK, "logger=none", "report=false", "run_dir=run", "data.limit_groups=2", "data.dev_share=0.5")
 COSTS = ("seconds", "seconds_now", "steps_resumed")
 
 
@@ -81,7 +81,7 @@ def learned(tmp_path_factory, tiny_pair):
 
     folder = tmp_path_factory.mktemp("learned")
     more = ("search=gradient", "search.shortlist=0.5", "attack.beam=2", "attack.refine=1")
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *learning(folder, *more))
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
@@ -219,7 +219,7 @@ def test_killed_in_the_middle_of_a_search_a_run_goes_on_at_its_next_word(judgebe
 
 def test_a_phrase_is_tried_on_another_judge(learned, judgebench, tiny_pair):
     file = learned[0] / "run" / "attack" / "phrase.json"
-    given = ("judge=local", f"judge.path={tiny_pair[1]}", *PLAIN, "report=true")
+    given = ("judge=local", f"judge.path={tiny_pair[1]}", *PLAIN, *DATA, "report=true")
     _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
     folder, phrase = RunFolder.open("run"), phrase_of("run")
     assert phrase == json.loads(file.read_text())
@@ -254,14 +254,7 @@ def test_a_phrase_of_another_tokenizer_is_allowed_and_noted(
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (other / "tokenizer.json").write_text(json.dumps(content))
     file = learned[0] / "run" / "attack" / "phrase.json"
-    given = (
-        "judge=local",
-        f"judge.path={other}",
-        *PLAIN,
-        "report=true",
-        "decoding=[expectation]",
-        "data.limit_groups=2",
-    )
+    given = ("judge=local", f"judge.path={other}", *PLAIN, "report=true", "decoding=[expectation]")
     _, out, _ = judgebench("attack=phrase", f"attack.phrase_file={file}", *given)
     note = "The phrase was learned on tiny-main with another tokenizer"
     assert note in " ".join(out.split())
@@ -360,12 +353,12 @@ MISTAKES = {
     "no vocabulary": (["attack.vocabulary=null"], "attack.vocabulary: None is neither tokenizer nor frequent"),
     "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
     "no development split": (["data.dev_share=0"], "this data has none; set data.dev_share"),
-    "too many contexts": (["attack.contexts=3"], "3 are wanted, and the development split has 2; raise data.dev_share"),
+    "too many contexts": (["attack.contexts=2"], "2 are wanted, and the development split has 1; raise data.dev_share"),
     "no such context": (["attack.contexts=[nowhere]"], "attack.contexts: there is no 'nowhere' in the data"),
     "no context": (["attack.contexts=[]"], "attack.contexts: an empty list leaves nothing to learn on"),
     "context by name": (["attack.contexts=mini-01"], "is not a whole number of at least 1, nor a list of names"),
     "overlap": (
-        ["attack.contexts=[mini-01,mini-02,mini-03,mini-04]"],
+        ["attack.contexts=[mini-01,mini-02]"],
         "on which the phrase is to be tried; contexts to learn on and to try on must not overlap",
     ),
     "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6"),
