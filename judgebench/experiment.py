@@ -17,6 +17,7 @@ from omegaconf.errors import MissingMandatoryValue
 from judgebench.attacks import NONE, Attack, LearnedPhrase, PhraseFile, attacked_text, chosen_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
+from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals, pairs
 from judgebench.data.split import DEV
@@ -110,7 +111,9 @@ class Experiment:
         tuner = _tuner(config, judge, assistant, decodings, data, conditions)
         examples = pairs(data.examples, rivals) if rivals else data.examples
         if search is not None:
+            _check_learned(search, tuner, decodings)
             search.examples(examples, data.split, DEV)
+            chosen_words(tokenizer, search.vocabulary, search.words)
         prompts = builder.build(examples, conditions, attacked_text(attacks))
         parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
         return cls(*parts, attacks, search, phrases)
@@ -282,7 +285,21 @@ def _searched(
     if not isinstance(asked, AdvSuffix):
         raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
     asked.objectives(decodings, judge.mode)
+    if asked.search.takes_gradient and judge.engine != "prefix":
+        raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
     return asked, []
+
+
+def _check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str, Decoding]) -> None:
+    """Whether what a phrase is learned against is what it is tried on."""
+    if tuner is None:
+        return
+    tuned = tuner.decodings or [name for name, decoding in decodings.items() if decoding.needs_assistant]
+    if both := [name for name in search.against if name in tuned]:
+        raise UserError(
+            f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen lambda "
+            "and t; add tune=none, and set decoding.lambda and decoding.temperature."
+        )
 
 
 def _words_of(phrases: Sequence[LearnedPhrase]) -> list[Attack]:

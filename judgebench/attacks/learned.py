@@ -81,18 +81,19 @@ class PhraseFile:
         by_length = content.get("by_length", [content["phrase"]])
         listed = {name: content.get(name, []) for name in ("contexts", "systems")}
         known = content.get("learned", {})
-        if (
-            not _texts(by_length)
-            or not by_length
-            or not all(_texts(held) for held in listed.values())
-            or not isinstance(known, Mapping)
-        ):
+        if not _texts(by_length) or not all(_texts(held) for held in listed.values()) or not isinstance(known, Mapping):
             raise UserError(
                 f"attack.phrase_file={self.phrase_file}: by_length, contexts and systems must be lists of texts, and "
                 "learned an object; leave out what is not known."
             )
+        by_length = [phrase.strip() for phrase in by_length]
+        if not all(by_length) or by_length[-1:] != [content["phrase"]]:
+            raise UserError(
+                f"attack.phrase_file={self.phrase_file}: by_length must hold the best phrases of 1, 2, ... words, none "
+                f"of them empty, and end with phrase, {content['phrase']!r}; or leave it out."
+            )
         return LearnedPhrase(
-            [" ".join(phrase.split()) for phrase in by_length],
+            by_length,
             str(content.get("against", "expectation")),
             frozenset(listed["contexts"]),
             frozenset(listed["systems"]),

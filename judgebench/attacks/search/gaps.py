@@ -50,9 +50,16 @@ def gaps_of(
         words: of the longest phrase; prompts leave room for it.
 
     Raises:
-        UserError: the tokenizer joins a phrase with what stands around it, so that no gap can be cut.
+        UserError: the tokenizer joins a phrase with what stands around it, so that no gap can be cut; or an article
+            must be shortened: by how much depends on the phrase, so that nothing before the gap stays as it is.
     """
     probed = [builder.build(examples, conditions, PhraseAttack("", " ".join([word] * words)).judged) for word in PROBES]
+    if cut := [prompt for prompts in probed for prompt in prompts if prompt.source_tokens_cut]:
+        raise UserError(
+            f"attack=adv_suffix: with a phrase the prompt of example {cut[0].example.example_id} is too long unless "
+            "its article is shortened, and on such texts none is learned; raise prompt.max_tokens, or name shorter "
+            "articles in attack.contexts."
+        )
     return [_cut(prompts) for prompts in zip(*probed, strict=True)]
 
 

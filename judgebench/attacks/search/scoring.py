@@ -41,7 +41,7 @@ class PhraseScorer:
         token_budget: phrases are read together up to so many tokens.
 
     Raises:
-        UserError: in `values`: a NaN.
+        UserError: in `values` and `estimates`: a NaN.
     """
 
     def __init__(
@@ -113,6 +113,11 @@ class PhraseScorer:
             _, first = np.unique(tokens[drawn, 0], return_index=True)  # the engine wants different first tokens
             around = tokens[drawn[np.sort(first)[:anchors]]]
             found[members] = self._linear(before, after, tokens, around, at)
+        if np.isnan(found).any():
+            raise UserError(
+                "The judge's gradient is NaN, so no word can be chosen by it; take search=exhaustive or halving, or "
+                "judge.dtype=float32."
+            )
         return found
 
     def forget(self) -> None:

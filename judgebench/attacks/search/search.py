@@ -42,21 +42,28 @@ class Search:
     survivors: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        shares = {"shortlist": [self.shortlist], "gradient_contexts": [self.gradient_contexts]}
-        for name, given in {**shares, "contexts": self.contexts, "survivors": self.survivors}.items():
-            listed = list(given) if not isinstance(given, str | int | float) else [given]
-            if not all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x <= 1 for x in listed):
-                raise UserError(f"search.{name}: {given!r} must be shares above 0 and at most 1.")
+        for name in ("shortlist", "gradient_contexts"):
+            if not _share(given := getattr(self, name)):
+                raise UserError(f"search.{name}: {given!r} is not a share above 0 and at most 1.")
+        for name in ("contexts", "survivors"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Sequence) or not all(map(_share, given)):
+                raise UserError(f"search.{name}: {given!r} is not a list of shares above 0 and at most 1.")
         contexts = list(self.contexts)
         if not contexts or contexts != sorted(contexts) or contexts[-1] != 1:
             raise UserError(f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every context.")
         if len(self.survivors) != len(contexts) - 1:
             raise UserError(
-                f"search.survivors: {len(self.survivors)} shares for {len(contexts)} rounds; give one for each round "
-                "but the last."
+                f"search.survivors: it has {len(self.survivors)} entries and search.contexts {len(contexts)}; give one "
+                "for each round but the last."
             )
         if not isinstance(self.anchors, int) or isinstance(self.anchors, bool) or self.anchors < 1:
             raise UserError(f"search.anchors: {self.anchors!r} is not a whole number of at least 1.")
+
+    @property
+    def takes_gradient(self) -> bool:
+        """Whether the gradient leaves some words out."""
+        return self.shortlist < 1
 
     def rounds(self, gaps: int, words: int, beam: int) -> list[tuple[int, int]]:
         """For each round how many gaps words are scored in, and how many of them go on; of the last, how many are kept.
@@ -140,7 +147,7 @@ def choose(
     """The best candidates by the mean objective over all gaps, as `search` looks for them.
 
     Args:
-        candidates: no two alike.
+        candidates: no two that read alike.
         beam: how many are kept.
         seed: of the order in which gaps are taken, and of the gradient's anchors.
         holds: whether a candidate reads in every whole prompt as it was scored; asked of the best alone.
@@ -151,7 +158,7 @@ def choose(
     found = Found([], scores, counts, estimates, seconds, tokens)
     order = _spread(scorer, seed)
     alive = np.arange(count)
-    if search.shortlist < 1:
+    if search.takes_gradient:
         report(f"gradient over {count} words")
         began, before = time.perf_counter(), scorer.tokens
         used = order[: max(1, int(np.ceil(search.gradient_contexts * gaps)))]
@@ -193,6 +200,10 @@ def _estimated(
         words = [candidates[i].tokens for i in members]
         estimates[members] = scorer.estimates(one.before, one.after, words, search.anchors, used, [*seed, stem])
     return estimates
+
+
+def _share(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1
 
 
 def _spread(scorer: PhraseScorer, seed: Sequence[int]) -> list[int]:

@@ -54,8 +54,11 @@ class AdvSuffix:
             raise UserError(f"attack.length: {self.length} words is no phrase; at most {_LONGEST}.")
         for name in ("words", "contexts", "systems"):
             value = getattr(self, name)
-            if value is not None and (name == "words" or not _listed(value)):
-                _check_count(name, value, 1)
+            if name != "words" and _listed(value):
+                if not value:
+                    raise UserError(f"attack.{name}: an empty list leaves nothing to learn on; null takes all.")
+            elif value is not None:
+                _check_count(name, value, 1, "" if name == "words" else ", nor a list of names")
         if not isinstance(self.vocabulary, str) or not self.vocabulary.strip():
             raise UserError(
                 f"attack.vocabulary: {self.vocabulary!r} is neither tokenizer nor frequent nor the path of a file."
@@ -146,9 +149,9 @@ class AdvSuffix:
         }
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def _check_count(name: str, value: Any, least: int, otherwise: str = "") -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UserError(f"attack.{name}: {value!r} is not a whole number of at least {least}.")
+        raise UserError(f"attack.{name}: {value!r} is not a whole number of at least {least}{otherwise}.")
 
 
 def _listed(value: Any) -> bool:

@@ -19,7 +19,15 @@ TRACE = (
     *("step", "kind", "position", "phrase", "word", "score", "contexts", "estimate", "kept", "survives", "seconds"),
     *("forward_tokens", "dropped"),
 )
-"""The columns of a trace: a row for each word that was tried at each step."""
+"""The columns of a trace: a row for each word that there was to choose from at each step.
+
+step is `word_0` (clean texts, one row), `word_1`, ..., or `refine_<length>_<pass>_<place>`; kind is clean, word or
+replace; position counts the phrase's words from 0; phrase is the whole with the word in place. score is the mean
+objective over `contexts` prompts, NaN where the search left the word out before it was scored; estimate is what the
+gradient said. kept ranks what the step kept, 0 the best, -1 the rest; a replacement is taken only where its score is
+above the phrase's. survives is False of a phrase that was best but reads otherwise in a whole prompt. seconds and
+forward_tokens are the row's share of the step's cost; dropped is how many words did not survive tokenization.
+"""
 
 
 @dataclass(frozen=True)
@@ -156,8 +164,9 @@ def _step(
             f"attack.vocabulary: none of its {len(how.words)} words survives tokenization behind "
             f"{' '.join(places[0][1])!r}; choose another vocabulary."
         )
+    phrases = [" ".join(candidate.words) for candidate in candidates]
     rows = how.journal.get(name)
-    known = rows is not None and len(rows) == len(candidates)
+    known = rows is not None and rows["phrase"].tolist() == phrases
     if not known:
         found = choose(
             how.search,
@@ -182,7 +191,7 @@ def _step(
                 "step": name,
                 "kind": kind,
                 "position": position,
-                "phrase": [" ".join(candidate.words) for candidate in candidates],
+                "phrase": phrases,
                 "word": [candidate.word for candidate in candidates],
                 "score": found.scores,
                 "contexts": found.gaps.astype(int),
@@ -211,7 +220,7 @@ def _candidates(
 ) -> tuple[list[Candidate], list[Phrase], int]:
     """Every surviving word in every place, the phrases that they go on from, and how many words did not survive."""
     candidates, held, dropped = [], [], 0
-    seen: set[tuple[str, ...]] = set()
+    seen: set[str] = set()  # texts: words of a file may be several, and "a b" + "c" reads as "a" + "b c" does
     for number, (phrase, before, after) in enumerate(places):
         fit: Fitting = fitting(tokenizer, scorer.gaps[0], words, before, after)
         dropped += fit.dropped
@@ -220,8 +229,9 @@ def _candidates(
         behind = tuple(token for word in own[position + 1 :] for token in word)
         for word, tokens in zip(fit.words, fit.tokens, strict=True):
             whole = (*before, word, *after)
-            if whole not in seen:
-                seen.add(whole)
+            text = " ".join(whole)
+            if text not in seen:
+                seen.add(text)
                 candidates.append(Candidate(ahead, behind, tokens, whole, word, number))
                 held.append(phrase)
     return candidates, held, dropped

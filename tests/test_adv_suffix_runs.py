@@ -1,0 +1,420 @@
+"""Phrases that are learned and judged with at the command line: what a run says of its search, its scores say too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from judgebench.attacks.search.scoring import PhraseScorer
+from judgebench.report.run_folder import RunFolder
+from tests.test_cli import pair, told
+from tests.tracking.wandb_file import read_finished
+
+WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
+DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
+QUICK = ("metrics.resamples=50", "metrics.levels=[dataset]")
+PLAIN = (*QUICK, "logger=none", "report=false", "run_dir=run", "data.limit_groups=2", "data.dev_share=0.5")
+COSTS = ("seconds", "seconds_now", "steps_resumed")
+
+
+def learning(folder, *more):
+    """The words of a command that learns a phrase of two words on one article and two systems."""
+    (folder / "words.txt").write_text("\n".join(WORDS))
+    given = ("attack=adv_suffix", f"attack.vocabulary={folder / 'words.txt'}", "attack.length=2", "attack.contexts=1")
+    return (*given, "attack.systems=2", "decoding=[expectation,greedy]", *more)
+
+
+def steps(folder):
+    """The finished steps of all searches whose journals lie beside a store in `folder`."""
+    return sorted(path.stem for path in Path(folder, "attacks").glob("*/*.parquet"))
+
+
+def phrase_of(run, name="phrase"):
+    return json.loads(Path(run, "attack", f"{name}.json").read_text())
+
+
+def trace_of(run):
+    return pd.read_parquet(Path(run, "attack", "trace.parquet"))
+
+
+def mean_on_learned(run, phrase, attack, judge="main", decoding=None):
+    """The mean score that the run gives to the texts that a phrase was learned on."""
+    scores = RunFolder.open(run).scores()
+    scores = scores[(scores.attack == attack) & (scores.judge == judge) & (scores.decoding == decoding)]
+    held = scores[scores.group_id.isin(phrase["contexts"]) & scores.system_id.isin(phrase["systems"])]
+    assert len(held) == phrase["learned"]["texts"]
+    return held.score.mean()
+
+
+def agrees(run, phrase, prefix="adv_suffix", judge="main", decoding="expectation"):
+    """What the search says of clean texts and of its phrases is what the run's own scores say."""
+    learned = phrase["learned"]
+    where = {"judge": judge, "decoding": decoding}
+    assert mean_on_learned(run, phrase, "none", **where) == pytest.approx(learned["clean_score"], abs=1e-4)
+    trace = trace_of(run)
+    trace = trace[trace.against == phrase["against"]]
+    whole = trace[trace.kind == "clean"].contexts.item()
+    assert trace[trace.kind == "clean"].score.item() == learned["clean_score"]
+    for length, (text, score) in enumerate(zip(phrase["by_length"], learned["scores"], strict=True), 1):
+        assert mean_on_learned(run, phrase, f"{prefix}_{length}", **where) == pytest.approx(score, abs=1e-4)
+        tried = trace[(trace.phrase == text) & (trace.contexts == whole)]
+        assert tried.score.to_numpy() == pytest.approx(score, abs=1e-5)
+        assert set(tried[tried.kept == 0].position) <= set(range(length))
+        assert (tried.kept == 0).any()
+    assert phrase["phrase"] == phrase["by_length"][-1]
+    assert np.ptp([learned["clean_score"], *learned["scores"]]) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory, tiny_pair):
+    """A run with everything on, and what it was started with; those that come after may share its store."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.__main__ import main
+
+    folder = tmp_path_factory.mktemp("learned")
+    more = ("search=gradient", "search.shortlist=0.5", "attack.beam=2", "attack.refine=1")
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
+        GlobalHydra.instance().clear()
+        main()
+    return folder, command
+
+
+def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
+    run = learned[0] / "run"
+    folder, phrase, trace = RunFolder.open(run), phrase_of(run), trace_of(run)
+    agrees(run, phrase)
+    scores = folder.scores()
+    assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
+    prompts = folder.readings().set_index(["example_id", "attack"]).prompt
+    for length, text in enumerate(phrase["by_length"], 1):
+        for example in scores.example_id.unique()[::7]:
+            clean, attacked = prompts[example, "none"], prompts[example, f"adv_suffix_{length}"]
+            assert attacked in {f"{clean[:i]} {text}{clean[i:]}" for i in range(len(clean))}
+    assert {"attack", "load", "read"} <= set(folder.environment()["seconds"])
+    # the trace holds every word at every step, of which the gradient left half to be scored
+    assert trace.step.drop_duplicates().tolist() == ["word_0", "word_1", "word_2", "refine_2_1_1", "refine_2_1_2"]
+    first = trace[trace.step == "word_1"]
+    assert sorted(first.word) == sorted(WORDS)
+    assert first.estimate.notna().all()
+    assert first.score.notna().sum() == 8  # four for each place in the beam are more than half
+    assert (trace.step == "word_2").sum() == 2 * len(WORDS)
+    assert phrase["learned"]["tried"] == trace.score.notna().sum() - 1
+    html = (run / "report.html").read_text()
+    assert phrase["phrase"] in html
+    assert "<h2>Learned phrases</h2>" in html
+
+
+def test_what_was_learned_on_is_told_apart_from_what_was_not(learned):
+    run = learned[0] / "run"
+    folder, phrase = RunFolder.open(run), phrase_of(run)
+    texts = folder.scores().drop_duplicates("example_id")
+    dev = set(texts[texts.split == "dev"].group_id)
+    assert len(phrase["contexts"]) == 1
+    assert set(phrase["contexts"]) < dev
+    assert len(phrase["systems"]) == 2
+    seen = {"contexts": texts.group_id.isin(phrase["contexts"]), "systems": texts.system_id.isin(phrase["systems"])}
+    records = [r for r in folder.suffix() if (r["decoding"], r["length"]) == ("expectation", 2)]
+    found = {(r["split"], r["contexts"], r["systems"]): r["n"] for r in records}
+    wanted = {}
+    for split in ("dev", "test"):
+        for contexts in ("seen", "unseen"):
+            for systems in ("seen", "unseen", "all"):
+                part = (texts.split == split) & (seen["contexts"] == (contexts == "seen"))
+                part &= systems == "all" or (seen["systems"] == (systems == "seen"))
+                wanted[split, contexts, systems] = int(part.sum())
+    assert found == {part: count for part, count in wanted.items() if count}
+    assert sum(n for (_, _, systems), n in found.items() if systems != "all") == len(texts)
+    assert not any(contexts == "seen" for split, contexts, _ in found if split == "test")
+    assert phrase["learned"]["texts"] == found["dev", "seen", "seen"]
+
+
+def test_the_same_command_learns_the_same_and_resumes_what_is_there(learned, judgebench, monkeypatch):
+    folder, command = learned
+    was, trace = phrase_of(folder / "run"), trace_of(folder / "run")
+    # anew
+    judgebench(*command, "logger=none", "report=false", "run_dir=again")
+    again = phrase_of("again")
+    assert again["learned"]["steps_resumed"] == 0
+    for one in (was, again):
+        for cost in COSTS:
+            one["learned"].pop(cost)
+    assert again == was
+    assert trace_of("again").drop(columns="seconds").equals(trace.drop(columns="seconds"))
+    assert RunFolder.open("again").scores().equals(RunFolder.open(folder / "run").scores())
+    # with what the first has left in its store
+    scored = []
+    values = PhraseScorer.values
+    monkeypatch.setattr(PhraseScorer, "values", lambda self, *given: scored.append(given) or values(self, *given))
+    judgebench(*command, "logger=none", "report=false", "run_dir=kept", f"store={folder / 'outputs/readings.sqlite'}")
+    kept = phrase_of("kept")
+    assert kept["learned"].pop("steps_resumed") == len(steps(folder / "outputs")) == 5
+    assert scored == []
+    assert trace_of("kept").equals(trace)
+    assert (kept["by_length"], kept["learned"]["scores"]) == (was["by_length"], was["learned"]["scores"])
+    assert RunFolder.open("kept").scores().equals(RunFolder.open(folder / "run").scores())
+
+
+def test_wandb_holds_the_trace_and_the_phrase(learned):
+    run = learned[0] / "run"
+    (folder,) = (run / "wandb").glob("offline-run-*")
+    logged = read_finished(next(folder.glob("*.wandb")))
+    assert logged.exit_code == 0
+    table = logged.history["attack/trace"]
+    rows = json.loads((folder / "files" / table["path"]).read_text())
+    trace = trace_of(run)
+    tried = trace[trace.score.notna()]
+    assert rows["columns"] == list(trace.columns)
+    column = {name: [row[i] for row in rows["data"]] for i, name in enumerate(rows["columns"])}
+    assert column["phrase"] == tried.phrase.tolist()
+    assert column["score"] == pytest.approx(tried.score.tolist())
+    kinds = {a.type: a for a in artifacts(next(folder.glob("*.wandb")))}
+    assert {entry.path for entry in kinds["phrase"].manifest.contents} == {"phrase.json", "trace.parquet"}
+
+
+def artifacts(path):
+    from tests.tracking.wandb_file import records
+
+    for record in records(path):
+        if record.WhichOneof("record_type") == "artifact":
+            yield record.artifact
+
+
+def test_killed_in_the_middle_of_a_search_a_run_goes_on_at_its_next_word(judgebench, tiny_pair, tmp_path):
+    words = ("attack.vocabulary=tokenizer", "attack.words=120", "attack.length=3", "search=exhaustive")
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path), *words)
+    command = (*command, "judge.token_budget=300")  # a pass for a few words, so that the kill meets a search
+    process = subprocess.Popen(
+        [sys.executable, "-m", "judgebench", *command, "store=disturbed/readings.sqlite"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while "word_1" not in steps("disturbed") and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = steps("disturbed")
+    assert "word_1" in done
+    assert "word_3" not in done, "the kill must fall into the search"
+    assert not Path("run").exists()
+    judgebench(*command, "store=disturbed/readings.sqlite")
+    judgebench(*command, "store=undisturbed/readings.sqlite", "run_dir=undisturbed")
+    whole, resumed = phrase_of("undisturbed"), phrase_of("run")
+    assert resumed["learned"]["steps_resumed"] == len(done)
+    assert resumed["by_length"] == whole["by_length"]
+    assert resumed["learned"]["scores"] == pytest.approx(whole["learned"]["scores"], abs=1e-5)
+    agrees("run", resumed)
+
+
+def test_a_phrase_is_tried_on_another_judge(learned, judgebench, tiny_pair):
+    file = learned[0] / "run" / "attack" / "phrase.json"
+    given = ("judge=local", f"judge.path={tiny_pair[1]}", *PLAIN, *DATA, "report=true")
+    _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
+    folder, phrase = RunFolder.open("run"), phrase_of("run")
+    assert phrase == json.loads(file.read_text())
+    assert not Path("run/attack/trace.parquet").exists()
+    assert not Path("outputs/attacks").exists()
+    scores = folder.scores()
+    assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
+    by_expectation = scores[scores.decoding == "expectation"]
+    for record in folder.suffix():
+        if (record["decoding"], record["length"]) != ("expectation", 2):
+            continue
+        held = by_expectation[(by_expectation.split == record["split"]) & (by_expectation.attack == "adv_suffix_2")]
+        held = held[held.group_id.isin(phrase["contexts"]) == (record["contexts"] == "seen")]
+        if record["systems"] != "all":
+            held = held[held.system_id.isin(phrase["systems"]) == (record["systems"] == "seen")]
+        assert (record["n"], record["mean_score"]) == (len(held), pytest.approx(held.score.mean()))
+    assert "another tokenizer" not in " ".join(out.split())
+    assert "another tokenizer" not in (folder.path / "report.html").read_text()
+
+
+def test_a_phrase_of_another_tokenizer_is_allowed_and_noted(
+    learned, judgebench, tiny_pair, tmp_path, smollm2_tokenizer
+):
+    from tests.conftest import tiny_llama
+
+    other = tmp_path / "other"
+    tiny_llama(5).save_pretrained(other)
+    smollm2_tokenizer.save_pretrained(other)
+    content = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    first, second = sorted(vocabulary, key=vocabulary.get)[40_000:40_002]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    (other / "tokenizer.json").write_text(json.dumps(content))
+    file = learned[0] / "run" / "attack" / "phrase.json"
+    given = ("judge=local", f"judge.path={other}", *PLAIN, "report=true", "decoding=[expectation]")
+    _, out, _ = judgebench("attack=phrase", f"attack.phrase_file={file}", *given)
+    note = "The phrase was learned on tiny-main with another tokenizer"
+    assert note in " ".join(out.split())
+    assert note in " ".join(Path("run/report.html").read_text().split())
+
+
+def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
+    against = "attack.against=[expectation,contrastive_expectation]"
+    judges = (*pair(tiny_pair), *PLAIN, "search.shortlist=0.8")
+    more = ("decoding=[expectation,contrastive_expectation]", against, "attack.systems=3")
+    judgebench("+exp=attack_contrastive", *judges, *learning(tmp_path, *more))
+    folder = RunFolder.open("run")
+    assert {path.name for path in Path("run/attack").glob("*.json")} == {
+        *("phrase_expectation.json", "phrase_contrastive_expectation.json", "differences.json", "suffix.json"),
+    }
+    trace = trace_of("run")
+    assert trace.against.drop_duplicates().tolist() == ["expectation", "contrastive_expectation"]
+    for judge, name in (("main", "expectation"), ("pair", "contrastive_expectation")):
+        phrase = phrase_of("run", f"phrase_{name}")
+        assert phrase["against"] == name
+        agrees("run", phrase, f"adv_suffix_{name}", judge, name)
+    names = {f"adv_suffix_{name}_{n}" for name in ("expectation", "contrastive_expectation") for n in (1, 2)}
+    scores = folder.scores()
+    assert set(scores.attack) == {"none", *names}
+    # all are judged with under both decodings, and the differences are those of the scores
+    test = scores[scores.split == "test"]
+    means = test.groupby(["judge", "decoding", "attack"]).score.mean()
+
+    def change(judge, decoding, attack):
+        return means[judge, decoding, attack] - means[judge, decoding, "none"]
+
+    records = [r for r in folder.attack_differences() if (r["split"], r["statistic"]) == ("test", "change")]
+    assert {record["attack"] for record in records} == names
+    for record in records:
+        attack = record["attack"]
+        contrasted = change("pair", "contrastive_expectation", attack) - change("main", "expectation", attack)
+        assert record["difference"] == pytest.approx(contrasted)
+
+
+def test_a_phrase_that_makes_a_text_win(judgebench, tiny_pair, tmp_path):
+    given = ("prompt=comparative", "prompt.rivals=2", "search=halving", "search.survivors=[0.6,0.6]")
+    judgebench("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path, *given))
+    phrase = phrase_of("run")
+    assert phrase["learned"]["assessment"] == "comparative"
+    assert phrase["learned"]["texts"] == 2 * 2  # systems, and the rivals of each
+    trace = trace_of("run")
+    assert trace.contexts.max() == 2 * 2 * 2  # in both orders
+    assert 0 <= trace.score.min() <= trace.score.max() <= 1
+    agrees("run", phrase)
+
+
+def test_a_dry_run_learns_nothing(judgebench, tiny_pair, tmp_path):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
+    _, out, _ = judgebench(*given, "dry_run=true")
+    assert "nothing was computed" in out
+    assert not Path("run").exists()
+    assert not Path("outputs").exists()
+
+
+def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_path):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
+    judgebench("-m", *given, "search=exhaustive", "attack.length=1,2")
+    short, longer = (phrase_of(f"run/{job}") for job in (0, 1))
+    assert (short["learned"]["steps_resumed"], longer["learned"]["steps_resumed"]) == (0, 2)
+    assert longer["by_length"][0] == short["phrase"]
+    assert steps("outputs") == ["word_0", "word_1", "word_2"]
+    assert set(RunFolder.open("run/0").scores().attack) == {"none", "adv_suffix_1"}
+    assert set(RunFolder.open("run/1").scores().attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
+
+
+CONTRASTS = ["assistant=early_exit", "assistant.layer=2", "decoding=[expectation,contrastive_expectation]"]
+MISTAKES = {
+    "length 0": (["attack.length=0"], "attack.length: 0 is not a whole number of at least 1"),
+    "too long": (["attack.length=21"], "attack.length: 21 words is no phrase"),
+    "beam": (["attack.beam=0"], "attack.beam: 0 is not"),
+    "refine": (["attack.refine=-1"], "attack.refine: -1 is not a whole number of at least 0"),
+    "seed": (["attack.seed=x"], "attack.seed: 'x' is not"),
+    "words": (["attack.words=0"], "attack.words: 0 is not"),
+    "no list of decodings": (["attack.against=expectation"], "attack.against: 'expectation' is not a list"),
+    "a decoding that is not there": (
+        ["attack.against=[contrastive_expectation]"],
+        "attack.against: the run has no decoding 'contrastive_expectation'; it has expectation, greedy",
+    ),
+    "a decoding that picks": (["attack.against=[greedy]"], "attack.against: greedy picks one candidate"),
+    "a decoding that is tuned afterwards": (
+        [*CONTRASTS, "attack.against=[contrastive_expectation]", "tune=dev"],
+        "attack.against: a phrase against contrastive_expectation would be learned before tune=dev has chosen",
+    ),
+    "no probabilities": (
+        ["judge.mode=generate", "decoding=[greedy]", "attack.against=[greedy]"],
+        "attack=adv_suffix: it needs the judge's probabilities, which judge.mode=generate does not give",
+    ),
+    "no file of words": (["attack.vocabulary=missing.txt"], "attack.vocabulary=missing.txt: it cannot be read"),
+    "no file of words, in a dry run": (["attack.vocabulary=missing.txt", "dry_run=true"], "it cannot be read"),
+    "no word": (["attack.vocabulary={blank}"], "it holds no word; a phrase needs one at least"),
+    "no vocabulary": (["attack.vocabulary=null"], "attack.vocabulary: None is neither tokenizer nor frequent"),
+    "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
+    "no development split": (["data.dev_share=0"], "this data has none; set data.dev_share"),
+    "too many contexts": (["attack.contexts=2"], "2 are wanted, and the development split has 1; raise data.dev_share"),
+    "no such context": (["attack.contexts=[nowhere]"], "attack.contexts: there is no 'nowhere' in the data"),
+    "no context": (["attack.contexts=[]"], "attack.contexts: an empty list leaves nothing to learn on"),
+    "context by name": (["attack.contexts=mini-01"], "is not a whole number of at least 1, nor a list of names"),
+    "overlap": (
+        ["attack.contexts=[mini-01,mini-02]"],
+        "on which the phrase is to be tried; contexts to learn on and to try on must not overlap",
+    ),
+    "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6"),
+    "no such system": (["attack.systems=[nobody]"], "attack.systems: there is no 'nobody' in the data"),
+    "no way of searching": (["attack.search=null"], "search: None is no way of searching"),
+    "no share": (["search.shortlist=0"], "search.shortlist: 0 is not a share above 0"),
+    "no list of shares": (["search.contexts=null"], "search.contexts: None is not a list of shares"),
+    "rounds": (["search.survivors=[0.5]"], "search.survivors: it has 1 entries and search.contexts 3"),
+    "anchors": (["search.anchors=0"], "search.anchors: 0 is not a whole number"),
+    "no gradient": (["judge.engine=plain"], "search: the gradient needs judge.engine=prefix"),
+    "several processes": (
+        ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
+        "trainer: a phrase is learned in one process",
+    ),
+    "a name that is taken": (
+        ["attacks=[none,{template: {template}, name: adv_suffix_1}]"],
+        "attacks: 'adv_suffix_1' is what a learned phrase is called",
+    ),
+    "shortened articles": (
+        ["prompt.truncate=source", "prompt.max_tokens=520"],
+        "is too long unless its article is shortened, and on such texts none is learned",
+    ),
+    "no room": (["prompt.max_tokens=280"], "280"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence_before_anything_is_written(judgebench, tiny_pair, tmp_path, mistake):
+    arguments, expected = MISTAKES[mistake]
+    files = {"blank": "\n \n", "control": "<|im_end|>\n", "template": "{text}!"}
+    for name, content in files.items():
+        (tmp_path / f"{name}.txt").write_text(content)
+        arguments = [argument.replace(f"{{{name}}}", str(tmp_path / f"{name}.txt")) for argument in arguments]
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
+    told(judgebench(*given, *arguments, mistaken=True), expected)
+    assert not list(Path("outputs").rglob("phrase.json"))
+
+
+PHRASES = {
+    "missing": (None, "cannot be read (No such file or directory); give an existing text file"),
+    "no JSON": ("{", "is not valid JSON"),
+    "no phrase": ('{"words": "superb"}', "holds no phrase"),
+    "blank": ('{"phrase": " "}', "holds no phrase"),
+    "not UTF-8": (b'{"phrase": "\xe9"}', "it is not UTF-8"),
+    "an empty length": ('{"phrase": "a b", "by_length": ["", "a b"]}', "by_length must hold the best phrases"),
+    "no length": ('{"phrase": "a b", "by_length": []}', "by_length must hold the best phrases"),
+    "another phrase": ('{"phrase": "a b", "by_length": ["a", "a c"]}', "end with phrase, 'a b'; or leave it out"),
+    "no list": ('{"phrase": "a b", "contexts": "mini-01"}', "must be lists of texts"),
+}
+
+
+@pytest.mark.parametrize("mistake", PHRASES)
+def test_a_broken_phrase_file_gets_one_sentence(judgebench, tiny_pair, tmp_path, mistake):
+    content, expected = PHRASES[mistake]
+    if content is not None:
+        (tmp_path / "phrase.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, "attack=phrase", "decoding=[expectation]")
+    told(judgebench(*given, f"attack.phrase_file={tmp_path / 'phrase.json'}", mistaken=True), expected)
+    told(judgebench(*given, mistaken=True), "attack.phrase_file: name the attack/phrase.json of a run")
