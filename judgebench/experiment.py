@@ -22,6 +22,7 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals, pairs
 from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
+from judgebench.defenses import Defense, Retokenization, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
@@ -31,7 +32,7 @@ from judgebench.judges.reader import JudgeSpec, Reader, check_fit
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.evaluate import check_settings
 from judgebench.metrics.suffix import Suffix
-from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.builder import NO_DEFENSE, PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
@@ -54,6 +55,7 @@ class Experiment:
     Attributes:
         examples: what is judged: the data's texts, or pairs of them.
         attacks: what is done to them, `none` first.
+        defenses: what is done against that, in the configured order.
         search: how a phrase is learned before the prompts can be read; None where none is.
         phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
 
@@ -72,6 +74,7 @@ class Experiment:
     examples: Sequence[Example] = ()
     tuner: Tuner | None = None
     attacks: Sequence[Attack] = ()
+    defenses: Sequence[Defense] = ()
     search: AdvSuffix | None = None
     phrases: Sequence[LearnedPhrase] = ()
 
@@ -87,6 +90,9 @@ class Experiment:
         dimensions = _distinct("dimensions", [str(name) for name in _listed(config, "dimensions")])
         search, phrases = _searched(config, judge, decodings)
         attacks = _distinct_attacks([*chosen_attacks(_listed(config, "attacks")), *_words_of(phrases)])
+        defenses = chosen_defenses(_listed(config, "defenses"), config.get("defenses_seed"))
+        if search is not None:
+            _check_learnable(defenses[0])
         tokenizer = judge.source.tokenizer()
         limit = _most_tokens(judge.source.config())
         if assistant.source is not None:
@@ -104,10 +110,10 @@ class Experiment:
         room = judge.max_new_tokens if judge.mode == "generate" else 16
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         asked, rivals = _rivals(asked)
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room)
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses)
         _check_compared(builder.comparative, rivals, ranges)
         cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
-        conditions = _conditions(cells, attacks, bool(rivals))
+        conditions = _conditions(cells, attacks, defenses, bool(rivals))
         tuner = _tuner(config, judge, assistant, decodings, data, conditions)
         examples = pairs(data.examples, rivals) if rivals else data.examples
         if search is not None:
@@ -116,7 +122,7 @@ class Experiment:
             chosen_words(tokenizer, search.vocabulary, search.words)
         prompts = builder.build(examples, conditions, attacked_text(attacks))
         parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
-        return cls(*parts, attacks, search, phrases)
+        return cls(*parts, attacks, defenses, search, phrases)
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
@@ -132,7 +138,7 @@ class Experiment:
         """The same with phrases that were learned since, each of their lengths as one more attack."""
         attacks = _distinct_attacks([*self.attacks, *_words_of(phrases)])
         cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
-        conditions = _conditions(cells, attacks, self.comparative)
+        conditions = _conditions(cells, attacks, self.defenses, self.comparative)
         prompts = self.builder.build(self.examples, conditions, attacked_text(attacks))
         return replace(
             self,
@@ -152,15 +158,17 @@ class Experiment:
         ]
 
     def lesson(self) -> Lesson:
-        """What a phrase is learned on: clean conditions, and texts of the development split."""
+        """What a phrase is learned on: clean conditions under the first defense, and texts of the development split."""
         assert self.search is not None
-        clean = [condition for condition in self.conditions if condition.attack == NONE.name]
+        defense = self.defenses[0].name
+        clean = [one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)]
         known = {
             "dataset": self.data.name,
             "dimensions": list(dict.fromkeys(condition.dimension for condition in clean)),
             "ranges": list(dict.fromkeys(str(condition.range) for condition in clean)),
             "rubrics": OmegaConf.select(self.config, "prompt.rubrics"),
             "assessment": "comparative" if self.comparative else "absolute",
+            "defense": defense,
         }
         return Lesson(self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known)
 
@@ -313,13 +321,25 @@ def _distinct_attacks(attacks: list[Attack]) -> list[Attack]:
     return attacks
 
 
-def _conditions(cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], compared: bool) -> list[Condition]:
-    """Every cell under every attack, and where texts are compared in both orders."""
+def _check_learnable(defense: Defense) -> None:
+    """Whether a phrase can be learned under a defense: words must be the same tokens wherever they stand."""
+    if isinstance(defense, Retokenization):
+        raise UserError(
+            f"defenses: a phrase is learned under the first one, and {defense.name} gives its words other tokens in "
+            "each text; put none first, as in 'defenses=[none,retokenization]'."
+        )
+
+
+def _conditions(
+    cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], defenses: Sequence[Defense], compared: bool
+) -> list[Condition]:
+    """Every cell under every attack and every defense, and where texts are compared in both orders."""
     orders = ORDERS if compared else ("",)
     return [
-        Condition(dimension, score_range, attack.name, order=order)
+        Condition(dimension, score_range, attack.name, defense.name, order)
         for dimension, score_range in cells
         for attack in attacks
+        for defense in defenses
         for order in orders
     ]
 
@@ -395,6 +415,11 @@ def _tuner(
         raise UserError(
             f"tune={tuner.name}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
             "add tune=none, and set decoding.lambda, or sweep it with -m."
+        )
+    if all(condition.defense != NO_DEFENSE for condition in conditions):
+        raise UserError(
+            f"tune={tuner.name}: lambda and t are chosen on texts without a defense, and then serve the others too; "
+            "add none to defenses, or add tune=none."
         )
     given = [one for one in _overrides() if one.lstrip("+").startswith(_KNOBS)]
     if given and tuner.decodings is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.prompts.control import ControlTokens
+from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics
 from judgebench.types import Condition, Example, Prompt, Rubric
 
 TRUNCATIONS = ("error", "source")
+NO_DEFENSE = "none"
+"""What a condition names that leaves the prompt as the rubric has it."""
 
 Judged = Callable[[Example, Condition], str]
 """What stands in the place of an example's judged text under a condition: that text itself, unless it is attacked."""
@@ -32,6 +36,7 @@ class PromptBuilder:
         max_tokens: longest prompt that the judge can read.
         truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
+        defenses: those that conditions may name, beside `none`.
 
     Attributes:
         comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
@@ -47,6 +52,7 @@ class PromptBuilder:
         max_tokens: int,
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
+        defenses: Sequence[Defense] = (),
     ):
         if truncate not in TRUNCATIONS:
             raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
@@ -61,12 +67,18 @@ class PromptBuilder:
         self._max_tokens = max_tokens
         self._truncate = truncate
         self._options = _template_options(tokenizer, template_options)
+        self._defenses = {defense.name: defense for defense in defenses}
         self._bos = _plain_bos(tokenizer)
         self._control = ControlTokens(tokenizer)
 
     @classmethod
     def from_config(
-        cls, tokenizer: PreTrainedTokenizerBase, config: Mapping[str, Any], dimensions: Sequence[str], limit: int
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        config: Mapping[str, Any],
+        dimensions: Sequence[str],
+        limit: int,
+        defenses: Sequence[Defense] = (),
     ) -> PromptBuilder:
         """From conf/prompt.
 
@@ -75,6 +87,7 @@ class PromptBuilder:
             config: plain values: rubrics, variants, max_tokens, truncate, template_options.
             dimensions: what is judged.
             limit: tokens of a prompt that all models can read, room for the answer already taken off.
+            defenses: those that conditions may name, beside `none`.
 
         Raises:
             UserError: a key that is unknown, missing or holds something else than it should.
@@ -95,7 +108,7 @@ class PromptBuilder:
             )
         rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
         limit = limit if most is None else min(limit, most)
-        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"])
+        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -118,7 +131,8 @@ class PromptBuilder:
         return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
 
     def null(self, condition: Condition) -> Prompt:
-        """The prompt about nothing: the condition's rubric with an empty source and an empty judged text."""
+        """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
+        the condition is."""
         nothing = Example(example_id="", group_id="", system_id="", source="", output="", human={})
         return self._of_group([nothing], [condition], _as_it_is)[0][0]  # what is judged about nothing is not attacked
 
@@ -164,22 +178,47 @@ class PromptBuilder:
     def _under(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
     ) -> list[Prompt]:
-        rubric = self._rubrics[condition.dimension]
-        asked = [
-            self._in_chat(fill(rubric, condition.range, example, source, judged(example, condition), condition.order))
-            for example in group
-        ]
+        asked = [self._in_chat(filled) for filled in self._filled(condition, group, judged, source)]
         encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
         shared = asked[0].prefix
         prompts = []
         for example, filled, ids in zip(group, asked, encoded, strict=True):
             cuts = self._control.cuts(filled.text, filled.said)
-            if cuts:
-                ids = self._control.encode(filled.text, cuts, f"example {example.example_id}")
+            if places := sorted({*cuts, *self._cuts(condition, example, filled)}):
+                ids = self._control.encode(filled.text, places, f"example {example.example_id}")
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts)))
         return prompts
+
+    def _filled(
+        self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None
+    ) -> list[Filled]:
+        """The rubric about each example of a group, as its defense has it."""
+        rubric, defense = self._rubrics[condition.dimension], self._defense(condition)
+        texts = [judged(example, condition) for example in group]
+        if defense is not None:
+            texts = [defense.text(text, example, condition) for text, example in zip(texts, group, strict=True)]
+            if self.comparative:
+                group = [replace(one, rival=defense.text(one.rival, one, condition)) for one in group]
+            others = {text for one in group for text in (one.source, one.context, one.rival)}
+            rubric = defense.rubric(rubric, [*texts, *sorted(others)])
+        return [
+            fill(rubric, condition.range, example, source, text, condition.order)
+            for example, text in zip(group, texts, strict=True)
+        ]
+
+    def _cuts(self, condition: Condition, example: Example, filled: Filled) -> list[int]:
+        """Where the condition's defense breaks tokens of the texts to be judged."""
+        defense = self._defense(condition)
+        if defense is None:
+            return []
+        return [
+            first + place for first, last in filled.judged for place in defense.cuts(filled.text[first:last], example)
+        ]
+
+    def _defense(self, condition: Condition) -> Defense | None:
+        return None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
 
     def _in_chat(self, filled: Filled) -> Filled:
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
@@ -196,9 +235,12 @@ class PromptBuilder:
                 "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
             )
         shift, end = at - trimmed, at + len(content)
-        said = tuple((max(first + shift, at), min(last + shift, end)) for first, last in filled.said)
+        said, judged = (
+            tuple((max(first + shift, at), min(last + shift, end)) for first, last in spans)
+            for spans in (filled.said, filled.judged)
+        )
         own = max(len(filled.prefix) + shift, at)
-        return Filled(text[:own], text[own:], said)
+        return Filled(text[:own], text[own:], said, judged)
 
     def _templated(self, content: str) -> str:
         turn = [{"role": "user", "content": content}]

@@ -71,7 +71,7 @@ class ControlTokens:
         """
         ends = [*cuts, len(text)]
         parts = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
-        ids = [token for i, part in enumerate(parts) for token in (self._inner(part) if i else self._plainly(part))]
+        ids = [token for row in [self._plainly(parts[0]), *self._inner(parts[1:])] for token in row]
         allowed = sum(len(self._names.findall(part)) for part in parts)
         control = [token for token in ids if token in self._ids]
         if len(control) > allowed:
@@ -81,12 +81,21 @@ class ControlTokens:
             )
         return ids
 
-    def _inner(self, part: str) -> list[int]:
+    def _inner(self, parts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
+        rows = self._all_plainly(parts)
         if self._starts_with_space:
-            ids = self._plainly("\n" + part)
-            if ids[: len(self._newline)] == self._newline:
-                return ids[len(self._newline) :]
-        return self._plainly(part)
+            started = self._all_plainly(["\n" + part for part in parts])
+            long = len(self._newline)
+            return [
+                whole[long:] if whole[:long] == self._newline else row for row, whole in zip(rows, started, strict=True)
+            ]
+        return rows
+
+    def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        return [list(ids) for ids in self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
 
     def _plainly(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -20,6 +20,11 @@ _BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
 _COMPARED = tuple(field for both in _BOTH for field in both)
 _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 
+EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
+"""The place of any of an example's texts in a rubric."""
+JUDGED_FIELD = re.compile("|".join(rf"\{{\{{{name}\}}\}}" for name in (*_OUTPUTS, *_COMPARED)))
+"""The place of a text to be judged, alone or against another."""
+
 
 @dataclass(frozen=True)
 class Filled:
@@ -29,11 +34,13 @@ class Filled:
         prefix: the part that the example's whole group shares.
         tail: the rest.
         said: [start, end) of each stretch of `prefix + tail` that is an example's text and not the rubric's.
+        judged: those of them that are to be judged: the judged text, and its rival where two are compared.
     """
 
     prefix: str
     tail: str
     said: tuple[tuple[int, int], ...]
+    judged: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -116,7 +123,8 @@ def fill(
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
     parts: list[str] = []
     said: list[tuple[int, int]] = []
-    length, own, at = 0, None, 0
+    to_judge: list[tuple[int, int]] = []
+    length, at = 0, 0
     for match in _FIELD.finditer(rubric.template):
         name = match[1] or match[2]
         parts += [rubric.template[at : match.start()], values[name]]
@@ -124,13 +132,13 @@ def fill(
         length = start + len(parts[-1])
         if match[1]:
             said.append((start, length))
-        if name in (*_OUTPUTS, *_COMPARED) and own is None:
-            own = start
+        if name in (*_OUTPUTS, *_COMPARED):
+            to_judge.append((start, length))
         at = match.end()
     parts.append(rubric.template[at:])
     text = "".join(parts)
-    own = len(text) if own is None else own
-    return Filled(text[:own], text[own:], tuple(said))
+    own = to_judge[0][0] if to_judge else len(text)
+    return Filled(text[:own], text[own:], tuple(said), tuple(to_judge))
 
 
 def _quarter(score_range: ScoreRange, i: int) -> str:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, diagnosis, differences, robustness, suffix_curves
+from judgebench.report import choices, comparative, defended, diagnosis, differences, robustness, suffix_curves
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -113,6 +113,8 @@ def render_report(
         percent=percent,
         three=three,
         attacks=attacks,
+        defended=defended.arrange_defenses(records),
+        defended_note=defended.NOTE,
         attacks_note=robustness.attacks_note(records, groups) if attacks else "",
         robustness=robustness,
         learned=learned,

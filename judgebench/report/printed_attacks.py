@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.report.attack_differences import Fooled, arrange_attack_differences, differences_note, ends, hundredths
+from judgebench.report.defended import NOTE as DEFENSES_NOTE
+from judgebench.report.defended import DefenseBlock, arrange_defenses
 from judgebench.report.robustness import AttackBlock, AttackRow, arrange_attacks, attacks_note, rates, share
 from judgebench.report.suffix_curves import Learned, arrange_suffix, constant_note, suffix_note
 from judgebench.report.tables import three, titled
@@ -30,6 +32,8 @@ def attack_tables(
     parts: list[RenderableType] = []
     if attacks := arrange_attacks(records):
         parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
+    if defended := arrange_defenses(records):
+        parts += [*(_defenses(one) for one in defended), Text(DEFENSES_NOTE, style="dim")]
     if learned := arrange_suffix(suffix):
         parts += [table for one in learned if one.panels for table in (_words(one, groups), _seen(one, groups))]
         notes = [constant_note(one) for one in learned if one.constant]
@@ -63,6 +67,21 @@ def _attack_cells(row: AttackRow) -> list[str]:
         "" if row.change is None else hundredths(row.places_gained),
         three(row.spearman),
     ]
+
+
+def _defenses(block: DefenseBlock) -> Table:
+    table = titled(f"{block.condition}: defenses side by side")
+    table.add_column("attack, defense", overflow="fold", max_width=28)
+    for name in ("clean", "Spearman", "attacked", "change", "rate", "rises"):
+        table.add_column(name, justify="left" if name == "change" else "right", no_wrap=True)
+    for section in block.sections:
+        table.add_row(Text(f"{section.attack}: {section.place}, {section.series}", style="bold"))
+        for row in section.rows:
+            cells = [_mean(row.clean.mean), three(row.clean.spearman), _mean(row.attacked.mean)]
+            cells += [f" {_change(row.attacked)}", rates(row.attacked), share(row.attacked.raised_share)]
+            table.add_row(f"  {row.defense} ", *(Text(f"{cell} ") for cell in cells))
+        table.add_section()
+    return table
 
 
 def _words(one: Learned, groups: str) -> Table:

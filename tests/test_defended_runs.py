@@ -1,0 +1,71 @@
+"""Runs with several defenses, end to end: what is read, what is compared with what, and users' mistakes."""
+
+import json
+
+from judgebench.report.run_folder import RunFolder
+from tests.test_cli import QUICK, pair, told
+
+DEFENSES = ("none", "sandwich", "delimiters", "retokenization")
+ASKED = (*QUICK, f"defenses=[{','.join(DEFENSES)}]", "attacks=[none,dsi]", "data.limit_groups=2")
+LEARNED = (
+    *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6", "search=exhaustive"),
+    *("attack.contexts=1", "attack.systems=1", "data.dev_share=0.5", "decoding=[expectation]"),
+)
+
+
+def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pair):
+    given = (
+        f"judge.path={tiny_pair[0]}",
+        "judge=local",
+        "assistant=null_context",
+        "decoding=[expectation,contrastive]",
+    )
+    _, out, _ = judgebench(*given, *ASKED)
+    folder = RunFolder.open("run")
+    readings, scores = folder.readings(), folder.scores()
+    assert len(readings) == 2 * 6 * 2 * 4
+    # by text and attack: the words of sandwich and delimiters are read, other tokens spell the same prompt
+    wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
+    assert (wide["none"] == wide["retokenization"]).all()
+    assert (wide["none"] != wide["sandwich"]).all()
+    assert (wide["none"] != wide["delimiters"]).all()
+    tokens = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt_tokens")
+    assert (tokens["none"] < tokens["retokenization"]).all()
+    # the assistant is asked about nothing under the same defense, attacked or not
+    said = readings.assistant_logprobs.map(tuple).groupby(readings.defense)
+    assert (said.nunique() == 1).all()
+    assert said.first().drop("retokenization").nunique() == 3
+    test = scores[(scores.split == "test") & (scores.judge == "main") & (scores.decoding == "expectation")]
+    means = test.groupby(["defense", "attack"]).score.mean()
+    records = [
+        r
+        for r in folder.metrics()
+        if (r["split"], r["judge"], r["decoding"], r["level"]) == ("test", "main", "expectation", "dataset")
+        and r["attack"] == "dsi"
+    ]
+    assert [r["defense"] for r in records] == list(DEFENSES)
+    for record in records:
+        assert abs(record["change"] - (means[record["defense"], "dsi"] - means[record["defense"], "none"])) < 1e-9
+    assert "defense delimiters" in out
+    assert "defense delimiters" in (folder.path / "report.html").read_text()
+
+
+def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(judgebench, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *LEARNED, "report=false")
+    judgebench(*given, "defenses=[delimiters,none,retokenization]")
+    folder = RunFolder.open("run")
+    phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())
+    assert phrase["learned"]["defense"] == "delimiters"
+    readings = folder.readings()
+    held = readings[readings.attack == "adv_suffix_1"]
+    assert set(held.defense) == {"delimiters", "none", "retokenization"}
+    assert held.prompt.str.contains(f" {phrase['phrase']}\n", regex=False).all()
+
+
+def test_mistakes_are_told(judgebench, tiny_pair):
+    told(judgebench("defenses=[sandwhich]", mistaken=True), "defenses: there is no defense 'sandwhich'")
+    told(judgebench("defenses_seed=-1", mistaken=True), "defenses_seed: -1 is not a whole number")
+    first = judgebench(*pair(tiny_pair), *QUICK, *LEARNED, "defenses=[retokenization]", mistaken=True)
+    told(first, "a phrase is learned under the first one, and retokenization gives its words other tokens")
+    tuned = (*pair(tiny_pair), *QUICK, "decoding=[contrastive]", "tune=dev", "defenses=[sandwich]")
+    told(judgebench(*tuned, mistaken=True), "add none to defenses")
