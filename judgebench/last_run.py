@@ -20,7 +20,8 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.experiment import Experiment, path_of
+from judgebench.asked import path_of
+from judgebench.experiment import Experiment
 from judgebench.judges.reader import Reader
 from judgebench.readings.table import reading_columns
 from judgebench.types import Reading

@@ -17,13 +17,14 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
 
+from judgebench.asked import path_of
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
 from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.errors import UserError
-from judgebench.experiment import Experiment, path_of
+from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
 from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences

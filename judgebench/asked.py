@@ -1,0 +1,242 @@
+"""What a configuration asks for, part by part: each checked by itself and against its neighbors, with the key named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+
+from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
+from judgebench.attacks.search import AdvSuffix
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.pairs import Rivals
+from judgebench.decoding.protocol import Decoding
+from judgebench.defenses import Defense, Retokenization
+from judgebench.errors import UserError
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.reader import JudgeSpec
+from judgebench.metrics.evaluate import check_settings
+from judgebench.prompts.builder import NO_DEFENSE
+from judgebench.tuning.tune import check_tuning
+from judgebench.tuning.tuners import Tuner
+from judgebench.types import ORDERS, PLACES, Condition, ScoreRange
+
+_METRICS = ("levels", "resamples", "seed")
+_TUNES = ("dev", "exact", "published", "shared")
+_KNOBS = ("decoding.lambda=", "decoding.temperature=")
+_PAIRS = ("rivals", "rivals_seed")
+
+
+def path_of(config: DictConfig, key: str) -> Path:
+    """A path that the configuration names.
+
+    Raises:
+        UserError: it is no text.
+    """
+    value = config.get(key)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise UserError(f"{key}: {value!r} is not a path.")
+    return Path(str(value)).expanduser()
+
+
+def searched(
+    config: DictConfig, judge: JudgeSpec, decodings: Mapping[str, Decoding]
+) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
+    """How a phrase is learned, or one that was learned elsewhere."""
+    if config.get("attack") is None:
+        return None, []
+    try:
+        asked = instantiate(config.attack)
+    except MissingMandatoryValue as error:
+        raise UserError(
+            "attack.phrase_file: name the attack/phrase.json of a run with attack=adv_suffix, or any JSON file with "
+            '{"phrase": "some words"}.'
+        ) from error
+    if isinstance(asked, PhraseFile):
+        return None, [asked.load()]
+    if not isinstance(asked, AdvSuffix):
+        raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
+    asked.objectives(decodings, judge.mode)
+    if asked.search.takes_gradient and judge.engine != "prefix":
+        raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
+    return asked, []
+
+
+def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str, Decoding]) -> None:
+    """Whether what a phrase is learned against is what it is tried on."""
+    if tuner is None:
+        return
+    tuned = tuner.decodings or [name for name, decoding in decodings.items() if decoding.needs_assistant]
+    if both := [name for name in search.against if name in tuned]:
+        raise UserError(
+            f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen lambda "
+            "and t; add tune=none, and set decoding.lambda and decoding.temperature."
+        )
+
+
+def words_of(phrases: Sequence[LearnedPhrase]) -> list[Attack]:
+    """The attacks of learned phrases, one a length."""
+    return [attack for phrase in phrases for attack in phrase.attacks()]
+
+
+def distinct_attacks(attacks: list[Attack]) -> list[Attack]:
+    """`attacks`, unless two share a name (`UserError`)."""
+    names = [attack.name for attack in attacks]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise UserError(f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name.")
+    return attacks
+
+
+def check_learnable(defense: Defense) -> None:
+    """Whether a phrase can be learned under a defense: words must be the same tokens wherever they stand."""
+    if isinstance(defense, Retokenization):
+        raise UserError(
+            f"defenses: a phrase is learned under the first one, and {defense.name} gives its words other tokens in "
+            "each text; put none first, as in 'defenses=[none,retokenization]'."
+        )
+
+
+def all_conditions(
+    cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], defenses: Sequence[Defense], compared: bool
+) -> list[Condition]:
+    """Every cell under every attack and every defense, and where texts are compared in both orders."""
+    orders = ORDERS if compared else ("",)
+    return [
+        Condition(dimension, score_range, attack.name, defense.name, order)
+        for dimension, score_range in cells
+        for attack in attacks
+        for defense in defenses
+        for order in orders
+    ]
+
+
+def rivals_of(prompt: Any) -> tuple[Any, Rivals | None]:
+    """conf/prompt without its keys on rivals, and those."""
+    if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
+        return prompt, None
+    rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
+    return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+
+
+def check_compared(comparative: bool, rivals: Rivals | None, ranges: list[ScoreRange]) -> None:
+    """Whether rubrics, rivals and ranges speak of the same: of texts compared, or of texts judged alone."""
+    if comparative and rivals is None:
+        raise UserError(
+            "prompt.rivals is not given, and these rubrics compare two texts; choose prompt=comparative, with "
+            "prompt.rubrics=FOLDER for rubrics of your own."
+        )
+    if rivals is not None and not comparative:
+        raise UserError(
+            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
+            "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper."
+        )
+    if comparative and ranges != [PLACES]:
+        raise UserError(
+            f"ranges: {', '.join(map(str, ranges))} cannot be asked for where two texts are compared: the answer is "
+            "the place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself."
+        )
+
+
+def check_run(config: DictConfig) -> None:
+    """The keys that are neither parts nor prompts."""
+    for key in ("dry_run", "report"):
+        if not isinstance(config.get(key), bool):
+            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
+    settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
+    if set(settings) != set(_METRICS):
+        raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
+    check_settings(**settings)
+    _check_tune(config)
+
+
+def _check_tune(config: DictConfig) -> None:
+    """A study of sweeps/ has the last word on `tune`; the user's own word must not be passed over in silence."""
+    asked = [one.partition("=")[2] for one in _overrides() if one.lstrip("+").startswith("tune=")]
+    tune = config.get("tune")
+    if not asked or asked[-1] in ("none", "null", ""):
+        return
+    there = str(tune.get("_target_")).rpartition(".")[2].lower() if isinstance(tune, DictConfig) else "none"
+    if there == "none" or (asked[-1] in _TUNES and there in _TUNES and there != asked[-1]):
+        raise UserError(
+            f"tune={asked[-1]}: the sweep that is taken too sets tune={there}, so this would change nothing; leave one "
+            "of the two out."
+        )
+
+
+def tuner_of(
+    config: DictConfig,
+    judge: JudgeSpec,
+    assistant: Assistant,
+    decodings: Mapping[str, Decoding],
+    data: JudgeDataModule,
+    conditions: list[Condition],
+) -> Tuner | None:
+    """How lambda and t are chosen; None where they are as configured."""
+    if config.get("tune") is None:
+        return None
+    tuner = instantiate(config.tune)
+    if not isinstance(tuner, Tuner):
+        raise UserError(f"tune: {config.tune!r} is no way of tuning; conf/tune has them.")
+    if any(condition.order for condition in conditions):
+        raise UserError(
+            f"tune={tuner.name}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
+            "add tune=none, and set decoding.lambda, or sweep it with -m."
+        )
+    if all(condition.defense != NO_DEFENSE for condition in conditions):
+        raise UserError(
+            f"tune={tuner.name}: lambda and t are chosen on texts without a defense, and then serve the others too; "
+            "add none to defenses, or add tune=none."
+        )
+    given = [one for one in _overrides() if one.lstrip("+").startswith(_KNOBS)]
+    if given and tuner.decodings is None:
+        raise UserError(
+            f"{given[0]}: tune={tuner.name} chooses lambda and t, so this would change nothing; add tune=none."
+        )
+    models = (judge.path, assistant.source.path if assistant.source is not None else None)
+    cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
+    check_tuning(tuner, decodings, judge.mode, set(data.split.values()), cells, models)
+    return tuner
+
+
+def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
+    """The entries of the decoding group that name a class; the knobs stand beside them."""
+    found = {
+        str(name): instantiate(entry)
+        for name, entry in config.items()
+        if isinstance(entry, DictConfig) and "_target_" in entry
+    }
+    if not found:
+        raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
+    return found
+
+
+def _overrides() -> list[str]:
+    """What the command line, or a sweep, sets beside the config files."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+
+
+def listed(config: DictConfig, key: str) -> list[Any]:
+    """What stands under a key that takes a list of at least one entry; else `UserError`."""
+    items = OmegaConf.select(config, key)
+    items = OmegaConf.to_container(items) if OmegaConf.is_config(items) else items
+    if not isinstance(items, list) or not items:
+        raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
+    return items
+
+
+def distinct(key: str, items: list[Any]) -> list[Any]:
+    """`items`, unless one is named twice (`UserError`)."""
+    if len(set(items)) < len(items):
+        raise UserError(f"{key}: {', '.join(map(str, items))} names one twice.")
+    return items
+
+
+def most_tokens(config: Any) -> int:
+    """Tokens that a model of this configuration can read."""
+    text = config.get_text_config(decoder=True)
+    return int(getattr(text, "max_position_embeddings", None) or 2**31)
