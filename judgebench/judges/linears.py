@@ -109,7 +109,7 @@ class FusedGatedMLP(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
-            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))
+            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
 
 

@@ -108,7 +108,7 @@ class PhraseScorer:
         lengths = np.array([len(word) for word in words])
         for length in np.unique(lengths):
             members = np.flatnonzero(lengths == length)
-            tokens = np.array([words[i] for i in members])
+            tokens = np.array([words[i] for i in members.tolist()])
             drawn = np.random.default_rng([*seed, int(length)]).permutation(len(tokens))
             _, first = np.unique(tokens[drawn, 0], return_index=True)  # the engine wants different first tokens
             around = tokens[drawn[np.sort(first)[:anchors]]]
