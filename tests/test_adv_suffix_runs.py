@@ -361,7 +361,7 @@ MISTAKES = {
         ["attack.contexts=[mini-01,mini-02]"],
         "on which the phrase is to be tried; contexts to learn on and to try on must not overlap",
     ),
-    "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6"),
+    "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6; null takes all"),
     "no such system": (["attack.systems=[nobody]"], "attack.systems: there is no 'nobody' in the data"),
     "no way of searching": (["attack.search=null"], "search: None is no way of searching"),
     "no share": (["search.shortlist=0"], "search.shortlist: 0 is not a share above 0"),

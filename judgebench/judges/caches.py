@@ -40,9 +40,10 @@ class Roots:
     def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
         """The keys and values of `root` [tokens], from `read` where they are not held."""
         name = root.tobytes()
-        if name not in self._held:
-            self._held[name] = read()
-        self._held.move_to_end(name)
+        if name in self._held:
+            self._held.move_to_end(name)
+            return self._held[name]
+        self._held[name] = read()
         while len(self._held) > 1 and sum(held.bytes for held in self._held.values()) > self.room:
             self._held.popitem(last=False)
         return self._held[name]

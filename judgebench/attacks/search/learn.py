@@ -29,7 +29,8 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOM = 4 * 2**30
-"""Bytes that the keys and values of the texts before the gaps may take; beyond them the oldest are read anew."""
+"""Bytes that the keys and values of what stands before the gaps may take, in each model; beyond them those that were
+used longest ago go, and are read anew."""
 
 
 @dataclass(frozen=True)

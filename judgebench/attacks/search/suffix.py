@@ -122,8 +122,8 @@ class AdvSuffix:
         if isinstance(wanted, int):
             if wanted > len(free):
                 where = "the development split has" if known is not None else "the data has"
-                more = "; raise data.dev_share" if known is not None else ""
-                raise UserError(f"attack.{name}: {wanted} are wanted, and {where} {len(free)}{more}.")
+                more = "raise data.dev_share, or take fewer" if known is not None else "null takes all"
+                raise UserError(f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}.")
             drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
             return frozenset(free[i] for i in drawn.tolist())
         asked = [str(one) for one in wanted]

@@ -42,6 +42,14 @@ def test_gaps_of_texts_that_are_compared(smollm2_tokenizer, order):
     assert rival_after == (order == "first")
 
 
+def test_no_gap_is_cut_where_articles_are_shortened(smollm2_tokenizer, builder):
+    longest = max(len(prompt.token_ids) for prompt in builder.build(EXAMPLES, [CONDITION]))
+    config = {"rubrics": "summary", "variants": {}, "max_tokens": longest, "truncate": "source"}
+    short = PromptBuilder.from_config(smollm2_tokenizer, config | {"template_options": None}, ["coherence"], 4000)
+    with pytest.raises(UserError, match=r"too long unless its article is shortened.*prompt\.max_tokens"):
+        gaps_of(short, EXAMPLES, [CONDITION], 2)
+
+
 def test_words_keep_their_tokens_wherever_they_stand(builder, gaps, smollm2_tokenizer):
     words = ["well", "summable", "Antidisestablishment", "good, good", "end\n", "x" * 30]
     fit = fitting(smollm2_tokenizer, gaps[0], words, ["really"], ["indeed"])

@@ -119,6 +119,8 @@ def test_nan_is_refused(engines, tries, gaps):
             head[0, 0] = float("nan")
         with pytest.raises(UserError, match="answers to example school/copy with NaN"):
             scorer.values([(5,)], [2])
+        with pytest.raises(UserError, match=r"gradient is NaN.*search=exhaustive"):
+            scorer.estimates((), (), [(5,), (6,)], 1, [2], [0])
     finally:
         with torch.no_grad():
             head[0, 0] = kept

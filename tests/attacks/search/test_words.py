@@ -135,6 +135,24 @@ def test_a_phrase_that_reads_otherwise_in_a_whole_prompt_is_passed_over(
         )
 
 
+def test_phrases_that_read_alike_are_tried_once(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+    words = ["so", "well done", "so well", "done"]  # "so" + "well done" is "so well" + "done"
+    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, words=words, beam=4))
+    second = walked.trace[walked.trace.step == "word_2"]
+    assert second.phrase.is_unique
+    assert len(second) == len({f"{one} {other}" for one in words for other in words}) == 15
+    assert second.kept.max() == 3
+
+
+def test_a_journal_of_other_words_is_not_taken(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+    journal = Journal(tmp_path, {"one": 1})
+    walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=1, journal=journal))
+    turned = how(tmp_path, builder, gaps, length=1, journal=journal, words=WORDS[::-1])
+    walked = walk(scorer, smollm2_tokenizer, turned)
+    assert walked.resumed == 1  # the clean texts
+    assert walked.trace.word.tolist() == ["", *WORDS[::-1]]
+
+
 def test_a_vocabulary_of_which_nothing_survives(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
     with pytest.raises(UserError, match="none of its 1 words survives tokenization"):
         walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, words=["end\n"]))
@@ -149,10 +167,11 @@ def test_rounds():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shortlist": 0}, r"search\.shortlist: \[0\] must be shares above 0"),
+        ({"shortlist": 0}, r"search\.shortlist: 0 is not a share above 0"),
         ({"contexts": [0.5]}, "must ascend to 1"),
         ({"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
-        ({"contexts": [0.5, 1.0]}, "0 shares for 2 rounds"),
+        ({"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
+        ({"contexts": 1}, r"search\.contexts: 1 is not a list of shares"),
         ({"anchors": 0}, r"search\.anchors: 0 is not a whole number"),
     ],
 )
@@ -169,7 +188,8 @@ def test_searches_that_cannot_be(settings, message):
         ({"against": "expectation"}, r"attack\.against: 'expectation' is not a list"),
         ({"against": []}, r"attack\.against"),
         ({"contexts": 0}, r"attack\.contexts: 0 is not"),
-        ({"systems": True}, r"attack\.systems: True is not"),
+        ({"systems": True}, r"attack\.systems: True is not.*, nor a list of names"),
+        ({"systems": []}, r"attack\.systems: an empty list leaves nothing"),
         ({"vocabulary": ""}, r"attack\.vocabulary"),
         ({"search": "gradient"}, "conf/search has them"),
     ],
