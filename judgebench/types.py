@@ -202,7 +202,8 @@ class Prompt:
         token_ids: [tokens] int32, the tokens of `prefix + tail`, special tokens included once.
         source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if none.
         control_tokens: how often the example's own texts name a control token of the tokenizer, such as `<|im_end|>`.
-            `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them.
+            `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them, and
+            would mend words that a defense has broken into other tokens.
     """
 
     example: Example

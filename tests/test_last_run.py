@@ -56,6 +56,12 @@ def test_what_is_too_much_to_look_through_counts_as_changed(folder, monkeypatch)
     assert key_of(config(folder)) == key_of(config(folder))
 
 
+@pytest.mark.parametrize("change", [{"defenses": ["sandwich"]}, {"defenses_seed": 1}])
+def test_what_is_done_against_attacks_counts(folder, change):
+    given = {"defenses": ["none"], "defenses_seed": 0}
+    assert key_of(config(folder, **given)) != key_of(config(folder, **given | change))
+
+
 def test_how_scores_are_made_of_readings_does_not_count(folder):
     assert key_of(config(folder)) == key_of(config(folder, tune={"lambdas": [1]}, metrics={"seed": 1}))
     assert key_of(config(folder)) != key_of(config(folder, ranges=[[1, 5]]))
