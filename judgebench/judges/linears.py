@@ -159,6 +159,8 @@ def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
     parts = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
     gate = parts[0]
+    if isinstance(mlp, FusedGatedMLP):
+        return None
     if known is None or not isinstance(gate, LaidOutLinear) or not all(isinstance(p, LaidOutLinear) for p in parts):
         return None
     fused = FusedGatedMLP(mlp, *known)

@@ -1,5 +1,7 @@
 """Gradients through the prefix engine are those of the model's own code."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,8 @@ VALUES = torch.tensor([1.0, 2.0, 10.0], dtype=torch.float64)
 
 def model_of(name, seed=0):
     torch.manual_seed(seed)
-    return tf.AutoModelForCausalLM.from_config(CONFIGS[name]).eval().requires_grad_(False)
+    config = copy.deepcopy(CONFIGS[name])  # an engine writes its attention into its model's
+    return tf.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
 
 
 def expected(exits):
