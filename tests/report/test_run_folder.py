@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import ATTACK_FILES, FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
+from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
 from judgebench.types import ScoreRange
 
 
@@ -266,9 +266,16 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
     folder.write_suffix([{"length": 1}])
     folder.write_attack_differences([{"difference": 0.1}])
+    trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
+    one = folder.write_phrases({"expectation": {"phrase": "superb"}}, trace)
+    two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")}, None)
+    assert json.loads(one[0].read_text()) == {"phrase": "superb"}
+    assert pd.read_parquet(one[1]).equals(trace)
     (tmp_path / "figures" / "suffix_adv_suffix_joint.png").write_text("of a learned phrase")
     assert {path.name for path in tmp_path.iterdir()} == {*FILES, "figures", "tables", "attack"}
-    assert {path.name for path in (tmp_path / "attack").iterdir()} == set(ATTACK_FILES)
+    written = {"suffix.json", "differences.json"} | {path.name for path in [*one, *two]}
+    assert {path.name for path in (tmp_path / "attack").iterdir()} == written
+    assert written >= {"phrase.json", "trace.parquet", "phrase_expectation.json", "phrase_contrastive.json"}
     (tmp_path / ".scores.parquet.123.tmp").write_text("half")
     (tmp_path / "attack" / ".suffix.json.123.tmp").write_text("half")
     (tmp_path / "figures" / ".scores_coherence.png.123.tmp").write_text("half")
