@@ -15,7 +15,7 @@ import pytest
 from judgebench.attacks.search.scoring import PhraseScorer
 from judgebench.report.run_folder import RunFolder
 from tests.test_cli import pair, told
-from tests.tracking.wandb_file import read_finished
+from tests.tracking.wandb_file import read_finished, the_file
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
@@ -168,7 +168,7 @@ def test_the_same_command_learns_the_same_and_resumes_what_is_there(learned, jud
 def test_wandb_holds_the_trace_and_the_phrase(learned):
     run = learned[0] / "run"
     (folder,) = (run / "wandb").glob("offline-run-*")
-    logged = read_finished(next(folder.glob("*.wandb")))
+    logged = read_finished(the_file(folder))
     assert logged.exit_code == 0
     table = logged.history["attack/trace"]
     rows = json.loads((folder / "files" / table["path"]).read_text())
@@ -178,7 +178,7 @@ def test_wandb_holds_the_trace_and_the_phrase(learned):
     column = {name: [row[i] for row in rows["data"]] for i, name in enumerate(rows["columns"])}
     assert column["phrase"] == tried.phrase.tolist()
     assert column["score"] == pytest.approx(tried.score.tolist())
-    kinds = {a.type: a for a in artifacts(next(folder.glob("*.wandb")))}
+    kinds = {a.type: a for a in artifacts(the_file(folder))}
     assert {entry.path for entry in kinds["phrase"].manifest.contents} == {"phrase.json", "trace.parquet"}
 
 

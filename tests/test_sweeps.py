@@ -12,7 +12,7 @@ import yaml
 from judgebench.configuration import FOLDER
 from judgebench.report.run_folder import RunFolder
 from tests.test_cli import REPOSITORY, pair
-from tests.tracking.wandb_file import read_finished
+from tests.tracking.wandb_file import read_finished, the_file
 
 QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
 RANGES = "ranges=[[1,5],[0,4]]"
@@ -70,8 +70,7 @@ def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):
         config = yaml.safe_load(Path(f"run/{number}/config.yaml").read_text())
         assert config["logger"]["group"] == "ours"
         assert len(list(Path(f"run/{number}/wandb").glob("offline-run-*"))) == 1
-    (file,) = Path("run/wandb").glob("offline-run-*/*.wandb")
-    logged = read_finished(file)
+    logged = read_finished(the_file(Path("run/wandb")))
     assert logged.exit_code == 0
     assert "figures/dev_spearman_coherence" in {**logged.summary, **logged.history}
     assert "best/dev/coherence/1-5/spearman" in logged.summary

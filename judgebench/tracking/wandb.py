@@ -72,7 +72,8 @@ class QuietWandbLogger(WandbLogger):
         if mode not in MODES:
             raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(MODES)}.")
         settings = {**_SETTINGS, **(kwargs.pop("settings", None) or {})}
-        super().__init__(save_dir=save_dir, mode=mode, settings=settings, **kwargs)
+        # W&B's service outlives a run, and reads a relative path from where it was started
+        super().__init__(save_dir=Path(save_dir).absolute(), mode=mode, settings=settings, **kwargs)
         self._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B 0.31 warns whenever it is passed
 
     @property

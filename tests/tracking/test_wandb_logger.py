@@ -20,7 +20,7 @@ from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
 from judgebench.tracking.wandb import differences, log_run, scalars
 from tests.report.conftest import MIXED, build_run
-from tests.tracking.wandb_file import read_finished
+from tests.tracking.wandb_file import read_finished, the_file
 
 CONF = Path(__file__).parents[2] / "conf" / "logger"
 SECRET = "sk-0123456789abcdefghijklmnop"
@@ -100,7 +100,7 @@ def logger_for(run_dir, **more):
 
 def logged_files(run_dir):
     (folder,) = (Path(run_dir) / "wandb").glob("offline-run-*")
-    return folder, read_finished(next(folder.glob("*.wandb")))
+    return folder, read_finished(the_file(folder))
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,15 @@ class Logged:
     exit_code: int | None = None
 
 
+def the_file(folder: Path, seconds: float = 20) -> Path:
+    """The run file below a folder, once W&B's background service has made it: on a busy machine it may be late."""
+    end = time.monotonic() + seconds
+    while not (found := list(folder.rglob("*.wandb"))) and time.monotonic() < end:
+        time.sleep(0.05)
+    (file,) = found
+    return file
+
+
 def read_finished(path: Path, seconds: float = 20) -> Logged:
     """Waits for the run's last record: W&B's background service may still be writing when `finish` returns."""
     end = time.monotonic() + seconds
