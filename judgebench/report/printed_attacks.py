@@ -36,7 +36,7 @@ def attack_tables(
         parts += [*(_defenses(one) for one in defended), Text(DEFENSES_NOTE, style="dim")]
     if learned := arrange_suffix(suffix):
         parts += [table for one in learned if one.panels for table in (_words(one, groups), _seen(one, groups))]
-        notes = [constant_note(one) for one in learned if one.constant]
+        notes = dict.fromkeys(constant_note(one) for one in learned if one.constant)
         parts += [Text(" ".join([suffix_note(learned, groups), *notes]), style="dim")]
     if pairs := arrange_attack_differences(differences):
         parts += [*(_pair(one) for one in pairs), Text(differences_note(pairs, groups), style="dim")]
