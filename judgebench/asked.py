@@ -16,7 +16,7 @@ from judgebench.attacks.search import AdvSuffix
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.protocol import Decoding
-from judgebench.defenses import Defense, Retokenization
+from judgebench.defenses import Defense, DefenseSettings
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.reader import JudgeSpec
@@ -24,6 +24,7 @@ from judgebench.metrics.evaluate import check_settings
 from judgebench.prompts.builder import NO_DEFENSE
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
+from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ORDERS, PLACES, Condition, ScoreRange
 
 _METRICS = ("levels", "resamples", "seed")
@@ -79,6 +80,31 @@ def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str
         )
 
 
+def tutor_of(config: DictConfig) -> TutorSpec | None:
+    """Who writes references; None where nobody does."""
+    if config.get("tutor") is None:
+        return None
+    tutor = _made(config.tutor, "tutor")
+    if not isinstance(tutor, TutorSpec):
+        raise UserError(f"tutor: {config.tutor!r} is no tutor; conf/tutor has them.")
+    return tutor
+
+
+def defense_settings(config: DictConfig) -> DefenseSettings:
+    """What defenses need to know."""
+    settings = _made(config.defense, "defense")
+    if not isinstance(settings, DefenseSettings):
+        raise UserError(f"defense: {config.defense!r} holds no settings of defenses; conf/defense has them.")
+    return settings
+
+
+def _made(node: Any, key: str) -> Any:
+    try:
+        return instantiate(node)
+    except MissingMandatoryValue as error:
+        raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error
+
+
 def words_of(phrases: Sequence[LearnedPhrase]) -> list[Attack]:
     """The attacks of learned phrases, one a length."""
     return [attack for phrase in phrases for attack in phrase.attacks()]
@@ -94,10 +120,10 @@ def distinct_attacks(attacks: list[Attack]) -> list[Attack]:
 
 def check_learnable(defense: Defense) -> None:
     """Whether a phrase can be learned under a defense: words must be the same tokens wherever they stand."""
-    if isinstance(defense, Retokenization):
+    if not defense.learnable:
         raise UserError(
-            f"defenses: a phrase is learned under the first one, and {defense.name} gives its words other tokens in "
-            "each text; put none first, as in 'defenses=[none,retokenization]'."
+            f"defenses: a phrase is learned under the first one, and under {defense.name} its words are not the same "
+            f"tokens before the same scores in every text; put none first, as in 'defenses=[none,{defense.name}]'."
         )
 
 
@@ -123,8 +149,15 @@ def rivals_of(prompt: Any) -> tuple[Any, Rivals | None]:
     return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
 
 
-def check_compared(comparative: bool, rivals: Rivals | None, ranges: list[ScoreRange]) -> None:
-    """Whether rubrics, rivals and ranges speak of the same: of texts compared, or of texts judged alone."""
+def check_compared(
+    comparative: bool, rivals: Rivals | None, ranges: list[ScoreRange], defenses: Sequence[Defense]
+) -> None:
+    """Whether rubrics, rivals, ranges and defenses speak of the same: of texts compared, or of texts judged alone."""
+    if comparative and (alone := [defense.name for defense in defenses if not defense.compares]):
+        raise UserError(
+            f"defenses: {alone[0]} is for texts that are judged alone, and these rubrics compare two; leave it out, or "
+            "choose prompt=cap or prompt=paper."
+        )
     if comparative and rivals is None:
         raise UserError(
             "prompt.rivals is not given, and these rubrics compare two texts; choose prompt=comparative, with "

@@ -18,6 +18,7 @@ from judgebench.asked import (
     check_learned,
     check_run,
     decodings_of,
+    defense_settings,
     distinct,
     distinct_attacks,
     listed,
@@ -26,6 +27,7 @@ from judgebench.asked import (
     rivals_of,
     searched,
     tuner_of,
+    tutor_of,
     words_of,
 )
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chosen_attacks
@@ -36,13 +38,14 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import pairs
 from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
-from judgebench.defenses import Defense, chosen_defenses
+from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import once, plan, roots
 from judgebench.judges.reader import JudgeSpec, Reader, check_fit
+from judgebench.judges.running import Trainers
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
@@ -63,7 +66,8 @@ class Experiment:
     Attributes:
         examples: what is judged: the data's texts, or pairs of them.
         attacks: what is done to them, `none` first.
-        defenses: what is done against that, in the configured order.
+        defenses: what is done against that, in the configured order; those that are `Planned` must be made ready before
+            anything is read.
         search: how a phrase is learned before the prompts can be read; None where none is.
         phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
 
@@ -98,7 +102,7 @@ class Experiment:
         dimensions = distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
         search, phrases = searched(config, judge, decodings)
         attacks = distinct_attacks([*chosen_attacks(listed(config, "attacks")), *words_of(phrases)])
-        defenses = chosen_defenses(listed(config, "defenses"), config.get("defenses_seed"))
+        defenses = chosen_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
         if search is not None:
             check_learnable(defenses[0])
         tokenizer = judge.source.tokenizer()
@@ -115,11 +119,11 @@ class Experiment:
                     f"{', '.join(data.dimensions)}."
                 )
         # what follows the prompt must fit too: a free answer, or the tokens of a candidate
-        room = judge.max_new_tokens if judge.mode == "generate" else 16
+        room = max(judge.max_new_tokens if judge.mode == "generate" else 16, *(d.answer_tokens or 0 for d in defenses))
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         asked, rivals = rivals_of(asked)
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses)
-        check_compared(builder.comparative, rivals, ranges)
+        check_compared(builder.comparative, rivals, ranges, defenses)
         cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
         conditions = all_conditions(cells, attacks, defenses, bool(rivals))
         tuner = tuner_of(config, judge, assistant, decodings, data, conditions)
@@ -128,7 +132,7 @@ class Experiment:
             check_learned(search, tuner, decodings)
             search.examples(examples, data.split, DEV)
             chosen_words(tokenizer, search.vocabulary, search.words)
-        prompts = builder.build(examples, conditions, attacked_text(attacks))
+        prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
         parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
         return cls(*parts, attacks, defenses, search, phrases)
 
@@ -147,7 +151,7 @@ class Experiment:
         attacks = distinct_attacks([*self.attacks, *words_of(phrases)])
         cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
         conditions = all_conditions(cells, attacks, self.defenses, self.comparative)
-        prompts = self.builder.build(self.examples, conditions, attacked_text(attacks))
+        prompts = self.builder.build(self.examples, _ready(conditions, self.defenses), attacked_text(attacks))
         return replace(
             self,
             conditions=conditions,
@@ -156,6 +160,43 @@ class Experiment:
             phrases=[*self.phrases, *phrases],
             search=None,
         )
+
+    def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
+        """The same with those defenses ready that needed to know what a stage brings (`defenses.STAGES`)."""
+        if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
+            return self
+        judged = attacked_text(self.attacks)
+        means = Means(
+            judge=self.judge,
+            builder=self.builder,
+            conditions=self.conditions,
+            examples=self.examples,
+            split=self.data.split,
+            judged=judged,
+            dataset=self.data.name,
+            prompt={name: OmegaConf.select(self.config, f"prompt.{name}") for name in ("truncate", "template_options")},
+            store=ReadingStore(path_of(self.config, "store")),
+            data=self.data,
+            trainer=trainer,
+            models=models,
+        )
+        defenses = [
+            defense.prepared(means) if isinstance(defense, Planned) and defense.stage == stage else defense
+            for defense in self.defenses
+        ]
+        builder = self.builder.under(defenses)
+        prompts = builder.build(self.examples, _ready(self.conditions, defenses), judged)
+        return replace(self, defenses=defenses, builder=builder, prompts=prompts)
+
+    @property
+    def findings(self) -> Findings:
+        """What defenses have found while they got ready."""
+        return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
+
+    @property
+    def planned(self) -> list[str]:
+        """Names of the defenses that are not ready."""
+        return [defense.name for defense in self.defenses if isinstance(defense, Planned)]
 
     @property
     def suffixes(self) -> list[Suffix]:
@@ -223,15 +264,16 @@ class Experiment:
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         known = roots(self.prompts)
-        totals = dict.fromkeys(self.conditions, 0)
+        conditions = list(known)
+        totals = dict.fromkeys(conditions, 0)
         for prompt in self.prompts:
             totals[prompt.condition] += len(prompt.token_ids)
-        uniques = dict.fromkeys(self.conditions, 0)
+        uniques = dict.fromkeys(conditions, 0)
         for batch in once(plan(self.prompts, self.judge.token_budget), _read_alike):
             condition = batch.prompts[0].condition
             root = len(known[condition])
             uniques[condition] += batch.tokens(root)[1] + (root if not uniques[condition] else 0)
-        return {condition: (totals[condition], uniques[condition]) for condition in self.conditions}
+        return {condition: (totals[condition], uniques[condition]) for condition in conditions}
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -264,7 +306,14 @@ class Experiment:
             null=self.builder.null,
             store=ReadingStore(path_of(self.config, "store")),
             models=models or Models(),
+            worded={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
         )
+
+
+def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list[Condition]:
+    """Those of which prompts can be built already."""
+    planned = {defense.name for defense in defenses if isinstance(defense, Planned)}
+    return [condition for condition in conditions if condition.defense not in planned]
 
 
 def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:

@@ -101,7 +101,8 @@ def remember(key: str, experiment: Experiment, read: Read) -> None:
         experiment, read: of the run.
     """
     global _last
-    if experiment.judge.mode == "score_tokens":
+    worded = any(defense.answer_tokens for defense in experiment.defenses)
+    if experiment.judge.mode == "score_tokens" and not worded:
         found = copy.copy(read)  # with its columns, where they are computed already
         found.device = Reader.device(None)
         config = experiment.config

@@ -23,15 +23,19 @@ from judgebench.clock import Clock
 from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
+from judgebench.defenses import NONE
+from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
 from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences
 from judgebench.metrics.compare import compare, default_pairs
+from judgebench.metrics.costs import cost_records
 from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
 from judgebench.metrics.suffix import suffix_records
+from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
@@ -76,13 +80,15 @@ def run(config: DictConfig) -> Finished | None:
         _trainer(config, [])
         logger = instantiate(config.logger)
     if config.dry_run:
-        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles))
+        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
         return None
 
     models, trace = Models(), None
+    experiment = _prepared(experiment, SOURCES, models, clock)
     if experiment.search is not None:
         with clock("attack"):
             experiment, trace = _learned(experiment, models, clock, console)
+    experiment = _prepared(experiment, TEXTS, models, clock)
     with clock("read"):
         read = last.read if last else _read(experiment, models, clock)
     if read is None:
@@ -100,6 +106,8 @@ def run(config: DictConfig) -> Finished | None:
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
         differences = attack_differences(columns, pairs, dataset, **resampled)
         suffix = suffix_records(columns, experiment.suffixes, dataset, **resampled)
+        findings = experiment.findings
+        defended = DefenseRecords.of(findings, cost_records(read.columns, findings.costs, dataset))
 
     folder.clear()
     written = folder.write_config(config)
@@ -117,6 +125,8 @@ def run(config: DictConfig) -> Finished | None:
         folder.write_attack_differences(differences)
     if suffix:
         folder.write_suffix(suffix)
+    if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
+        write_defenses(folder, defended, findings)
     if experiment.tuner is not None:
         folder.write_tuning(tuned.records)
     if tables:
@@ -148,6 +158,15 @@ def run(config: DictConfig) -> Finished | None:
         console.print(agreement_lines(experiment.agreement))
     console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
     return Finished(folder.path, records)
+
+
+def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:
+    """The experiment with those defenses ready that needed what a stage brings."""
+    with clock("defense"):
+        found = experiment.prepared(stage, models, partial(_trainer, experiment.config))
+    clock.move(models.seconds, "defense", "load")
+    models.seconds = 0.0
+    return found
 
 
 def _learned(experiment: Experiment, models: Models, clock: Clock, console: Console) -> tuple[Experiment, pd.DataFrame]:

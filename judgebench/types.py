@@ -155,10 +155,15 @@ def _places(value: float) -> int:
 
 @dataclass(frozen=True)
 class Rubric:
-    """What the judge is asked: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example."""
+    """What the judge is asked: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example.
+
+    Attributes:
+        forms: name -> the template in which a defense asks instead, where the rubric's authors have worded one.
+    """
 
     dimension: str
     template: str
+    forms: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 PLACES = ScoreRange(1, 2)
@@ -221,12 +226,17 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Generation:
-    """How a free answer came about: whose it is, and under which decoding (which one line of config names)."""
+    """How a free answer came about: whose it is, and under which decoding (which one line of config names).
+
+    Attributes:
+        reasoned: whether it was to reason first, so that only what it declares its final rating counts.
+    """
 
     judge: str
     decoding: str
     lambda_: float | None = None
     temperature: float | None = None
+    reasoned: bool = False
 
 
 @dataclass(frozen=True)

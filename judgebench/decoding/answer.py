@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
+
+Evidence = Callable[[str], Sequence[str]]
+"""The number tokens of a text that may be its answer."""
 
 
 def parse_answer(text: str, score_range: ScoreRange) -> Score:
@@ -39,7 +42,10 @@ def parse_answer(text: str, score_range: ScoreRange) -> Score:
         >>> parse_answer("Two of the 3 facts are wrong.", ScoreRange(1, 5))
         Score(value=1.0, status='failed')
     """
-    value = _answer(text, score_range)
+    return _score(_answer(text, score_range), score_range)
+
+
+def _score(value: float, score_range: ScoreRange) -> Score:
     if math.isnan(value):
         return Score(float(score_range.minimum), FAILED)
     inside = float(min(max(value, score_range.minimum), score_range.maximum))
@@ -61,12 +67,28 @@ def parse_place(text: str) -> Score:
     return Score(float(named.pop()), PARSED) if read.status == FAILED and len(named) == 1 else read
 
 
-def _answer(text: str, score_range: ScoreRange) -> float:
+def parse_final(text: str, score_range: ScoreRange) -> Score:
+    """The score that an answer ends with which was to reason first (`Final Rating: 4`), as CAP's chain of thought is.
+
+    Only what is called final counts, else what is called an overall score or rating; or an answer that is nothing but
+    the score. Numbers of the reasoning never do, so an answer that broke off in it has failed. See `parse_answer` for
+    the rest.
+
+    Example:
+        >>> parse_final("Coverage assessment: 4/5. Clarity: 2. **Final Rating:** 3.5", ScoreRange(1, 5))
+        Score(value=3.5, status='parsed')
+        >>> parse_final("Coverage assessment: 4/5. Clarity: it is", ScoreRange(1, 5))
+        Score(value=1.0, status='failed')
+    """
+    return _score(_answer(text, score_range, (_final, _overall_score, _whole)), score_range)
+
+
+def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence] | None = None) -> float:
     """The one number that the strongest evidence names; NaN if there is none, or several."""
     tokens = tokenize(text, score_range)
     if tokens is None:
         return math.nan
-    for evidence in (_final, _overall, _marked, _headed, _prose, _lone):
+    for evidence in kinds or (_final, _overall, _marked, _headed, _prose, _lone):
         found = {value_of(token) for token in evidence(tokens)}
         if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
             found = {value for value in found if score_range.minimum <= value <= score_range.maximum}
@@ -92,6 +114,7 @@ _WITHIN = r"[^.!?:;\n⟦⟧]"  # one character of a clause, no number
 
 _FINAL = re.compile(rf"\bfinal(?: [a-z]+){{0,2}}? {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
 _OVERALL = re.compile(rf"\boverall(?: [a-z]+)?(?: {_SCORE})?\b{_LINK}{TOKEN}{ENDS}")
+_OVERALL_SCORE = re.compile(rf"\boverall {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
 _MARKED = re.compile(rf"\b{_SCORE}\b(?! scale)[^.!?:=\n⟦⟧]{{0,60}}[:=]{_LINK}{TOKEN}{ENDS}")
 _BARE = re.compile(rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|分)[^\w⟦⟧]*)?")
 _HEADED = re.compile(
@@ -118,6 +141,14 @@ def _final(text: str) -> Sequence[str]:
 
 def _overall(text: str) -> Sequence[str]:
     return _OVERALL.findall(text)
+
+
+def _overall_score(text: str) -> Sequence[str]:
+    return _OVERALL_SCORE.findall(text)
+
+
+def _whole(text: str) -> Sequence[str]:
+    return re.findall(TOKEN, text) if _BARE.fullmatch(text) else []
 
 
 def _marked(text: str) -> Sequence[str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.decoding.answer import parse_answer, parse_place
+from judgebench.decoding.answer import parse_answer, parse_final, parse_place
 from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import FAILED, PARSED, Condition, Reading, Score, ScoreRange
+from judgebench.types import FAILED, PARSED, Reading, Score, ScoreRange
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -60,7 +60,7 @@ def decode(
     model's and, where there is one, the assistant's. A generated text has its decoding behind it and is only parsed.
 
     Args:
-        readings: of one mode; those of a condition share its candidates.
+        readings: those of a condition share its candidates, and are all log-probabilities or all generated.
         decodings: name -> decoding.
         tuned: dimension and range -> the decodings that stand there for those of the same name, or beside them.
 
@@ -117,7 +117,7 @@ def _statuses(logprobs: np.ndarray) -> np.ndarray:
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     how = [reading.generation for reading in readings]
-    scores = [_answer(reading.text or "", reading.prompt.condition) for reading in readings]
+    scores = [_answer(reading) for reading in readings]
     columns = _columns(readings, "", "", None, None, [s.value for s in scores], [s.status for s in scores])
     columns["judge"] = [h.judge if h else "" for h in how]
     columns["decoding"] = [h.decoding if h else "" for h in how]
@@ -126,8 +126,12 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     return columns
 
 
-def _answer(text: str, condition: Condition) -> Score:
-    return parse_place(text) if condition.order else parse_answer(text, condition.range)
+def _answer(reading: Reading) -> Score:
+    text, condition = reading.text or "", reading.prompt.condition
+    if condition.order:
+        return parse_place(text)
+    reasoned = reading.generation is not None and reading.generation.reasoned
+    return parse_final(text, condition.range) if reasoned else parse_answer(text, condition.range)
 
 
 def _columns(

@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from judgebench.defenses.cot import Cot
+from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references
 from judgebench.defenses.retokenization import Retokenization
+from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.template import NONE, TemplateDefense
 from judgebench.errors import UserError
 from judgebench.prompts.defended import Defense
+from judgebench.tutor.spec import TutorSpec
 
 _TEMPLATES = files("judgebench.defenses") / "templates"
 _KEYS = ("template", "name")
 
 
-def shipped_defenses(seed: int = 0) -> dict[str, Defense]:
-    """Name -> defense, of those that come with judgebench, `none` first.
+Maker = Callable[[], Defense]
 
-    They are the kinds that the CAP paper's section 2.3 names and the injection literature tests (task-reinforcing
-    instruction, sandwich, delimiters, retokenization), in words of our own.
+
+def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) -> dict[str, Maker]:
+    """Name -> what makes the defense, of those that come with judgebench, `none` first.
+
+    The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section 2.3 names and the
+    injection literature tests (the others), in words of our own.
 
     Args:
-        seed: of all that they draw.
+        settings: of conf/defense.
+        tutor: who writes references; without one, making a defense that needs it raises a `UserError`.
     """
     texts = {item.name.removesuffix(".txt"): item.read_text("utf-8") for item in _TEMPLATES.iterdir()}
-    worded: dict[str, Defense] = {name: TemplateDefense.parse(name, text, seed) for name, text in texts.items()}
-    drawn = Retokenization("retokenization", seed)
-    return {NONE.name: NONE, **{name: worded[name] for name in sorted(worded)}, drawn.name: drawn}
+    made: dict[str, Maker] = {
+        name: partial(TemplateDefense.parse, name, texts[name], settings.seed) for name in sorted(texts)
+    }
+    made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
+    made["cot"] = partial(Cot, settings.cot_tokens)
+    swapped = settings.swap_references
+    made |= {name: partial(planned_references, name, tutor, swapped) for name in REFERENCE_DEFENSES}
+    return {NONE.name: lambda: NONE, **made}
 
 
-def chosen_defenses(given: Sequence[Any], seed: Any = 0) -> list[Defense]:
-    """The defenses that the config names, in its order; `none` is one only where it is named.
+def chosen_defenses(given: Sequence[Any], settings: DefenseSettings, tutor: TutorSpec | None = None) -> list[Defense]:
+    """The defenses that the config names, in its order; `none` is one only where it is named. Those that are `Planned`
+    are not ready yet.
 
     Args:
         given: each a shipped defense's name, the path of a template (`.txt`), or a mapping with `template` (a path) and
             `name`, by default the file's.
-        seed: of all that they draw.
+        settings, tutor: see `shipped_defenses`.
 
     Raises:
-        UserError: an entry that is none of these, a file that cannot be read, two defenses of one name, or a seed that
-            is no whole number.
+        UserError: an entry that is none of these, a file that cannot be read, two defenses of one name, or one that
+            needs a tutor where there is none.
     """
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise UserError(f"defenses_seed: {seed!r} is not a whole number of at least 0.")
-    shipped: Mapping[str, Defense] = shipped_defenses(seed)
-    chosen = [_defense(entry, shipped, seed) for entry in given]
+    shipped = shipped_defenses(settings, tutor)
+    chosen = [_defense(entry, shipped, settings.seed) for entry in given]
     names = [defense.name for defense in chosen]
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise UserError(
@@ -56,10 +69,10 @@ def chosen_defenses(given: Sequence[Any], seed: Any = 0) -> list[Defense]:
     return chosen
 
 
-def _defense(entry: Any, shipped: Mapping[str, Defense], seed: int) -> Defense:
+def _defense(entry: Any, shipped: Mapping[str, Maker], seed: int) -> Defense:
     if isinstance(entry, str):
         if entry in shipped:
-            return shipped[entry]
+            return shipped[entry]()
         if not entry.endswith(".txt") and "/" not in entry:
             raise UserError(
                 f"defenses: there is no defense {entry!r}; there are {', '.join(shipped)}, and templates of your own "

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from judgebench.types import Condition, Example, Rubric
+from judgebench.prompts.defended import Defense
+from judgebench.types import Example
 
 
 @dataclass(frozen=True)
-class Retokenization:
+class Retokenization(Defense):
     """Breaks words of the judged text into more tokens, at random; not a character of it changes.
 
     Between two neighboring letters or digits a cut is drawn, and no token reaches over a cut: what lies between cuts is
@@ -38,14 +40,7 @@ class Retokenization:
     name: str
     seed: int = 0
     share: float = 0.1
-
-    def text(self, text: str, example: Example, condition: Condition) -> str:
-        """See `Defense.text`: the text stays."""
-        return text
-
-    def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`: it stays."""
-        return rubric
+    learnable: ClassVar[bool] = False  # its words are other tokens in each text
 
     def cuts(self, text: str, example: Example) -> Sequence[int]:
         """See `Defense.cuts`."""

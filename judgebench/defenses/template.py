@@ -6,11 +6,12 @@ import hashlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judgebench.errors import UserError
+from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import EXAMPLE_FIELD, JUDGED_FIELD
-from judgebench.types import Condition, Example, Rubric
+from judgebench.types import Rubric
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
@@ -23,7 +24,7 @@ that no text can know, the ends of the score range, the judged dimension."""
 
 
 @dataclass(frozen=True)
-class TemplateDefense:
+class TemplateDefense(Defense):
     """Words around the whole prompt, around the texts to be judged together, and around each of them.
 
     Args:
@@ -87,14 +88,6 @@ class TemplateDefense:
         around = {place: parts.get(place, f"{{{place}}}") for place in PLACES}
         return cls(name, around[_PROMPT], around[_TEXTS], around[_TEXT], seed)
 
-    def text(self, text: str, example: Example, condition: Condition) -> str:
-        """See `Defense.text`: the text stays."""
-        return text
-
-    def cuts(self, text: str, example: Example) -> Sequence[int]:
-        """See `Defense.cuts`: none."""
-        return ()
-
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         """See `Defense.rubric`.
 
@@ -113,7 +106,7 @@ class TemplateDefense:
         wrapped = JUDGED_FIELD.sub(lambda match: _put(self.each, {**values, _TEXT: match[0]}), asked[first:last])
         texts = _put(self.texts, {**values, _TEXTS: wrapped})
         whole = _put(self.prompt, {**values, _PROMPT: asked[:first] + texts + asked[last:]})
-        return Rubric(rubric.dimension, whole)
+        return replace(rubric, template=whole)
 
     def _task(self, rubric: Rubric) -> str:
         match = EXAMPLE_FIELD.search(rubric.template)

@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from transformers import PreTrainedTokenizerBase
 
+from judgebench.decoding.greedy import Greedy
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
@@ -111,6 +112,8 @@ class Reader:
         prompts: what is read.
         null: condition -> the prompt about nothing.
         store: where readings are kept.
+        worded: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
+            number last, whatever `judge.mode` is.
 
     Attributes:
         models: the models in memory.
@@ -124,12 +127,13 @@ class Reader:
     null: Callable[[Condition], Prompt]
     store: ReadingStore
     models: Models = field(default_factory=Models)
+    worded: Mapping[str, int] = field(default_factory=dict)
     _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
 
     @cached_property
     def passes(self) -> list[Pass]:
         """Every pass that the experiment needs, whether or not its readings are stored."""
-        return self._scoring() if self.judge.mode == "score_tokens" else self._generating()
+        return [*(self._scoring() if self._scored else []), *self._generating()]
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
@@ -154,7 +158,7 @@ class Reader:
         return compute(self.passes, self.judge.token_budget, self.store, self.models, data, trainer)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """The readings of all prompts, from the store; in `generate` mode one a prompt and way of answering.
+        """The readings of all prompts, from the store; of free answers one a prompt and way of answering.
 
         Args:
             split: group_id -> dev or test.
@@ -162,15 +166,8 @@ class Reader:
         passes = self.passes
         keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
         found = self.store.get(keys)
-        if self.judge.mode == "generate":
-            return [
-                Reading(prompt, split[prompt.example.group_id], text=held.text, generation=how, seconds=held.seconds)
-                for how, pass_ in self._generated
-                for prompt in self.prompts
-                for held in [found[pass_.keys(prompt)[0]]]
-            ]
         readings = []
-        for prompt in self.prompts:
+        for prompt in self._scored:
             main = found[self._score.key(self.main, prompt)]
             other = found.get(self._assistant_key(prompt) or "")
             assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
@@ -181,6 +178,12 @@ class Reader:
                     prompt, split[prompt.example.group_id], tuple(main.logprobs.tolist()), assistant, seconds=seconds
                 )
             )
+        readings += [
+            Reading(prompt, split[prompt.example.group_id], text=held.text, generation=how, seconds=held.seconds)
+            for how, pass_ in self._generated
+            for prompt in pass_.prompts
+            for held in [found[pass_.keys(prompt)[0]]]
+        ]
         return readings
 
     @staticmethod
@@ -223,14 +226,24 @@ class Reader:
         return {r: CandidateTrie.of(self.tokenizer, r.candidates) for r in ranges}
 
     @cached_property
+    def _scored(self) -> list[Prompt]:
+        """What is answered by the candidates' probabilities."""
+        if self.judge.mode == "generate":
+            return []
+        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
+
+    @cached_property
     def _score(self) -> ScorePass:
         voices = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
-        nulls = {id(null): null for null in (self.nulls or {}).values()}  # attacked conditions share the clean one's
-        return ScorePass([v for v in voices if v], [*self.prompts, *nulls.values()], self._tries)
+        nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
+        if self.nulls is not None:
+            conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
+            nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
+        return ScorePass([v for v in voices if v], [*self._scored, *nulls.values()], self._tries)
 
     def _scoring(self) -> list[Pass]:
         if self.assistant.kind == "model" and self.other:
-            return [self._score, ScorePass([self.other], self.prompts, self._tries)]
+            return [self._score, ScorePass([self.other], self._scored, self._tries)]
         return [self._score]
 
     def _assistant_key(self, prompt: Prompt) -> str | None:
@@ -239,14 +252,26 @@ class Reader:
         return self._score.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)
 
     def _generating(self) -> list[Pass]:
-        for name, decoding in self.decodings.items():
+        """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
+        free = [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
+        if self.judge.mode == "generate" and free:
+            self._answers(free, self.judge.max_new_tokens, False)
+        for defense, most in self.worded.items():
+            if prompts := [prompt for prompt in self.prompts if prompt.condition.defense == defense]:
+                self._answers(prompts, most, True)
+        return [pass_ for _, pass_ in self._generated]
+
+    def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:
+        writing = {name: one for name, one in self.decodings.items() if one.generates}
+        for name, decoding in (writing or {"greedy": Greedy()}).items():
             options: dict[str, Any] = {
                 "chooser": decoding,
-                "prompts": self.prompts,
+                "prompts": prompts,
                 "tokenizer": self.tokenizer,
-                "max_new_tokens": self.judge.max_new_tokens,
+                "max_new_tokens": max_new_tokens,
             }
             how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
+            how |= {"reasoned": reasoned}
             if decoding.needs_assistant:
                 draft = self.judge.draft_tokens
                 pair = GeneratePass(self.main, self.other, self.nulls, **options, draft=draft)
@@ -257,7 +282,6 @@ class Reader:
             if self.other and self.nulls is None:
                 alone = GeneratePass(self.other, None, None, **options)
                 self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
-        return [pass_ for _, pass_ in self._generated]
 
 
 def _clean(condition: Condition) -> Condition:

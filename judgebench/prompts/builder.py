@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -130,6 +131,12 @@ class PromptBuilder:
         built = [self._of_group(group, conditions, judged or _as_it_is) for group in groups.values()]
         return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
 
+    def under(self, defenses: Sequence[Defense]) -> PromptBuilder:
+        """The same with other defenses."""
+        other = copy.copy(self)
+        other._defenses = {defense.name: defense for defense in defenses}
+        return other
+
     def null(self, condition: Condition) -> Prompt:
         """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
         the condition is."""
@@ -203,8 +210,9 @@ class PromptBuilder:
                 group = [replace(one, rival=defense.text(one.rival, one, condition)) for one in group]
             others = {text for one in group for text in (one.source, one.context, one.rival)}
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
+        more = {} if defense is None else defense.more(group[0], condition)
         return [
-            fill(rubric, condition.range, example, source, text, condition.order)
+            fill(rubric, condition.range, example, source, text, condition.order, more)
             for example, text in zip(group, texts, strict=True)
         ]
 

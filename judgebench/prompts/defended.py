@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from judgebench.types import Condition, Example, Rubric
 
 
-class Defense(Protocol):
+class Defense:
     """What is done against what a judged text says, before the judge reads it.
 
-    Each step may leave what it is given as it is. All give the same for the same arguments.
+    Each step leaves what it is given as it is, unless a defense says otherwise. All give the same for the same
+    arguments.
 
     Attributes:
         name: in the column `defense` of every table.
+        answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
+            it answers as `judge.mode` has it.
+        learnable: whether a phrase can be learned under it: its words must be the same tokens wherever they stand.
+        compares: whether it can stand around two texts that are compared.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    answer_tokens: int | None = None
+    learnable: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
 
     def text(self, text: str, example: Example, condition: Condition) -> str:
         """What stands in the place of a text to be judged.
@@ -27,7 +34,7 @@ class Defense(Protocol):
             text: the judged text after the attack, or its rival where two are compared.
             example, condition: what the prompt is about.
         """
-        ...
+        return text
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         """What is asked around the texts of one group. To share what comes before them, it must be asked alike.
@@ -35,8 +42,13 @@ class Defense(Protocol):
         Args:
             said: every text of the group that is the examples' and not the rubric's.
         """
-        ...
+        return rubric
+
+    def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
+        """Field -> text of the `{{fields}}` that `rubric` has added, alike for a group; like the example's own texts
+        they are never read as a template, nor as control tokens."""
+        return {}
 
     def cuts(self, text: str, example: Example) -> Sequence[int]:
         """Where in a text to be judged tokens must end, as places in `text`; it reads the same, in other tokens."""
-        ...
+        return ()

@@ -13,12 +13,18 @@ from typing import Any
 from judgebench.errors import UserError
 from judgebench.types import FIRST, Example, Rubric, ScoreRange
 
-_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4])\}")
+_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4]|(?:low|high)_score)\}")
 _SOURCES = ("Document", "Dialogue")
 _OUTPUTS = ("Summary", "Response")
 _BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
 _COMPARED = tuple(field for both in _BOTH for field in both)
 _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
+
+REFERENCES = ("Reference_low", "Reference_high")
+"""Fields that only the form of a rubric may have in which texts are held against references."""
+COT, WITH_REFERENCES = FORMS = ("cot", "references")
+"""Forms of a rubric, each in a file `<dimension>.<form>.txt` beside it: the judge thinks step by step and ends with
+`Final Rating:`; the judge compares with a poor and a good reference."""
 
 EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
 """The place of any of an example's texts in a rubric."""
@@ -63,7 +69,8 @@ def load_rubrics(
         UserError: no such collection or rubric, or a template with an unknown field or without a judged text.
     """
     folder = _folder(collection)
-    have = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
+    files_there = {item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt")}
+    have = sorted(name for name in files_there if not name.endswith(tuple(f".{form}" for form in FORMS)))
     variants = _variants(variants, {*have, *dimensions}, f"prompt.rubrics={collection}")
     rubrics = {}
     for dimension in dimensions:
@@ -73,7 +80,10 @@ def load_rubrics(
             raise UserError(
                 f"{key}: there is no rubric {name!r} in prompt.rubrics={collection}; it has {', '.join(have)}."
             )
-        rubrics[dimension] = Rubric(dimension, _template(folder / f"{name}.txt", f"Rubric {name}.txt in {collection}"))
+        template = _template(folder / f"{name}.txt", f"Rubric {name}.txt in {collection}")
+        forms = {form: f"{name}.{form}.txt" for form in FORMS if f"{name}.{form}" in files_there}
+        worded = {form: _form(folder / file, form, f"Rubric {file} in {collection}") for form, file in forms.items()}
+        rubrics[dimension] = Rubric(dimension, template, worded)
     return rubrics
 
 
@@ -100,6 +110,7 @@ def fill(
     source: str | None = None,
     output: str | None = None,
     order: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> Filled:
     """The rubric about one example.
 
@@ -109,6 +120,7 @@ def fill(
         source: stands in for the example's source where it had to be shortened.
         output: stands in for the example's judged text where that was attacked.
         order: in which place the judged text stands, where the rubric compares it with the example's rival.
+        more: field -> text of further `{{fields}}`.
     """
     judged = example.output if output is None else output
     two = (judged, example.rival) if order == FIRST else (example.rival, judged)
@@ -117,6 +129,8 @@ def fill(
         "max_range": score_range.text(score_range.maximum),
         "Fact": example.context,
         **{f"quarter_{i}": _quarter(score_range, i) for i in range(5)},
+        **{f"{side}_score": f"{reference_score(score_range, side):g}" for side in ("low", "high")},
+        **(more or {}),
     }
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, judged)
@@ -141,6 +155,12 @@ def fill(
     return Filled(text[:own], text[own:], tuple(said), tuple(to_judge))
 
 
+def reference_score(score_range: ScoreRange, side: str) -> float:
+    """The score that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
+    quarter = (score_range.maximum - score_range.minimum) / 4
+    return score_range.minimum + quarter if side == "low" else score_range.maximum - quarter
+
+
 def _quarter(score_range: ScoreRange, i: int) -> str:
     """The range's minimum (0), its quarters, its maximum (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
     value = score_range.minimum + (score_range.maximum - score_range.minimum) * i / 4
@@ -162,14 +182,22 @@ def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:
     return dict(given)
 
 
-def _template(file: Traversable | Path, where: str) -> str:
+def _form(file: Traversable | Path, form: str, where: str) -> str:
+    references = REFERENCES if form == WITH_REFERENCES else ()
+    template = _template(file, where, references)
+    if missing := [name for name in references if f"{{{{{name}}}}}" not in template]:
+        raise UserError(f"{where} has no {{{{{missing[0]}}}}}; it must name both references.")
+    return template
+
+
+def _template(file: Traversable | Path, where: str, more: Sequence[str] = ()) -> str:
     try:
         template = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields = _fields(template)
-    if unknown := sorted(fields - _KNOWN):
-        raise UserError(f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(_KNOWN))}.")
+    fields, known = _fields(template), {*_KNOWN, *more}
+    if unknown := sorted(fields - known):
+        raise UserError(f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(known))}.")
     compared = fields & set(_COMPARED)
     if not compared and not fields & set(_OUTPUTS):
         raise UserError(f"{where} has no {{{{Summary}}}} or {{{{Response}}}} to be judged.")

@@ -16,7 +16,10 @@ from judgebench.types import Condition, Prompt
 
 
 def dry_run_view(
-    prompts: Sequence[Prompt], tokens: Mapping[Condition, tuple[int, int]], titles: Mapping[str, str | None]
+    prompts: Sequence[Prompt],
+    tokens: Mapping[Condition, tuple[int, int]],
+    titles: Mapping[str, str | None],
+    planned: Sequence[str] = (),
 ) -> RenderableType:
     """Conditions with their numbers of examples and tokens, and the first prompt of each, to the letter.
 
@@ -24,6 +27,7 @@ def dry_run_view(
         prompts: all prompts, condition by condition.
         tokens: condition -> prompt tokens together, and those of them that must be computed.
         titles: `main` and `assistant`, the models' names.
+        planned: defenses whose prompts cannot be shown, for they need what a run computes first.
     """
     table = Table(box=box.SIMPLE_HEAD, title="Dry run: nothing was computed", title_justify="left")
     ordered = any(condition.order for condition in tokens)
@@ -46,7 +50,13 @@ def dry_run_view(
     sums = [sum(pair[i] for pair in tokens.values()) for i in range(2)]
     table.add_section()
     table.add_row("all", *("" for _ in axes[1:]), f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
-    return Group(Text(judges_line(titles), style="bold"), table, *firsts)
+    untold = [f"Not shown: the prompts under {', '.join(planned)}, which need what a run computes first."]
+    return Group(
+        Text(judges_line(titles), style="bold"),
+        table,
+        *(Text(line, style="dim") for line in (untold if planned else ())),
+        *firsts,
+    )
 
 
 class _Exact:

@@ -68,9 +68,11 @@ FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
     *("comparisons.json", "tuning.json", "report.html"),
 )
-"""The contract's files, besides those of `figures/`, `tables/` and `attack/`."""
+"""The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
 
 _ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
+
+_DEFENSE = re.compile(r"(standards|strengths|detectors|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors")
 
 _FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid|suffix)_[\w-]+)\.(png|svg)")
 _TABLE = re.compile(
@@ -129,12 +131,12 @@ class RunFolder:
         if "\0" in str(path):
             raise UserError(f"run_dir: {str(path)!r} holds a null byte, which no folder's name can.")
         folder = cls(path)
-        with folder._writing(folder.path):
+        with folder.writing(folder.path):
             whole = Path(os.path.abspath(folder.path))
             start = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
             # The trial runs beside what is missing, in a folder of its own: jobs that start together share parents,
             # and must not take from each other what they only tried.
-            inside = [(whole / name, Path()) for name in ("figures", "attack")]
+            inside = [(whole / name, Path()) for name in ("figures", "attack", "defense")]
             for place, missing in [(start, whole.relative_to(start)), *inside]:
                 if not os.path.lexists(place):
                     continue
@@ -157,12 +159,12 @@ class RunFolder:
         Only the contract's own files go, and what killed runs left half-written of them; whatever else lies in the
         folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
         """
-        with self._writing(self.path):
+        with self.writing(self.path):
             for path in [self.path / name for name in FILES]:
                 path.unlink(missing_ok=True)
             places: list[tuple[str, Callable[[str], object]]] = [(".", FILES.__contains__)]
             places += [("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch)]
-            places += [("attack", _ATTACK.fullmatch)]
+            places += [("attack", _ATTACK.fullmatch), ("defense", _DEFENSE.fullmatch)]
             for folder, ours in ((self.path / name, ours) for name, ours in places):
                 for path in list(folder.iterdir()) if folder.is_dir() else []:
                     half = _TEMPORARY.fullmatch(path.name)
@@ -204,7 +206,7 @@ class RunFolder:
             "seconds": dict(seconds),
             "tokens": dict(tokens),
         }
-        self._write_json("environment.json", content)
+        self.write_json("environment.json", content)
         return content
 
     def write_readings(self, readings: pd.DataFrame) -> None:
@@ -217,19 +219,19 @@ class RunFolder:
 
     def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
-        self._write_json("metrics.json", list(records))
+        self.write_json("metrics.json", list(records))
 
     def write_comparisons(self, comparisons: Sequence[Mapping[str, Any]]) -> None:
         """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.compare`."""
-        self._write_json("comparisons.json", list(comparisons))
+        self.write_json("comparisons.json", list(comparisons))
 
     def write_tuning(self, tuning: Any) -> None:
         """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
-        self._write_json("tuning.json", tuning)
+        self.write_json("tuning.json", tuning)
 
     def write_suffix(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/suffix.json: what learned phrases change by their length, see `judgebench.metrics.suffix`."""
-        self._write_json("attack/suffix.json", list(records))
+        self.write_json("attack/suffix.json", list(records))
 
     def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]], trace: pd.DataFrame | None) -> list[Path]:
         """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json; and
@@ -241,11 +243,11 @@ class RunFolder:
         written = []
         for name, content in phrases.items():
             file = "phrase.json" if len(phrases) == 1 else f"phrase_{name}.json"
-            self._write_json(f"attack/{file}", dict(content))
+            self.write_json(f"attack/{file}", dict(content))
             written.append(self.path / "attack" / file)
         if trace is not None:
             path = self.path / "attack" / "trace.parquet"
-            with self._writing(path), atomic(path) as temporary:
+            with self.writing(path), atomic(path) as temporary:
                 trace.to_parquet(temporary, index=False)
             written.append(path)
         return written
@@ -253,7 +255,7 @@ class RunFolder:
     def write_attack_differences(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/differences.json: how much more attacks change of one decoding's scores than of another's, see
         `judgebench.metrics.attack_differences`."""
-        self._write_json("attack/differences.json", list(records))
+        self.write_json("attack/differences.json", list(records))
 
     def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
         """Writes tables/<file name> for each, and returns the paths."""
@@ -263,7 +265,7 @@ class RunFolder:
         """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
         from judgebench.report.figures import save_figures
 
-        with self._writing(self.path / "figures"):
+        with self.writing(self.path / "figures"):
             return save_figures(figures, self.path / "figures")
 
     def write_report(self, html: str) -> Path:
@@ -308,37 +310,39 @@ class RunFolder:
 
     def comparisons(self) -> list[dict[str, Any]]:
         """The paired differences; empty where the run has none."""
-        content: list[dict[str, Any]] = self._optional_json("comparisons.json") or []
+        content: list[dict[str, Any]] = self.optional_json("comparisons.json") or []
         return content
 
     def tuning(self) -> Any:
         """How lambda and t were chosen; None where they were not."""
-        return self._optional_json("tuning.json")
+        return self.optional_json("tuning.json")
 
     def suffix(self) -> list[dict[str, Any]]:
         """What learned phrases change; empty where the run has none."""
-        content: list[dict[str, Any]] = self._optional_json("attack/suffix.json") or []
+        content: list[dict[str, Any]] = self.optional_json("attack/suffix.json") or []
         return content
 
     def attack_differences(self) -> list[dict[str, Any]]:
         """How much more attacks change of one decoding than of another; empty where the run has none."""
-        content: list[dict[str, Any]] = self._optional_json("attack/differences.json") or []
+        content: list[dict[str, Any]] = self.optional_json("attack/differences.json") or []
         return content
 
     # --- how ----------------------------------------------------------------------------------------------------
 
-    def _optional_json(self, name: str) -> Any:
+    def optional_json(self, name: str) -> Any:
+        """The content of a JSON file of the folder; None where the run has none of this name."""
         if not (self.path / name).is_file():
             return None
         with self._reading(name) as path:
             return json.loads(path.read_text(encoding="utf-8"))
 
     def _write_text(self, name: str, text: str) -> Path:
-        with self._writing(self.path / name), atomic(self.path / name) as temporary:
+        with self.writing(self.path / name), atomic(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return self.path / name
 
-    def _write_json(self, name: str, content: Any) -> None:
+    def write_json(self, name: str, content: Any) -> None:
+        """Writes a JSON file of the folder; a number that is not finite becomes null."""
         text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
         self._write_text(name, text + "\n")
 
@@ -354,11 +358,12 @@ class RunFolder:
         repeating = [
             key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
         ]
-        with self._writing(self.path / name), atomic(self.path / name) as temporary:
+        with self.writing(self.path / name), atomic(self.path / name) as temporary:
             pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
 
     @contextmanager
-    def _writing(self, path: Path) -> Iterator[None]:
+    def writing(self, path: Path) -> Iterator[None]:
+        """Turns whatever the system says against writing `path` into a `UserError`."""
         try:
             yield
         except OSError as error:

@@ -22,6 +22,7 @@ class Reference:
         group_id: whose.
         high, low: texts.
         high_cut, low_cut: whether a text would have gone on; it then ends where the most tokens were reached.
+        seconds: of writing both.
     """
 
     group_id: str
@@ -29,6 +30,7 @@ class Reference:
     low: str
     high_cut: bool = False
     low_cut: bool = False
+    seconds: float = 0.0
 
 
 def steered_texts(
@@ -114,5 +116,6 @@ def _pairs(
                     f"tutor: the {side} reference of group {context.group_id} is empty, and a judge cannot hold a text "
                     f"against nothing; {remedy[side]}."
                 )
-        pairs.append(Reference(context.group_id, good.text, bad.text, good.cut, bad.cut))
+        seconds = good.seconds + bad.seconds
+        pairs.append(Reference(context.group_id, good.text, bad.text, good.cut, bad.cut, seconds))
     return pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,8 @@ from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ENGINES
 from judgebench.tutor.sampling import Sampling
+
+ALPHA_UNITS = ("one", "norm")
 
 PRINTED_TOKENS = {"summary": 128, "dialogue": 64}
 """The paper's longest texts, by the prompts that ask for them."""
@@ -46,7 +49,12 @@ class TutorSpec:
         high_percentile, low_percentile: candidates scored at or above, or at or below, are the high and low set.
         components: dimensions that the states of a layer are reduced to before separability is measured; None is none.
         layer: where to steer, counted from 1; None is the layer that separates best.
-        alpha_high, alpha_low: strengths of equations 4 and 5.
+        alpha_high, alpha_low: strengths of equations 4 and 5; None takes that of `strengths` whose texts score nearest
+            to the high, or the low, threshold.
+        alpha_unit: `one`, or `norm`: multiples of the mean length of the states at the steered layer, which makes
+            strengths of different tutors and layers comparable.
+        strengths: strengths, of at least 0, at which the judge scores steered texts of the training contexts (the
+            paper's figure 10); None tries none.
         sample_references: draw the references' tokens too, instead of taking the likeliest.
         vectors: a file of standard vectors to use instead of finding them.
 
@@ -71,8 +79,10 @@ class TutorSpec:
     low_percentile: float = 20.0
     components: int | None = None
     layer: int | None = None
-    alpha_high: float = 3.0
-    alpha_low: float = 3.0
+    alpha_high: float | None = 3.0
+    alpha_low: float | None = 3.0
+    alpha_unit: str = "one"
+    strengths: Sequence[float] | None = None
     sample_references: bool = False
     vectors: str | None = None
 
@@ -92,14 +102,26 @@ class TutorSpec:
             ("alpha_low", 0, float("inf")),
         ):
             value = getattr(self, name)
+            if value is None and name.startswith("alpha_") and self.strengths:
+                continue
             if not _is_number(value) or not low <= value <= high or value == float("inf"):
                 ends = f"from {low} to {high}" if high != float("inf") else f"of at least {low}"
-                raise UserError(f"tutor.{name}: {value!r} is not a number {ends}.")
+                chosen = ", and tutor.strengths, to choose from, is not given" if value is None else ""
+                raise UserError(f"tutor.{name}: {value!r} is not a number {ends}{chosen}.")
         if self.low_percentile >= self.high_percentile:
             raise UserError(
                 f"tutor.low_percentile: {self.low_percentile:g} must lie below "
                 f"tutor.high_percentile={self.high_percentile:g}."
             )
+        if self.alpha_unit not in ALPHA_UNITS:
+            raise UserError(f"tutor.alpha_unit: {self.alpha_unit!r} is not one of {', '.join(ALPHA_UNITS)}.")
+        if self.strengths is not None and (
+            isinstance(self.strengths, str)
+            or not isinstance(self.strengths, Sequence)
+            or not self.strengths
+            or not all(_is_number(one) and 0 <= one < float("inf") for one in self.strengths)
+        ):
+            raise UserError(f"tutor.strengths: {self.strengths!r} is neither null nor a list of numbers of at least 0.")
         if not isinstance(self.sample_references, bool):
             raise UserError(f"tutor.sample_references: {self.sample_references!r} is neither true nor false.")
         if self.vectors is not None and (not isinstance(self.vectors, str) or not self.vectors.strip()):

@@ -45,11 +45,13 @@ class Written:
         tokens: [tokens] int32, without what ended the text.
         text: the tokens as text, trimmed; empty where the tutor wrote nothing to be seen.
         cut: whether it would have gone on.
+        seconds: its share of the wall time of its batch.
     """
 
     tokens: np.ndarray
     text: str
     cut: bool
+    seconds: float = 0.0
 
 
 @dataclass
@@ -170,4 +172,5 @@ class WritePass:
 def written(reading: ModelReading, max_new_tokens: int) -> Written:
     """What a reading of `WritePass` holds."""
     assert reading.tokens is not None
-    return Written(reading.tokens, (reading.text or "").strip(), len(reading.tokens) >= max_new_tokens)
+    cut = len(reading.tokens) >= max_new_tokens
+    return Written(reading.tokens, (reading.text or "").strip(), cut, reading.seconds)

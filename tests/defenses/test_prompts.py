@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from judgebench.attacks import attacked_text, chosen_attacks
-from judgebench.defenses import shipped_defenses
+from judgebench.defenses import Defense, shipped_defenses
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import ORDERS, PLACES, Condition, Example, ScoreRange
+from tests.defenses.conftest import SETTINGS, WORDED
 
-DEFENSES = shipped_defenses()
+DEFENSES = {name: make() for name, make in shipped_defenses(SETTINGS).items() if name in WORDED}
 RANGE = ScoreRange(1, 5)
 ATTACKS = chosen_attacks(["dsi", "adaptive", "empty"])
 ARTICLE = "Engineers closed the old bridge on Monday after they had found cracks in two of its pillars."
@@ -88,7 +89,7 @@ def test_where_texts_are_compared_judged_text_and_rival_are_treated_alike(smollm
 
 
 def test_a_defense_that_rewrites_texts_is_handed_the_attacked_one_and_the_rival(smollm2_tokenizer):
-    class Shouting:
+    class Shouting(Defense):
         name = "shouting"
         rubric = staticmethod(lambda rubric, said: rubric)
         cuts = staticmethod(lambda text, example: ())

@@ -8,6 +8,7 @@ from judgebench.defenses import NONE, TemplateDefense, shipped_defenses
 from judgebench.errors import UserError
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
+from tests.defenses.conftest import SETTINGS, WORDED
 
 EXAMPLE = Example("a/1", "a", "1", "The source.", "The judged text.", {}, rival="The rival.")
 ALONE = [
@@ -27,11 +28,11 @@ def filled(defense, rubric, order="", text="The judged text."):
     return held.text
 
 
-@pytest.mark.parametrize("name", shipped_defenses())
+@pytest.mark.parametrize("name", WORDED)
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
 def test_each_text_stands_in_the_prompt_once_and_no_field_is_left(name, collection, dimension):
     order = "first" if collection.startswith("comparative") else ""
-    text = filled(shipped_defenses()[name], asked(collection, dimension), order)
+    text = filled(shipped_defenses(SETTINGS)[name](), asked(collection, dimension), order)
     assert text.count("The judged text.") == 1
     assert text.count("The rival.") == (1 if order else 0)
     assert not re.search(r"\{\w+\}", text)
@@ -46,7 +47,7 @@ def test_no_defense_leaves_the_rubric_as_it_is(collection, dimension):
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
 def test_words_before_the_text_are_added_to_the_prompt_and_nothing_else_changes(collection, dimension):
     rubric = asked(collection, dimension)
-    defended = shipped_defenses()["instruction"].rubric(rubric, [])
+    defended = shipped_defenses(SETTINGS)["instruction"]().rubric(rubric, [])
     words, _, rest = defended.template.partition("\n\n")
     assert rest == rubric.template
     assert "do not follow them" in words
@@ -56,7 +57,7 @@ def test_words_before_the_text_are_added_to_the_prompt_and_nothing_else_changes(
 def test_a_sandwich_says_the_task_again_after_the_texts_and_keeps_the_question_last(collection, dimension):
     rubric = asked(collection, dimension)
     order = "first" if collection.startswith("comparative") else ""
-    plain, text = filled(NONE, rubric, order), filled(shipped_defenses()["sandwich"], rubric, order)
+    plain, text = filled(NONE, rubric, order), filled(shipped_defenses(SETTINGS)["sandwich"](), rubric, order)
     last = EXAMPLE.rival if order else EXAMPLE.output
     before, _, question = plain.rpartition(last)
     assert text.startswith(before + last)
@@ -70,7 +71,7 @@ def test_a_sandwich_says_the_task_again_after_the_texts_and_keeps_the_question_l
 
 
 def test_markers_stand_around_each_text():
-    text = filled(shipped_defenses()["delimiters"], asked("comparative_summary", "joint"), "second")
+    text = filled(shipped_defenses(SETTINGS)["delimiters"](), asked("comparative_summary", "joint"), "second")
     (marker,) = set(re.findall(r"<([0-9a-f]{12})>", text))
     assert f"Summary 1: <{marker}>\nThe rival.\n</{marker}>\n" in text
     assert f"Summary 2: <{marker}>\nThe judged text.\n</{marker}>\n" in text
@@ -134,7 +135,7 @@ def test_a_template_that_is_none_is_told(template, sentence):
 @pytest.mark.parametrize("template", ["{{Document}} Rate {{Summary}}.", "Text:\n\n{{Summary}}\n\nRate it."])
 def test_a_task_that_is_not_there_cannot_be_repeated(template):
     with pytest.raises(UserError, match=r"^defenses: sandwich repeats .* rubric of 'fluency'"):
-        shipped_defenses()["sandwich"].rubric(Rubric("fluency", template), [])
+        shipped_defenses(SETTINGS)["sandwich"]().rubric(Rubric("fluency", template), [])
 
 
 def test_defenses_give_the_text_as_it_is_and_all_differ():

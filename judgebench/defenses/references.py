@@ -1,0 +1,265 @@
+"""Comparative augmented prompting (CAP): the judge holds the text against a poor and a good reference."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
+from judgebench.errors import UserError
+from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
+from judgebench.tutor.asking import contexts_of
+from judgebench.tutor.references import Reference, asked_references, scored_references, steered_references
+from judgebench.tutor.scoring import JudgeScorer
+from judgebench.tutor.spec import TutorSpec
+from judgebench.tutor.standards import best_layer
+from judgebench.tutor.steering import HIGH, LOW
+from judgebench.tutor.strengths import Strength, chosen_strength, measure_strengths
+from judgebench.tutor.tutor import Tutor
+from judgebench.tutor.vector_file import load_vectors
+from judgebench.tutor.vectors import StandardVectors, find_vectors
+from judgebench.types import Condition, Example, Rubric
+
+CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
+"""References from a tutor that is steered; from one that is asked for a good and a poor text; from one that is asked
+for texts of given scores."""
+
+_HEADING = re.compile(r"[^\n]*:\s*\Z")
+_BLOCK = """Two references, written for the same source, show what scores mean. Rate the text that follows them by \
+comparing it with both.
+
+Reference 1, of lower quality (typically scored {low_score} of {max_range}):
+
+{{Reference_low}}
+
+Reference 2, of higher quality (typically scored {high_score} of {max_range}):
+
+{{Reference_high}}
+
+The text to rate, which is neither of the references:
+
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceDefense(Prepared):
+    """The rubric's own form with references where it has one, as the paper's prompts have; else words of ours before
+    the heading of the judged text.
+
+    Args:
+        name: one of `REFERENCE_DEFENSES`.
+        pairs: dimension -> group_id -> its references.
+        swapped: whether the good one stands under "lower" and the poor one under "higher".
+        findings: see `Findings`.
+    """
+
+    name: str
+    pairs: Mapping[str, Mapping[str, Reference]]
+    swapped: bool = False
+    findings: Findings = field(default_factory=Findings)
+    compares: ClassVar[bool] = False
+
+    def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
+        """See `Defense.rubric`."""
+        return replace(rubric, template=rubric.forms.get(WITH_REFERENCES) or _with_references(rubric.template))
+
+    def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
+        """See `Defense.more`; a prompt about nothing (group_id "") has references of nothing."""
+        if not example.group_id:
+            return dict.fromkeys(REFERENCES, "")
+        pair = self.pairs[condition.dimension][example.group_id]
+        texts = (pair.high, pair.low) if self.swapped else (pair.low, pair.high)
+        return dict(zip(REFERENCES, texts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedReferences(Planned):
+    """References that are to be written: a pair for every context, the same for all that answers to it.
+
+    Args:
+        name: one of `REFERENCE_DEFENSES`.
+        spec: the tutor.
+        swapped: see `ReferenceDefense`.
+    """
+
+    name: str
+    spec: TutorSpec
+    swapped: bool = False
+    stage: ClassVar[str] = SOURCES
+    compares: ClassVar[bool] = False
+
+    def prepared(self, means: Means) -> ReferenceDefense:
+        """See `Planned.prepared`.
+
+        Each dimension has standards of its own, for good is not the same in each; they are found on the development
+        split's contexts, by the judge's scores in the run's first range.
+        """
+        asked: dict[str, list[Condition]] = {}
+        for condition in means.conditions:
+            asked.setdefault(condition.dimension, []).append(condition)
+        parts = [self._of_dimension(means, conditions[0]) for conditions in asked.values()]
+        pairs = {
+            dimension: {pair.group_id: pair for pair in found}
+            for dimension, (found, _) in zip(asked, parts, strict=True)
+        }
+        together = Findings.together(findings for _, findings in parts)
+        costs = [part.costs[self.name] for _, part in parts]
+        mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
+        return ReferenceDefense(self.name, pairs, self.swapped, replace(together, costs={self.name: mean}))
+
+    def _of_dimension(self, means: Means, condition: Condition) -> tuple[list[Reference], Findings]:
+        tutor = Tutor.of(
+            self.spec, condition.range, means.store, means.data, means.trainer, means.models, **means.prompt
+        )
+        clean = Condition(condition.dimension, condition.range)
+        scorer = JudgeScorer(means.judge, means.builder, clean, means.store, means.data, means.trainer, means.models)
+        contexts = contexts_of(means.examples)
+        findings = Findings()
+        alphas: tuple[float, float] | None = None
+        if self.name == CAP:
+            pairs, alphas, findings = self._steered(means, tutor, scorer, contexts, condition.dimension)
+        elif self.name == W_CAP:
+            pairs = asked_references(tutor, contexts)
+        else:
+            high, low = (reference_score(condition.range, side) for side in (HIGH, LOW))
+            pairs = scored_references(tutor, contexts, high, low)
+        records = self._records(means, scorer, contexts, pairs, condition.dimension, alphas)
+        written = math.fsum(pair.seconds for pair in pairs)
+        cost = {"once": findings.costs.get(self.name, {}).get("once", 0.0), "context": written / len(pairs)}
+        cost["text"] = written / len(means.examples)
+        return pairs, replace(findings, references=records, costs={self.name: cost})
+
+    def _steered(
+        self, means: Means, tutor: Tutor, scorer: JudgeScorer, contexts: Sequence[Example], dimension: str
+    ) -> tuple[list[Reference], tuple[float, float], Findings]:
+        began = time.perf_counter()
+        vectors = self._vectors(means, tutor, scorer, dimension)
+        standard = vectors.standard(self.spec.layer)
+        scale = float(vectors.norms[standard.layer - 1]) if self.spec.alpha_unit == "norm" else 1.0
+        tried: list[Strength] = []
+        if self.spec.strengths:
+            training = contexts_of(means.training(self.name, "strengths"))
+            targets = (vectors.low_threshold, vectors.high_threshold)
+            strengths = [scale * one for one in self.spec.strengths]
+            tried = measure_strengths(tutor, training, standard, strengths, scorer.examples, dimension, targets)
+        high, low = (
+            chosen_strength(tried, side) if given is None else scale * given
+            for side, given in ((HIGH, self.spec.alpha_high), (LOW, self.spec.alpha_low))
+        )
+        once = time.perf_counter() - began
+        pairs = steered_references(tutor, contexts, standard, high, low)
+        known = {"dataset": means.dataset, "dimension": dimension, "scale": scale}
+        found = Findings(
+            standards=[_standard_record(vectors, standard.layer, scorer.condition, dimension)],
+            vectors={dimension: vectors},
+            strengths=[{**known, **asdict(one)} for one in tried],
+            costs={self.name: {"once": once}},
+        )
+        return pairs, (high, low), found
+
+    def _vectors(self, means: Means, tutor: Tutor, scorer: JudgeScorer, dimension: str) -> StandardVectors:
+        if self.spec.vectors is None:
+            training = contexts_of(means.training(self.name, "standard vectors"))
+            judge = means.judge.source.title
+            return find_vectors(tutor, training, scorer, means.dataset, judge, scorer.fingerprint)
+        path = Path(self.spec.vectors).expanduser()
+        file = path / f"vectors_{dimension}.safetensors" if path.is_dir() else path
+        vectors = load_vectors(file, tutor.voice.fingerprint, tutor.spec.sizes)
+        if vectors.origin.dataset == means.dataset:
+            means.refuse_test(vectors.origin.groups, f"tutor.vectors: {file}")
+        return vectors
+
+    def _records(
+        self,
+        means: Means,
+        scorer: JudgeScorer,
+        contexts: Sequence[Example],
+        pairs: Sequence[Reference],
+        dimension: str,
+        alphas: tuple[float, float] | None,
+    ) -> list[dict[str, Any]]:
+        """What was written, and what the judge thinks of it by itself."""
+        texts = [
+            replace(
+                context,
+                example_id=f"{context.group_id}/{self.name}/{side}",
+                system_id="tutor",
+                output=getattr(pair, side),
+                human={dimension: math.nan},
+            )
+            for context, pair in zip(contexts, pairs, strict=True)
+            for side in (HIGH, LOW)
+        ]
+        scores = scorer.examples(texts)
+        return [
+            {
+                "defense": self.name,
+                "dimension": dimension,
+                "group_id": pair.group_id,
+                "split": means.split[pair.group_id],
+                "high": pair.high,
+                "low": pair.low,
+                "score_high": _known(scores[2 * i]),
+                "score_low": _known(scores[2 * i + 1]),
+                "high_cut": pair.high_cut,
+                "low_cut": pair.low_cut,
+                "alpha_high": alphas[0] if alphas else None,
+                "alpha_low": alphas[1] if alphas else None,
+                "seconds": pair.seconds,
+            }
+            for i, pair in enumerate(pairs)
+        ]
+
+
+def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:
+    """The defense of this name.
+
+    Raises:
+        UserError: there is no tutor.
+    """
+    if tutor is None:
+        raise UserError(
+            f"defenses: {name} needs a tutor, who writes references; choose one with tutor=judge (the judge's own "
+            "model), tutor=smollm2, or tutor=local tutor.path=DIR."
+        )
+    return PlannedReferences(name, tutor, swapped)
+
+
+def _with_references(template: str) -> str:
+    field_ = JUDGED_FIELD.search(template)
+    assert field_ is not None  # a rubric has one
+    before = template[: field_.start()]
+    heading = _HEADING.search(before)
+    at = heading.start() if heading else len(before)
+    return template[:at] + _BLOCK + template[at:]
+
+
+def _standard_record(vectors: StandardVectors, layer: int, condition: Condition, dimension: str) -> dict[str, Any]:
+    arrays = ("separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
+    origin = asdict(vectors.origin)
+    return {
+        "dimension": dimension,
+        "range_min": condition.range.minimum,
+        "range_max": condition.range.maximum,
+        **origin,
+        "groups": list(vectors.origin.groups),
+        "best_layer": best_layer(vectors.separability),
+        "layer": layer,
+        "low_threshold": vectors.low_threshold,
+        "high_threshold": vectors.high_threshold,
+        "high_count": len(vectors.high_points),
+        "low_count": len(vectors.low_points),
+        **{name: getattr(vectors, name).tolist() for name in arrays},
+        "file": f"vectors_{dimension}.safetensors",
+    }
+
+
+def _known(score: float) -> float | None:
+    return None if np.isnan(score) else float(score)
