@@ -12,8 +12,12 @@ from judgebench.types import ScoreRange
 
 _DEFAULTS: Mapping[str, Any] = {"split": "dev", "metric": "spearman", "level": "dataset"}
 _SERIES = ("judge", "decoding")
+NONE = "none"
 _FILTERS = ("dimension", "range")
-_KEYS = (*_DEFAULTS, *_SERIES, *_FILTERS)
+_UNDER = ("attack", "defense")
+CHANGES = ("change", "delta", "rate_of_means", "mean_of_rates")
+"""Metrics of attacked texts against the clean ones of the same cell, see `metrics.robustness`."""
+_KEYS = (*_DEFAULTS, *_SERIES, *_FILTERS, *_UNDER)
 _CELL = ("dimension", "range_min", "range_max", "range_step")
 
 
@@ -21,8 +25,9 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
     """The entries of the config key `objective`, with their defaults.
 
     Args:
-        given: a list of mappings, or one alone, with keys split (dev), metric (spearman; of `CORRELATIONS`), level
-            (dataset), judge and decoding (the series that is tuned), and, to count these alone, dimension and range
+        given: a list of mappings, or one alone, with keys split (dev), metric (spearman; of `CORRELATIONS`, or of
+            `CHANGES`), level (dataset), judge and decoding (the series that is tuned), attack (none, or one or several
+            whose mean counts; `CHANGES` need one), defense (none), and, to count these alone, dimension and range
             ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
 
     Raises:
@@ -44,7 +49,7 @@ def default_objective(records: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def objective_values(records: Sequence[Mapping[str, Any]], objective: Sequence[Mapping[str, Any]]) -> list[float]:
-    """An entry's value is the mean of its metric over the cells (dimension x range) that it names.
+    """An entry's value is the mean of its metric over the cells (dimension x range) and attacks that it names.
 
     Example:
         >>> record = {"split": "dev", "level": "dataset", "judge": "pair", "decoding": "contrastive", "range_step": 1}
@@ -65,20 +70,25 @@ def objective_cells(
     """The metric in every cell that an entry names, on both splits.
 
     Returns:
-        an entry's position (`objective`), its `metric`, split, level, judge and decoding; dimension, range_min,
-        range_max, range_step, dev and test (None where there is no such split); `constant`, whether the judge gives
-        every text of the entry's split the same score.
+        an entry's position (`objective`), its `metric`, split, level, judge, decoding, defense and attack (several
+        with commas between); dimension, range_min,
+        range_max, range_step, dev and test (None where there is no such split), each the mean over the entry's attacks;
+        `constant`, whether the judge gives every text of the entry's split the same score.
     """
     found = []
     for position, entry in enumerate(objective):
-        asked = {name: entry[name] for name in ("metric", "split", "level", *_SERIES)}
+        asked = {name: entry[name] for name in ("metric", "split", "level", *_SERIES, "defense")}
+        asked["attack"] = ", ".join(entry["attack"])
         cells: dict[tuple[Any, ...], dict[str, Any]] = {}
         for split in ("dev", "test"):
+            by_cell: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
             for record in _matching(records, {**entry, "split": split}):
-                key = tuple(record[name] for name in _CELL)
+                by_cell.setdefault(tuple(record[name] for name in _CELL), []).append(record)
+            for key, matching in by_cell.items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})
-                cell[split] = record[entry["metric"]]
-                cell["constant"] |= split == entry["split"] and bool(record["constant"])
+                known = [record[entry["metric"]] for record in matching if record[entry["metric"]] is not None]
+                cell[split] = sum(known) / len(known) if len(known) == len(matching) else None
+                cell["constant"] |= split == entry["split"] and any(record["constant"] for record in matching)
         for key, values in cells.items():
             named = dict(zip(_CELL, key, strict=True))
             found.append({"objective": position, **asked, **named, **values})
@@ -97,9 +107,22 @@ def _parsed(entry: Any) -> dict[str, Any]:
                 f"objective: {key} is missing; name whose scores count, as judge: pair, decoding: contrastive."
             )
     whole = {**_DEFAULTS, **{str(key): value for key, value in entry.items() if value is not None}}
-    for key, known in (("metric", CORRELATIONS), ("level", LEVELS), ("split", ("dev", "test"))):
+    known_of = {"metric": (*CORRELATIONS, *CHANGES), "level": LEVELS, "split": ("dev", "test")}
+    for key, known in known_of.items():
         if not isinstance(whole[key], str) or whole[key] not in known:
             raise UserError(f"objective: {key} {whole[key]!r} is not one of {', '.join(known)}.")
+    attack, defense = whole.get("attack", NONE), whole.get("defense", NONE)
+    attacks = [attack] if isinstance(attack, str) else attack
+    if not isinstance(attacks, Sequence) or not attacks or not all(isinstance(name, str) for name in attacks):
+        raise UserError(f"objective: attack {attack!r} is neither an attack's name nor a list of such.")
+    if not isinstance(defense, str):
+        raise UserError(f"objective: defense {defense!r} is no defense's name.")
+    if whole["metric"] in CHANGES and NONE in attacks:
+        raise UserError(
+            f"objective: {whole['metric']} is what an attack changes; name one, as in {{metric: {whole['metric']}, "
+            "attack: dsi}."
+        )
+    whole |= {"attack": list(attacks), "defense": defense}
     if "range" in whole:
         given = whole["range"]
         several = isinstance(given, Sequence) and given and isinstance(given[0], Sequence)
@@ -126,7 +149,7 @@ def _value(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any], posit
             f"({', '.join(f'{key} {_shown(value)}' for key, value in kept.items())}); a run has records of the splits, "
             "judges and decodings in its metrics.json."
         )
-    cells = [tuple(record[key] for key in _CELL) for record in matching]
+    cells = [tuple(record[key] for key in (*_CELL, "attack")) for record in matching]
     if len(set(cells)) < len(cells):
         raise UserError(
             f"objective: judge {entry['judge']} with decoding {entry['decoding']} has several settings in one cell; a "
@@ -145,8 +168,8 @@ def _matching(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) ->
         record
         for record in records
         if all(record[key] == entry[key] for key in ("split", "level", *_SERIES))
-        and record["attack"] == "none"
-        and record["defense"] == "none"
+        and record["attack"] in entry["attack"]
+        and record["defense"] == entry["defense"]
         and record["dimension"] in entry.get("dimension", [record["dimension"]])
         and ("range" not in entry or (record["range_min"], record["range_max"], record["range_step"]) in entry["range"])
     ]

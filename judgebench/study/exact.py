@@ -57,7 +57,8 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
 def _has_path(cell: Mapping[str, Any], directions: Sequence[str]) -> bool:
     given = tuple(cell.get(key) for key in ("metric", "split", "level", "judge"))
     maximized = direction_of(cell["objective"], directions) == "maximize"
-    return maximized and cell[DEV] is not None and given == ("spearman", DEV, "dataset", "pair")
+    plain = all(cell.get(axis, "none") == "none" for axis in ("attack", "defense"))
+    return plain and maximized and cell[DEV] is not None and given == ("spearman", DEV, "dataset", "pair")
 
 
 def _folders(trials: Sequence[Trial]) -> Iterator[RunFolder]:

@@ -19,6 +19,7 @@ from judgebench.report.figures import save_figures
 from judgebench.report.masking import mask_secrets
 from judgebench.report.tables import WIDTH
 from judgebench.study.exact import exact_optima
+from judgebench.study.front import front_figure
 from judgebench.study.heatmap import heatmaps
 from judgebench.study.job import group_name
 from judgebench.study.results import STUDY
@@ -43,6 +44,8 @@ def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], dire
             content = {**summary, "all": list(trials)}
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         figures = heatmaps(trials, directions)
+        if (front := front_figure(trials, directions)) is not None:
+            figures["front"] = front
         save_figures(figures, folder / "figures")
         _log(config, folder, summary, figures)
     except (OSError, UserError) as error:

@@ -40,8 +40,8 @@ def summarize(
 
     Returns:
         trials, failed: how many; params: the swept keys; cells: for each cell its objective (position), metric,
-        dimension, range, split (on which is chosen), direction, and as `best` of the trial that is best there (of
-        several the first) number, params, dev, test and run_dir (null without such a split; `constant` is true where
+        dimension, range, split (on which is chosen), direction, attack and defense, and as `best` of the trial that is
+        best there (of several the first) number, params, dev, test and run_dir (null without such a split; `constant` is true where
         every text has the same score, which is chosen only where no trial does better than that); where it is known
         also `exact`, the exact optimum, and `below_exact`, how far the best trial falls below it on dev, never below 0
         (null where that trial is constant); means: for each objective dev and test averaged over its cells, each with
@@ -61,6 +61,7 @@ def summarize(
         "cells": [
             dict(zip(_CELL, key, strict=True))
             | {"split": chosen[key].split, "direction": chosen[key].direction}
+            | {axis: tried[0][1].get(axis, "none") for axis in ("attack", "defense")}
             | _against(_best(tried, chosen[key]), (optima or {}).get(key))
             for key, tried in cells.items()
         ],
@@ -109,7 +110,7 @@ def summary_table(summary: Mapping[str, Any]) -> RenderableType:
                 table.add_row(*head, str(range_of(cell)), f"no {cell['split']} split: nothing is chosen", "-", "-", "-")
             else:
                 mark = " ! constant" if best.get("constant") else ""
-                row = [_setting(best["params"]) + mark, three(best["dev"]), three(best["test"]), str(best["trial"])]
+                row = [setting(best["params"]) + mark, three(best["dev"]), three(best["test"]), str(best["trial"])]
                 optimum = [three(cell["exact"]["dev"]), three(cell["below_exact"])] if "exact" in cell else []
                 table.add_row(*head, str(range_of(cell)), *row, *optimum)
         table.add_section()
@@ -120,7 +121,7 @@ def summary_table(summary: Mapping[str, Any]) -> RenderableType:
         ):
             found = mean.get(key)
             if found is not None:
-                row = [_setting(found.get("params", {})), three(found["dev"]), three(found["test"])]
+                row = [setting(found.get("params", {})), three(found["dev"]), three(found["test"])]
                 table.add_row(*([""] if several else []), name, *row, str(found.get("trial", "")))
         parts.append(table)
         if exact:
@@ -150,7 +151,9 @@ def _choice(position: int, tried: Sequence[tuple[Trial, Mapping[str, Any]]], dir
 
 def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
-    title = f"{which} {cell['metric'].capitalize()} on {cell['split']} of {trials} trials"
+    under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+    metric = cell["metric"].capitalize().replace("_", " ")
+    title = f"{which} {metric}{''.join(f', {one},' for one in under)} on {cell['split']} of {trials} trials"
     if cell["split"] == "test":
         return f"{title}; chosen on test itself, which flatters it"
     return f"{title}, and what it is on test"
@@ -219,7 +222,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(given) / len(given) if given and len(given) == len(values) else None
 
 
-def _setting(params: Mapping[str, Any]) -> str:
+def setting(params: Mapping[str, Any]) -> str:
+    """Swept keys with their values, as a reader knows them."""
     return ", ".join(f"{axis_name(key)} {_number(value)}" for key, value in params.items())
 
 

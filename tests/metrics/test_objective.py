@@ -23,7 +23,10 @@ RECORDS = [
     record(split="test", spearman=-0.1),
     record(level="system", spearman=0.9),
     record(judge="main", decoding="greedy", spearman=0.05),
-    record(attack="adv_suffix", spearman=-0.9),
+    record(attack="adv_suffix", spearman=-0.9, delta=0.5),
+    record(attack="dsi", spearman=-0.8, delta=0.1),
+    record(defense="cap", spearman=0.7),
+    record(attack="dsi", defense="cap", spearman=-0.7, delta=0.05),
 ]
 
 
@@ -39,6 +42,10 @@ RECORDS = [
         (PAIR | {"level": "system"}, 0.9),
         (PAIR | {"metric": "kendall"}, 0.3),
         ({"judge": "main", "decoding": "greedy"}, 0.05),
+        (PAIR | {"defense": "cap"}, 0.7),
+        (PAIR | {"attack": "dsi"}, -0.8),
+        (PAIR | {"attack": ["dsi", "adv_suffix"], "metric": "delta"}, 0.3),
+        (PAIR | {"attack": "dsi", "defense": "cap", "metric": "delta"}, 0.05),
     ],
 )
 def test_the_mean_over_the_cells_that_an_entry_names(entry, value):
@@ -62,6 +69,7 @@ def test_cells_have_dev_and_test():
     assert cells == [
         {"objective": 0, "metric": "spearman", "dimension": "coherence", "range_min": 1.0, "range_max": 5.0}
         | {"range_step": 1.0, "dev": 0.2, "test": -0.1, "split": "dev", "level": "dataset", "constant": False}
+        | {"attack": "none", "defense": "none"}
         | PAIR
     ]
 
@@ -73,7 +81,10 @@ def test_a_cell_is_constant_where_its_own_split_is(split, constant):
 
 
 def test_what_is_meant_where_nothing_is_said():
-    assert default_objective(RECORDS)[0] == {"split": "dev", "metric": "spearman", "level": "dataset"} | PAIR
+    assert default_objective(RECORDS)[0] == {
+        **{"split": "dev", "metric": "spearman", "level": "dataset", "attack": ["none"], "defense": "none"},
+        **PAIR,
+    }
     main = [one for one in RECORDS if one["judge"] == "main"]
     assert default_objective(main)[0]["decoding"] == "greedy"
     assert default_objective([]) == []
@@ -92,6 +103,9 @@ WRONG = {
     "no range": ([PAIR | {"range": 3}], "3 is not a range"),
     "dimension": ([PAIR | {"dimension": 3}], "dimension 3 is neither"),
     "dimensions": ([PAIR | {"dimension": ["coherence", 3]}], "is neither a dimension's name nor a list"),
+    "an attack": ([PAIR | {"attack": 3}], "attack 3 is neither"),
+    "a defense": ([PAIR | {"defense": ["cap"]}], "is no defense's name"),
+    "a change of nothing": ([PAIR | {"metric": "delta"}], "delta is what an attack changes"),
     "list of metrics": ([PAIR | {"metric": ["spearman"]}], "is not one of"),
 }
 
