@@ -41,8 +41,9 @@ def summarize(
     Returns:
         trials, failed: how many; params: the swept keys; cells: for each cell its objective (position), metric,
         dimension, range, split (on which is chosen), direction, attack and defense, and as `best` of the trial that is
-        best there (of several the first) number, params, dev, test and run_dir (null without such a split; `constant` is true where
-        every text has the same score, which is chosen only where no trial does better than that); where it is known
+        best there (of several the first) number, params, dev, test and run_dir (null without such a split; `constant`
+        is true where every text has the same score, which is chosen only where no trial does better than that); where
+        it is known
         also `exact`, the exact optimum, and `below_exact`, how far the best trial falls below it on dev, never below 0
         (null where that trial is constant); means: for each objective dev and test averaged over its cells, each with
         its own best setting (`chosen_per_cell`), with the one setting that is best on average (`one_setting`, with

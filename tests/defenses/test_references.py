@@ -105,5 +105,5 @@ def test_a_form_of_ones_own_must_name_both(tmp_path, text, expected):
         load_rubrics(str(tmp_path), ["mine"])
     (tmp_path / "mine.references.txt").write_text("{{Reference_low}} < {{Summary}} < {{Reference_high}}")
     assert list(load_rubrics(str(tmp_path), ["mine"])) == ["mine"]
-    with pytest.raises(UserError, match="there is no rubric 'mine.references'"):
+    with pytest.raises(UserError, match=r"there is no rubric 'mine.references'"):
         load_rubrics(str(tmp_path), ["mine.references"])

@@ -16,8 +16,9 @@ FILES = sorted(path.stem for path in (CONF / "tutor").glob("*.yaml") if path.ste
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(("data", "longest"), [("mini", 128), ("topicalchat", 64)])
 def test_every_file_makes_a_tutor_of_the_papers_lengths(name, data, longest):
+    named = ["tutor.path=x"] if name == "local" else []
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        spec = instantiate(compose("config", [f"tutor={name}", f"data={data}", *(["tutor.path=x"] if name == "local" else [])]).tutor)
+        spec = instantiate(compose("config", [f"tutor={name}", f"data={data}", *named]).tutor)
     assert isinstance(spec, TutorSpec)
     assert spec.most_tokens == longest
     assert (spec.low_percentile, spec.high_percentile) == (20, 80)
