@@ -1,6 +1,7 @@
 """Runs with references and with reasoning, end to end: what is written, read and left, and users' mistakes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,7 +73,10 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
     assert prompts_of(again, "cap").iloc[0] != prompts_of(folder, "cap").iloc[0]
     # but not a run that tests on what they were found on
     leaking = (*given, "defenses=[cap]", "tutor.vectors=run/defense/vectors_joint.safetensors", "data.seed=3")
-    told(judgebench(*leaking, mistaken=True), "which would flatter the defense")
+    code, _, err = judgebench(*leaking, "run_dir=leaking", mistaken=True)
+    assert code == 2
+    assert "which would flatter the defense" in err
+    assert not Path("leaking").exists()
 
 
 def test_strengths_are_tried_and_chosen(judgebench, tiny_pair):
