@@ -47,8 +47,9 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
             axis.plot(*there, "o", color=_FRONT, markerfacecolor="none", markersize=6, zorder=3)
             ends = zip(values[number], there, strict=True)
             axis.plot(*(list(end) for end in ends), color=MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
-        axis.set_xlabel(f"{names[0]} ({_better(directions, 0)} is better)")
-        axis.set_ylabel(f"{names[1]} ({_better(directions, 1)} is better)")
+        splits = [_cell(told[0], objective)["split"] for objective in (0, 1)]
+        axis.set_xlabel(f"{names[0]} on {splits[0]} ({_better(directions, 0)} is better)")
+        axis.set_ylabel(f"{names[1]} on {splits[1]} ({_better(directions, 1)} is better)")
         handles = [
             Line2D([], [], color=_TRIED, marker="o", linestyle="none", markersize=5),
             Line2D([], [], color=_FRONT, marker="o", linewidth=1.2, markersize=6),
@@ -60,7 +61,8 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         shown = "; ".join(f"{trial['number']}: {setting(trial['params'])}" for trial in on_front[:_MOST_NAMED])
         caption = (
             f"{len(told)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. The front is chosen on what its axes name, so its own values flatter it. {shown}."
+            f"good in the other. It is chosen on what the axes name, so its own values flatter it. {_under(told[0])}"
+            f"{shown}."
         )
         return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)
 
@@ -82,11 +84,23 @@ def pareto(trials: Sequence[Trial], directions: Sequence[str]) -> list[Trial]:
     ]
 
 
+def _cell(trial: Trial, objective: int) -> Mapping[str, Any]:
+    return next(one for one in trial["attributes"]["cells"] if one["objective"] == objective)
+
+
 def _name(trial: Trial, objective: int) -> str:
-    cell = next(one for one in trial["attributes"]["cells"] if one["objective"] == objective)
-    metric = "score change" if cell["metric"] in ("delta", "change") else cell["metric"].replace("_", " ").capitalize()
-    under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-    return f"{', '.join([metric, *under])}: {cell['split']}"
+    metric = str(_cell(trial, objective)["metric"])
+    return "Score change" if metric in ("delta", "change") else metric.replace("_", " ").capitalize()
+
+
+def _under(trial: Trial) -> str:
+    """Under which attacks and defense each value was taken."""
+    told = []
+    for objective in (0, 1):
+        cell = _cell(trial, objective)
+        given = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+        told += [f"{_name(trial, objective)}: {', '.join(given)}. "] if given else []
+    return "".join(told)
 
 
 def _better(directions: Sequence[str], position: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -83,7 +84,9 @@ def check_processes(config: DictConfig) -> None:
     from hydra.utils import instantiate
 
     try:
-        count = int(instantiate(config.trainer)(callbacks=[]).world_size)
+        make = instantiate(config.trainer)
+        logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)  # what it says of devices is the run's affair
+        count = int(make(callbacks=[]).world_size)
     except Exception:  # whatever a trainer that cannot be made raises; the job itself says it better
         return
     if count > 1:

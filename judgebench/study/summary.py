@@ -154,7 +154,8 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
     under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
     metric = cell["metric"].capitalize().replace("_", " ")
-    title = f"{which} {metric}{''.join(f', {one},' for one in under)} on {cell['split']} of {trials} trials"
+    where = f" ({'; '.join(under)})" if under else ""
+    title = f"{which} {metric}{where} on {cell['split']} of {trials} trials"
     if cell["split"] == "test":
         return f"{title}; chosen on test itself, which flatters it"
     return f"{title}, and what it is on test"
