@@ -1,6 +1,7 @@
 """Measures what defending costs: references in batches against one at a time, seconds a sample by defense.
 
-Usage: python scripts/bench_defenses.py [--contexts 12] [--tokens 128] [--single 4] [--data FILE] [--json FILE] [--quick]
+Usage: python scripts/bench_defenses.py [--contexts 12] [--tokens 128] [--single 4] [--data FILE] [--json FILE]
+       [--quick]
 
 First, the embedded tutor writes a high and a low steered reference of each context, all in batches, into a store of its
 own; against transformers' own `generate` under the same steering, one text after the other (of a few contexts), and
