@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import return_freed
+from judgebench.judges.memory import memory_of, return_freed
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
 from judgebench.readings.store import ModelReading, ReadingStore
@@ -23,8 +23,12 @@ _NO_ROOM = ("can't allocate memory", "could not create a primitive", "could not 
 """How PyTorch's allocator for the CPU, and oneDNN (twice), say that memory ran out."""
 
 
+_SPARE = 0.3
+"""Share of a memory that models may take which nobody needs at the moment: a tutor and a judge take turns."""
+
+
 class Models:
-    """The models in memory: each is loaded once and leaves when no later pass needs it.
+    """The models in memory: each is loaded once, and leaves when others need the room.
 
     Attributes:
         seconds: wall time spent on loading.
@@ -42,9 +46,15 @@ class Models:
             self.seconds += time.perf_counter() - began
         return self._held[source]
 
-    def keep_only(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others, and hands their memory back."""
-        self._held = {source: model for source, model in self._held.items() if source in sources}
+    def make_room(self, sources: Collection[ModelSource]) -> None:
+        """Lets go of all others, unless they take little of their memory: they may be needed again, as a tutor and a
+        judge are that take turns. What is free is handed back."""
+        idle: dict[torch.device, int] = {}
+        for source, model in self._held.items():
+            if source not in sources:
+                idle[model.device] = idle.get(model.device, 0) + int(model.get_memory_footprint())
+        if any(taken > _SPARE * memory_of(device) for device, taken in idle.items()):
+            self._held = {source: model for source, model in self._held.items() if source in sources}
         return_freed()
 
 

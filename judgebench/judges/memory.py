@@ -1,4 +1,4 @@
-"""Freed memory stays with the process while prompts are read.
+"""Memory: how much there is, and that what is freed stays with the process while prompts are read.
 
 By itself glibc hands every large block back to the system when it is freed, and the next layer's results have to be
 faulted in again, page by page: a tenth of a float32 pass over a small model. Elsewhere than on Linux with glibc nothing
@@ -8,8 +8,11 @@ happens.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from functools import cache
+
+import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 _MOST = 2**31 - 1
@@ -29,6 +32,16 @@ def return_freed() -> None:
         libc.mallopt(_MMAP_THRESHOLD, _USUAL)
         libc.mallopt(_TRIM_THRESHOLD, 2 * _USUAL)
         libc.malloc_trim(0)
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes of a device's whole memory."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        return 0
 
 
 @cache

@@ -31,7 +31,7 @@ def compute(
 
     Args:
         token_budget: groups are read together up to so many tokens to compute.
-        models: held as long as a later pass needs them.
+        models: where the models come from; see `Models.make_room`.
         data: its `batches` are set to what is to be read.
         doing: what the progress bar says.
 
@@ -41,7 +41,7 @@ def compute(
     last = None
     todo = [(pass_, pending) for pass_ in passes if (pending := _pending(pass_, token_budget, store))]
     for i, (pass_, pending) in enumerate(todo):
-        models.keep_only({source for later, _ in todo[i:] for source in later.sources})
+        models.make_room({source for later, _ in todo[i:] for source in later.sources})
         last = trainer([StoreWriter(store), ReadingBar(" and ".join(s.title for s in pass_.sources), doing)])
         # Lightning deals at least one batch to every rank
         data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarra
     place = {id(prompt): i for i, prompt in enumerate(prompts)}
     order = {prompt.example.group_id: i for i, prompt in reversed(list(enumerate(prompts)))}
     prompts.sort(key=lambda prompt: order[prompt.example.group_id])
-    tutor.models.keep_only({tutor.spec.source})
+    tutor.models.make_room({tutor.spec.source})
     with torch.inference_mode():
         model: Any = tutor.models.get(tutor.spec.source).to(tutor.device)  # type: ignore[arg-type]
         engine = engine_for(model, [tutor.voice])

@@ -6,6 +6,7 @@ import torch
 
 from judgebench.errors import UserError
 from judgebench.judges.judge import Judge, Models, out_of_memory
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, halves
 from tests.judges.test_planning import prompts_of
 
@@ -108,3 +109,15 @@ print("survived")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.strip().endswith("survived"), done.stderr[-2000:]
+
+
+def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
+    first, second = (ModelSource(str(path)) for path in tiny_pair)
+    models = Models()
+    held = models.get(first), models.get(second)
+    models.make_room({second})
+    assert (models.get(first), models.get(second)) == held
+    monkeypatch.setattr("judgebench.judges.judge._SPARE", 0.0)
+    models.make_room({second})
+    assert models.get(second) is held[1]
+    assert models.get(first) is not held[0]

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from judgebench.judges.memory import keep_freed, return_freed
+from judgebench.judges.memory import keep_freed, memory_of, return_freed
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
 
@@ -34,3 +34,9 @@ def test_kept_memory_is_used_again_and_returned_memory_is_gone():
         assert resident() < held - 40 * 2**20
     finally:
         return_freed()
+
+
+def test_the_systems_whole_memory():
+    with open("/proc/meminfo") as meminfo:
+        (total,) = (int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemTotal"))
+    assert memory_of(torch.device("cpu")) == total

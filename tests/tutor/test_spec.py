@@ -35,7 +35,7 @@ def test_judge_and_tutor_of_one_model_hold_it_once(tiny_pair):
     judge, tutor = JudgeSpec(str(tiny_pair[0])), TutorSpec(str(tiny_pair[0]))
     models = Models()
     assert models.get(judge.source) is models.get(tutor.source)
-    models.keep_only({judge.source})
+    models.make_room({judge.source})
     assert models.get(tutor.source) is models.get(judge.source)
 
 
