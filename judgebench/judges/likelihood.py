@@ -24,8 +24,8 @@ class LikelihoodPass:
 
     Args:
         voice: who reads.
-        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other there is nothing to
-            be foretold.
+        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other
+            there is nothing to be foretold.
     """
 
     voice: Voice

@@ -157,8 +157,8 @@ def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[t
     """What comes after what in a row without a root: the last token that prompts share has another successor in each.
 
     Returns:
-        [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt [tokens - 1]
-        which pairs its tokens after the first are.
+        [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt
+        [tokens - 1] which pairs its tokens after the first are.
     """
     tokens = packed.token_ids.cpu()
     reads: list[torch.Tensor] = []

@@ -19,8 +19,8 @@ _ALONE = Condition("text", ScoreRange(0, 1))
 def text_prompts(
     tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], max_tokens: int, remedy: str
 ) -> list[Prompt]:
-    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text. Names
-    of control tokens are spelled as plain text (see `ControlTokens`).
+    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text.
+    Names of control tokens are spelled as plain text (see `ControlTokens`).
 
     Args:
         max_tokens: longest text that the model can read.
