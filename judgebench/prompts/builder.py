@@ -125,6 +125,8 @@ class PromptBuilder:
         Raises:
             UserError: a prompt is too long; names the example and both numbers of tokens.
         """
+        if not conditions:  # as while no defense is ready yet
+            return []
         groups: dict[str, list[Example]] = {}
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
