@@ -111,4 +111,6 @@ def test_mistakes_are_told(judgebench, asked):
     long = (*asked, "defenses=[paraphrase]", "defense.paraphrase_tokens=4096")
     told(judgebench(*long, mistaken=True), "defense.paraphrase_tokens: 4096 leave no room")
     told(judgebench(*asked, "defense.window=0", mistaken=True), "defense.window: 0")
+    _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
+    assert "Not shown: the prompts under perplexity" in out
     told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")

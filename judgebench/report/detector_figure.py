@@ -56,7 +56,9 @@ def _panel(axis: Axes, record: Mapping[str, Any]) -> None:
         told += f"\ntest F1 {test['f1']:.3f}"
     if test["false_positive_rate"] is not None:
         told += f"\ntest, clean texts warned of: {test['false_positive_rate']:.0%}"
-    axis.text(0.03, 0.04, told, transform=axis.transAxes, fontsize=8, color=INK, va="bottom", linespacing=1.35)
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+    look: dict[str, Any] = {"fontsize": 8, "color": INK, "va": "bottom", "linespacing": 1.35, "bbox": paper}
+    axis.text(0.03, 0.04, told, transform=axis.transAxes, **look)
     axis.set_xlim(-0.03, 1.03)
     axis.set_ylim(0, 1.05)
     axis.set_xlabel(f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts")

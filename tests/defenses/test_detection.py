@@ -157,6 +157,17 @@ def test_texts_too_short_are_never_warned_of(tiny_pair, tmp_path):
     assert [defense.text(text, texts[2], CONDITION) for text in ("a", "", " ")] == ["a", "", " "]
 
 
+@pytest.mark.parametrize("name", DETECTORS)
+def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pair, tmp_path, name):
+    first = planned_detection(name, settings(tiny_pair[0])).prepared(means(tiny_pair[0], tmp_path, name))
+    plan = planned_detection(name, settings(tiny_pair[0]))
+    plan = replace(plan, record=first.findings.detectors[0])
+    empty = examples({"a": ("", " "), "b": ("", "")})
+    defense = plan.prepared(means(tiny_pair[0], tmp_path, name, ("none",), empty, refuse))
+    assert not defense.flagged
+    assert defense.findings.detectors[0]["test"]["false_positive_rate"] == 0
+
+
 def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
     plan = planned_detection("perplexity", settings(tiny_pair[0]))
     with pytest.raises(UserError, match=r"^defenses: perplexity learns from attacked texts .* add one"):

@@ -68,6 +68,13 @@ def test_where_nothing_is_written_the_text_stays(tmp_path, smollm2_tokenizer):
         assert defense.text(text, example, given.conditions[1]) == text
 
 
+def test_empty_texts_are_not_written_anew(tiny_pair, tmp_path):
+    empty = examples({"a": ("", " "), "b": ("", "")})
+    defense, _ = ready(tiny_pair[0], tmp_path, attacks=("none",), texts=empty, trainer=refuse)
+    assert not defense.rewritten
+    assert defense.findings.rewritings[0]["texts"] == 0
+
+
 def test_a_text_that_nobody_has_written_anew_stays():
     defense = Paraphrase({"a": "b"})
     condition = Condition("coherence", RANGE)

@@ -10,7 +10,7 @@ from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.mini import Mini
 from judgebench.errors import UserError
-from judgebench.judges import heads
+from judgebench.judges import heads, prefill
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.judge import Models
 from judgebench.judges.likelihood import LikelihoodPass
@@ -82,6 +82,15 @@ def test_packed_texts_are_as_likely_as_alone(name):
         (ours,) = engine.likelihoods(prompts())
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
+
+
+def test_the_way_of_gpus_reads_the_same(monkeypatch):
+    model = model_of("llama")
+    (ours,) = PrefixEngine(model).likelihoods(prompts())
+    monkeypatch.setattr(prefill, "CALLS_ARE_CHEAP", set())
+    (theirs,) = PrefixEngine(model).likelihoods(prompts())
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
 
 
 def test_logits_in_pieces_are_the_same(monkeypatch):
