@@ -46,6 +46,7 @@ def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgeb
         warned = mine.str.contains(WARNING, regex=False).unstack()[tested]
         assert test["false_positive_rate"] == pytest.approx(warned["none"].mean())
         assert test["recall"] == pytest.approx(warned[["dsi", "salad"]].to_numpy().mean())
+        assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
     costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
     assert all(costs[name]["text_seconds"] > 0 and costs[name]["once_seconds"] > 0 for name in DETECTORS)
 

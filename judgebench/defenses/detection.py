@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 
 from judgebench.data.split import DEV, TEST
 from judgebench.defenses.detector_file import load_detector
-from judgebench.defenses.detectors import Detector, detector_of
+from judgebench.defenses.detectors import Detector, Measured, detector_of
 from judgebench.defenses.judged_texts import JudgedText, JudgedTexts
 from judgebench.defenses.perplexity import helper_voice
 from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepared
@@ -89,31 +88,19 @@ class PlannedDetection(Planned):
         else:
             self._check_record(self.record, means)
         measured = self.detector.measure(texts.examples, means)
-        seconds = dict(zip((one.output for one in texts.examples), measured.seconds.tolist(), strict=True))
-        features = dict(zip((one.output for one in texts.examples), measured.features, strict=True))
-        width = measured.features.shape[1]
-
-        def features_of(roles: Sequence[JudgedText]) -> np.ndarray:
-            rows = [features.get(role.text, np.full(width, np.nan)) for role in roles]
-            return np.array(rows, np.float64).reshape(-1, width)
-
         once = 0.0
         if self.record is None:
             began = time.perf_counter()
-            record = self._fitted(means, training, features_of(training))
-            read = {role.text for role in training}
-            once = time.perf_counter() - began + math.fsum(seconds.get(text, 0.0) for text in read)
+            record = self._fitted(means, training, measured.of([role.text for role in training]))
+            once = time.perf_counter() - began + measured.seconds_of({role.text for role in training})
         else:
             record = dict(self.record)
         test = [role for role in texts.roles if means.split[role.group_id] == TEST]
-        found = found_at(record["threshold"], self.detector.values(features_of(test), record), _attacked(test))
-        record["test"] = {"dataset": means.dataset, **asdict(found)}
-        values = self.detector.values(measured.features, record)
-        flagged = frozenset(
-            one.output for one, value in zip(texts.examples, values, strict=True) if value > record["threshold"]
-        )
-        text = math.fsum(seconds.values()) / max(1, len(seconds))
-        costs = {self.name: {"once": once, "context": 0.0, "text": text}}
+        record["test"] = {"dataset": means.dataset, **self._tested(record, test, measured)}
+        warned = self.detector.values(measured.features, record) > record["threshold"]
+        flagged = frozenset(text for text, one in zip(measured.texts, warned, strict=True) if one)
+        each = measured.seconds_of(set(measured.texts)) / max(1, len(measured.texts))
+        costs = {self.name: {"once": once, "context": 0.0, "text": each}}
         return Detection(self.name, flagged, Findings(detectors=[record], costs=costs))
 
     def _fitted(self, means: Means, training: Sequence[JudgedText], features: np.ndarray) -> dict[str, Any]:
@@ -146,6 +133,15 @@ class PlannedDetection(Planned):
             },
             "curve": {name: column.tolist() for name, column in vars(thin).items()},
         }
+
+    def _tested(self, record: Mapping[str, Any], test: Sequence[JudgedText], measured: Measured) -> dict[str, Any]:
+        """What a threshold finds among texts that it was not chosen on."""
+        values = self.detector.values(measured.of([role.text for role in test]), record)
+        found: dict[str, list[bool]] = {}
+        for role, value in zip(test, values, strict=True):
+            found.setdefault(role.attack, []).append(bool(value > record["threshold"]))
+        recalls = {attack: sum(warned) / len(warned) for attack, warned in found.items() if attack}
+        return {**asdict(found_at(record["threshold"], values, _attacked(test))), "recall_by_attack": recalls}
 
     def _check_attacked(self, training: Sequence[JudgedText]) -> None:
         if not _attacked(training).any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -36,12 +36,25 @@ class Measured:
     """What is measured of texts.
 
     Attributes:
+        texts: no two alike.
         features: [texts, features] float64, NaN where a text is too short for one.
         seconds: [texts] wall time of reading each.
     """
 
+    texts: Sequence[str]
     features: np.ndarray
     seconds: np.ndarray
+
+    def of(self, texts: Sequence[str]) -> np.ndarray:
+        """[texts, features] float64 of these; NaN where one was not measured."""
+        places = {text: i for i, text in enumerate(self.texts)}
+        unknown = np.full(self.features.shape[1], np.nan)
+        rows = [self.features[places[text]] if text in places else unknown for text in texts]
+        return np.array(rows, np.float64).reshape(-1, self.features.shape[1])
+
+    def seconds_of(self, texts: Set[str]) -> float:
+        """Of reading these together."""
+        return float(self.seconds[[text in texts for text in self.texts]].sum())
 
 
 class Detector:
@@ -107,7 +120,7 @@ class PerplexityDetector(Detector):
         rows, seconds = read_texts(self.helper, texts, means)
         window = self.window
         found = [perplexity(row) if window is None else windowed_perplexity(row, window) for row in rows]
-        return Measured(np.array(found, np.float64).reshape(-1, 1), seconds)
+        return Measured([text.output for text in texts], np.array(found, np.float64).reshape(-1, 1), seconds)
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,8 @@ class ClassifierDetector(Detector):
         """See `Detector.measure`."""
         rows, seconds = read_texts(self.helper, texts, means)
         found = [(math.log(perplexity(row)), float(len(row))) for row in rows]
-        return Measured(np.array(found, np.float64).reshape(-1, len(FEATURES)), seconds)
+        features = np.array(found, np.float64).reshape(-1, len(FEATURES))
+        return Measured([text.output for text in texts], features, seconds)
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
         """See `Detector.fit`."""
@@ -155,7 +169,8 @@ class LlmDetector(Detector):
         readings = [held[text.example_id] for text in texts]
         logprobs = np.array([reading.main_logprobs for reading in readings], np.float64).reshape(-1, 2)
         yes = 1 / (1 + np.exp(np.clip(logprobs[:, 0] - logprobs[:, 1], -700, 700)))  # exp beyond is no number
-        return Measured(yes[:, None], np.array([reading.seconds for reading in readings]))
+        seconds = np.array([reading.seconds for reading in readings], np.float64)
+        return Measured([text.output for text in texts], yes[:, None], seconds)
 
 
 def detector_of(name: str, helper: Helper, window: int) -> Detector:

@@ -97,8 +97,8 @@ class Findings:
         detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
             found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
             text is warned of; `training` and `test`, what it finds there (`thresholds.Found`), training also with its
-            `groups` and `attacks`, test with its `dataset`; `curve`, at most 200 points of `thresholds.Curve` on
-            training data.
+            `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points of
+            `thresholds.Curve` on training data.
         rewritings: a record for each defense that writes texts anew: `defense`, `dataset`, `helper`, `helper_sha256`,
             `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
             are), and how many end where the most tokens were reached (`cut`).
