@@ -140,7 +140,9 @@ def test_a_task_that_is_not_there_cannot_be_repeated(template):
 
 def test_defenses_give_the_text_as_it_is_and_all_differ():
     rubric, condition = asked("cap_summary", "joint"), Condition("joint", ScoreRange(1, 5))
-    worded = [one for one in (shipped_defenses(SETTINGS)[name]() for name in WORDED) if isinstance(one, TemplateDefense)]
+    worded = [
+        one for one in (shipped_defenses(SETTINGS)[name]() for name in WORDED) if isinstance(one, TemplateDefense)
+    ]
     assert len({one.rubric(rubric, []).template for one in worded}) == len(worded) == 4
     assert {one.text("A text.", EXAMPLE, condition) for one in worded} == {"A text."}
     assert {tuple(one.cuts("A text.", EXAMPLE)) for one in worded} == {()}
