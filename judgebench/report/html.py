@@ -74,6 +74,7 @@ def render_report(
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
     learned = suffix_curves.arrange_suffix(suffix)
+    side_by_side = defended.arrange_defenses(records)
     fooled = fooling.arrange_attack_differences(attack_differences)
     comparisons = robustness.unattacked(comparisons)
     pairs = comparative.arrange_comparative(records)
@@ -113,8 +114,8 @@ def render_report(
         percent=percent,
         three=three,
         attacks=attacks,
-        defended=defended.arrange_defenses(records),
-        defended_note=defended.NOTE,
+        defended=side_by_side,
+        defended_note=defended.defended_note(side_by_side),
         attacks_note=robustness.attacks_note(records, groups) if attacks else "",
         robustness=robustness,
         learned=learned,
@@ -129,7 +130,7 @@ def render_report(
         compared_intervals=any(row.low is not None for one in shown for row in one.rows),
         tuned=choices.arrange_tuning(tuning),
         diagnosed=diagnosed,
-        diagnosis=diagnosis,
+        diagnosis_note=diagnosis.diagnostics_note(clean),
         differences=differences,
         choices=choices,
         signed=signed,

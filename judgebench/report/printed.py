@@ -12,7 +12,7 @@ from rich.text import Text
 
 from judgebench.report import comparative
 from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
-from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
+from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
 from judgebench.report.printed_attacks import attack_tables
@@ -54,7 +54,7 @@ def run_tables(
     if choices := arrange_tuning(tuning):
         parts += [_choices(one) for one in choices]
     if diagnostics:
-        parts += [*(_diagnostics(one) for one in diagnostics), Text(NOTE, style="dim")]
+        parts += [*(_diagnostics(one) for one in diagnostics), Text(diagnostics_note(clean), style="dim")]
     parts += [_flag(one) for one in raised(blocks)]
     return Group(*parts)
 

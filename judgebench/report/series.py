@@ -127,6 +127,12 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return rows, ", ".join(told)
 
 
+def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The defenses, none first, the others in order of appearance."""
+    found = dict.fromkeys(str(row["defense"]) for row in rows)
+    return sorted(found, key=lambda name: name != "none")
+
+
 def shown_split(splits: Iterable[str]) -> str:
     """The split that is reported: test where there is one, else the first."""
     found = list(dict.fromkeys(splits))
