@@ -24,11 +24,15 @@ from judgebench.report.style import (
 from judgebench.report.suffix_curves import Curve, Learned, Panel, constant_note
 from judgebench.report.worded import NOTE
 
+_MOST_PANELS = 8
+
 
 def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure | None:
     """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a kind of texts, those
     that the phrase never saw first. Where a run has several defenses, these are the lines, and each judge and decoding
     has panels of its own.
+
+    Of many of these, only the texts that the phrase never saw are shown.
 
     Args:
         learned: one phrase in one dimension and range.
@@ -49,6 +53,7 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
         drawn, lines = defense_marks(defenses), len(defenses)
         labels = ["no defense" if name == CLEAN else name for name in drawn]
         bases = list(dict.fromkeys(curve.base for curve in curves))
+        shown = shown if len(bases) * len(shown) <= _MOST_PANELS else shown[:1]
         parts = [
             (panel, [curve for curve in panel.curves if curve.base == base], series_label(base, titles))
             for base in bases
