@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.series import Series, SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.report.series import NO_DEFENSE, Series, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.types import ScoreRange
 
 NOTE = (
@@ -82,7 +82,7 @@ def arrange_diagnostics(
     """
     split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records)
-    defense = next(iter(defenses_of(records)), "none")
+    defense = next(iter(defenses_of(records)), NO_DEFENSE)
     shown = {"split": split, "level": level, "defense": defense}
     records = [record for record in records if all(record[name] == value for name, value in shown.items())]
     index = SeriesIndex(records)
@@ -115,10 +115,10 @@ def arrange_diagnostics(
 
 def diagnostics_note(records: Sequence[Mapping[str, Any]]) -> str:
     """What the numbers are, and of which defense, where the run has several."""
-    first, *others = defenses_of(records) or ["none"]
+    first, *others = defenses_of(records) or [NO_DEFENSE]
     if not others:
         return NOTE
-    told = "without defense" if first == "none" else f"under the defense {first}"
+    told = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
     return f"{NOTE} All {told}; metrics.json has the same of {', '.join(others)}."
 
 

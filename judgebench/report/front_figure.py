@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.series import SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.report.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.report.style import MUTED, Mark, defense_marks, finish, house_style, panels, series_label, shorten
 from judgebench.report.worded import NOTE, marked, with_stand_ins
 
@@ -53,7 +53,9 @@ def front_figure(
     scored = [r for r in own if r["judge"] == "main" and number(r.get("spearman")) is not None]
     if not scored:
         return None
-    series = index.of(next((r for r in scored if r.get("rule") == "expectation" and r["defense"] == "none"), scored[0]))
+    series = index.of(
+        next((r for r in scored if r.get("rule") == "expectation" and r["defense"] == NO_DEFENSE), scored[0])
+    )
     parts = _parts([r for r in scored if index.of(r) == series], worded)
     if not parts:
         return None
@@ -69,7 +71,7 @@ def front_figure(
             Line2D([], [], linestyle="none", marker=mark.marker, color=mark.color, markersize=6)
             for mark in drawn.values()
         ]
-        labels = ["no defense" if name == CLEAN else name for name in drawn]
+        labels = ["no defense" if name == NO_DEFENSE else name for name in drawn]
         handles.append(Line2D([], [], color=MUTED, linewidth=1.0))
         title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
         caption = _caption(

@@ -13,7 +13,7 @@ from scipy import stats
 
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.results import Estimate
-from judgebench.report.series import number, shown_split
+from judgebench.report.series import NO_DEFENSE, number, shown_split
 
 REFERENCES_NOTE = (
     "References by themselves, as the judge scores them: mean of the good ones and of the poor ones, and how far the "
@@ -101,8 +101,8 @@ def arrange_readied(defense: DefenseRecords, groups: str = "articles") -> Readie
         groups: what a group is.
     """
     # without a defense the costs say nothing that the environment does not
-    costs = defense.costs if any(one["defense"] != "none" for one in defense.costs) else ()
-    ordered = sorted(costs, key=lambda one: one["defense"] != "none")
+    costs = defense.costs if any(one["defense"] != NO_DEFENSE for one in defense.costs) else ()
+    ordered = sorted(costs, key=lambda one: one["defense"] != NO_DEFENSE)
     return Readied(
         [_standards(one, groups) for one in defense.standards],
         _references(defense),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from judgebench.report.series import number
-from judgebench.report.style import INK, MUTED, STANDARDS, finish, house_style, panels, shorten
+from judgebench.report.style import MUTED, STANDARDS, finish, house_style, panels, shorten
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -55,7 +55,7 @@ def strengths_figure(
             for one in held:
                 if one["chosen"]:
                     axis.plot([one["alpha"] / scale], [one["mean"]], "o", markersize=11, markerfacecolor="none",
-                              markeredgecolor=INK, markeredgewidth=1.3, zorder=4)  # fmt: skip
+                              markeredgecolor=STANDARDS[side], markeredgewidth=1.6, zorder=4)  # fmt: skip
         clipped = _bound(axis, sides, standard)
         unit = "" if scale == 1 else f", in mean lengths of the states at the layer ({scale:.3g})"
         axis.set_xlabel(f"strength alpha{unit}")
@@ -69,7 +69,7 @@ def strengths_figure(
         labels = [f"steered to the {side} standard" for side, held in sides.items() if held]
         handles += [
             Line2D([], [], color=MUTED, linestyle="--"),
-            Line2D([], [], linestyle="none", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=INK),
+            Line2D([], [], linestyle="none", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=MUTED),
         ]
         title = f"Scores of steered texts by strength: {shorten(str(strengths[0]['dimension']), 24)}"
         return finish(figure, title, _caption(strengths, references, scale, groups, clipped),

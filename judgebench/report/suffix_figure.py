@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.metrics.robustness import CLEAN
+from judgebench.report.series import NO_DEFENSE
 from judgebench.report.style import (
     MUTED,
     Mark,
@@ -47,15 +47,18 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
     groups = titles.get("groups") or "articles"
     curves = [curve for panel in shown for curve in panel.curves]
     defenses = list(dict.fromkeys(curve.defense for curve in curves))
-    several = len(defenses) > 1
+    bases, several = list(dict.fromkeys(curve.base for curve in curves)), len(defenses) > 1
     if several:
-        defenses.sort(key=lambda name: name != CLEAN)
+        defenses.sort(key=lambda name: name != NO_DEFENSE)
         drawn, lines = defense_marks(defenses), len(defenses)
-        labels = ["no defense" if name == CLEAN else name for name in drawn]
-        bases = list(dict.fromkeys(curve.base for curve in curves))
+        labels = ["no defense" if name == NO_DEFENSE else name for name in drawn]
         shown = shown if len(bases) * len(shown) <= _MOST_PANELS else shown[:1]
         parts = [
-            (panel, [curve for curve in panel.curves if curve.base == base], series_label(base, titles))
+            (
+                panel,
+                [curve for curve in panel.curves if curve.base == base],
+                series_label(base, titles) if len(bases) > 1 else "",
+            )
             for base in bases
             for panel in shown
             if any(curve.base == base for curve in panel.curves)
@@ -85,6 +88,8 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
         )
         left_out = f"{lines - len(drawn)} further {'defenses' if several else 'decodings'}"
         caption = _caption(learned, groups, left_out if lines > len(drawn) else "")
+        if several and len(bases) == 1:
+            caption = f"{series_label(bases[0], titles)}. {caption}"
         return finish(figure, title, caption, handles, labels)
 
 
