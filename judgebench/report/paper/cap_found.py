@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.paper.cap_names import CAP, SUFFIX_LENGTH, Defended, Place, attack_kind, defended_by
+from judgebench.report.paper.cap_names import CAP, NO_DEFENSE, SUFFIX_LENGTH, Defended, Place, attack_kind, defended_by
 from judgebench.report.paper.found import RunResults, decoding_of, systems_of
 from judgebench.report.paper.published import System
 from judgebench.report.paper.tables import Value
@@ -117,13 +117,15 @@ class CapFound:
 
     def _add_defenses(self, run: RunResults, system: System, label: str, places: Sequence[Place]) -> None:
         tutor = run.titles.get("tutor")
+        # what a run without a defense took is no cost of one
+        costs = run.defense.costs if any(cost["defense"] != NO_DEFENSE for cost in run.defense.costs) else ()
         for place in places:
             self.groups.setdefault(place[0], run.titles.get("groups") or "articles")
-            for cost in run.defense.costs:
+            for cost in costs:
                 cell = Unattacked(system, defended_by(str(cost["defense"]), tutor))
                 self.labels.setdefault(system, label)
                 self.costs.setdefault(place, {}).setdefault(cell, cost)
-            if run.defense.costs and len(places) > 1:
+            if costs and len(places) > 1:
                 self.mixed.add(place)
             if (found := _steered(run, system, place)) is not None:
                 self.labels.setdefault(system, label)
