@@ -137,11 +137,11 @@ def _standards(one: Mapping[str, Any], groups: str) -> Standards:
     found, chance = (float(one[name][layer - 1]) for name in ("separability", "chance"))
     verdict = "more than chance" if found > chance else "no more than chance"
     told = (
-        f"Layer {layer} of {layers} is steered: its separability, {found:.3f}, is {verdict}, where 95 % stay below "
-        f"{chance:.3f}"
+        f"Layer {layer} of {layers} is steered: its separability, {found:.3f}, is {verdict}, for of texts dealt to the "
+        f"sets at random 95 % stay below {chance:.3f}"
     )
     if found > chance and layer == int(one["best_layer"]) and layers > 1:
-        told += f", though the best of {layers} layers surpasses that more easily"
+        told += f"; but the best of {layers} layers surpasses that more easily than any one"
     return Standards(str(one["dimension"]), made, f"{told}.")
 
 

@@ -75,8 +75,8 @@ _ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 _DEFENSE = re.compile(r"(standards|strengths|detectors|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors")
 
 _FIGURE = re.compile(
-    r"(spearman_by_range|(scores|logprobs|path|grid|suffix)_[\w-]+|"
-    r"(candidates|embeddings|separability|strengths|detectors|front)_[\w-]+)\.(png|svg)"
+    r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
+    r"(candidates|embeddings|separability|strengths|front)_[\w-]+)\.(png|svg)"
 )
 _TABLE = re.compile(
     r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"

@@ -59,11 +59,12 @@ def test_the_sentence_says_what_the_interval_allows(pairs, says):
     [
         (
             {},
-            "is more than chance, where 95 % stay below 0.600, though the best of 3 layers surpasses that more easily",
+            "95 % stay below 0.600; but the best of 3 layers surpasses that more easily than any one.",
         ),
         (
             {"layer": 3},
-            "Layer 3 of 3 is steered: its separability, 0.600, is no more than chance, where 95 % stay below 0.700",
+            "Layer 3 of 3 is steered: its separability, 0.600, is no more than chance, for of texts dealt to "
+            "the sets at random 95 % stay below 0.700.",
         ),
     ],
 )

@@ -32,8 +32,8 @@ _SECONDS = [
 _CHANGE_NOTE = "Change against no defense, and as a share of it; without an interval."
 _SECONDS_NOTES = (
     "Seconds of ours: reading the prompt, with its share of what the defense made for the context of several texts; "
-    "alone: as if no other text shared the context; reading: the prompt alone. Means over all readings of the run, "
-    "attacked and clean. What a defense needs once, whatever is judged, is not among them.",
+    "alone: as if no other text shared the context; reading: the prompt alone. What a defense "
+    "needs once, whatever is judged, is not among them.",
     "Seconds depend on device, batch and engine: the paper's hardware is not known, and only ratios compare.",
 )
 
@@ -88,7 +88,12 @@ def seconds_tables(found: CapFound) -> list[CellTable]:
     for place, costs in found.costs.items():
         data = paper_data(place)
         ours = {key: _seconds(cost) for key, cost in costs.items()}
-        about = [*_SECONDS_NOTES, *tutor_notes([key.defense for key in costs], found)]
+        readings = sorted({int(cost["n"]) for cost in costs.values()})
+        about = [
+            *_SECONDS_NOTES,
+            f"Ours: means over {span(readings)} readings, attacked and clean, under each defense.",
+            *tutor_notes([key.defense for key in costs], found),
+        ]
         if place in found.mixed:
             about.append("Ours are means over all dimensions and ranges of the run.")
         told = data.title if data else _told(place)
