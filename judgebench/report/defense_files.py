@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -52,18 +53,22 @@ class DefenseRecords:
         return cls(findings.standards, findings.strengths, findings.detectors, costs, table.to_pandas())
 
 
-def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Findings) -> None:
-    """Writes the files, those that hold something."""
+def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Findings) -> list[Path]:
+    """Writes the files, those that hold something, and returns the paths."""
+    place, written = folder.path / "defense", []
     for name in _JSON:
         if content := getattr(records, name):
             folder.write_json(f"defense/{name}.json", list(content))
-    place = folder.path / "defense"
+            written.append(place / f"{name}.json")
     if len(records.references):
         path = place / "references.parquet"
         with folder.writing(path), atomic(path) as temporary:
             pq.write_table(pa.Table.from_pandas(records.references, REFERENCES_SCHEMA), temporary, compression="zstd")
+        written.append(path)
     for dimension, vectors in findings.vectors.items():
         save_vectors(vectors, place / f"vectors_{dimension}.safetensors")
+        written.append(place / f"vectors_{dimension}.safetensors")
+    return written
 
 
 def read_defenses(folder: RunFolder) -> DefenseRecords:
