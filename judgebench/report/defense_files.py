@@ -27,7 +27,7 @@ REFERENCES_SCHEMA = pa.schema(
 """Columns of defense/references.parquet, one row a pair: the texts, the judge's score of each by itself, whether it
 would have gone on, the strengths that steered it, the seconds of writing both."""
 
-_JSON = ("standards", "strengths", "detectors", "costs")
+_JSON = ("standards", "strengths", "detectors", "rewritings", "costs")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DefenseRecords:
     """The records of `defense/`, each empty where the run has none.
 
     Attributes:
-        standards, strengths, detectors: see `defenses.Findings`.
+        standards, strengths, detectors, rewritings: see `defenses.Findings`.
         costs: see `metrics.costs`.
         references: `REFERENCES_SCHEMA`.
     """
@@ -43,6 +43,7 @@ class DefenseRecords:
     standards: Sequence[Mapping[str, Any]] = ()
     strengths: Sequence[Mapping[str, Any]] = ()
     detectors: Sequence[Mapping[str, Any]] = ()
+    rewritings: Sequence[Mapping[str, Any]] = ()
     costs: Sequence[Mapping[str, Any]] = ()
     references: pd.DataFrame = field(default_factory=REFERENCES_SCHEMA.empty_table().to_pandas)
 
@@ -50,7 +51,8 @@ class DefenseRecords:
     def of(cls, findings: Findings, costs: Sequence[Mapping[str, Any]]) -> DefenseRecords:
         """What a run has found."""
         table = pa.Table.from_pylist([dict(one) for one in findings.references], REFERENCES_SCHEMA)
-        return cls(findings.standards, findings.strengths, findings.detectors, costs, table.to_pandas())
+        told = (findings.standards, findings.strengths, findings.detectors, findings.rewritings)
+        return cls(*told, costs, table.to_pandas())
 
 
 def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Findings) -> list[Path]:

@@ -16,6 +16,7 @@ from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.defense_figures import defense_figures
 from judgebench.report.defense_files import DefenseRecords
+from judgebench.report.detector_figure import detector_figure
 from judgebench.report.heat_map import grid_figure
 from judgebench.report.humans import Scale
 from judgebench.report.logprob_figure import logprob_figure
@@ -49,7 +50,7 @@ def draw_all(
     humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
-    words. Of defenses those of `defense_figures`, as `front_<dimension>`.
+    words. Of defenses those of `defense_figures`, as `front_<dimension>`, and `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -66,6 +67,7 @@ def draw_all(
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
     for (kind, dimension), figure in defense_figures(records, defense or DefenseRecords(), titles).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
+    figures["detectors"] = detector_figure(defense.detectors if defense else ())
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

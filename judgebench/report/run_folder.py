@@ -72,7 +72,9 @@ FILES = (
 
 _ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 
-_DEFENSE = re.compile(r"(standards|strengths|detectors|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors")
+_DEFENSE = re.compile(
+    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors"
+)
 
 _FIGURE = re.compile(
     r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
