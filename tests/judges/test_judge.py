@@ -8,6 +8,7 @@ from judgebench.errors import UserError
 from judgebench.judges.judge import Judge, Models, out_of_memory
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, halves
+from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
 
 
@@ -121,3 +122,10 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
     models.make_room({second})
     assert models.get(second) is held[1]
     assert models.get(first) is not held[0]
+
+
+def test_a_model_that_was_wanted_for_reading_alone_has_gradients_later():
+    """Weights that are unpacked in inference mode could never be differentiated through."""
+    with torch.inference_mode():
+        model = Models().get(SMOLLM2)
+    assert not any(parameter.is_inference() for parameter in model.parameters())

@@ -102,7 +102,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
 def test_the_experiment_names_defenses_attacks_strengths_and_a_tutor(judgebench, tiny_pair):
     given = ["+exp=tables/cap", f"judge.path={tiny_pair[0]}", *SMALL, "~data.path"]
     _, out, _ = judgebench(*given, "dry_run=true", "run_dir=run")
-    assert "Not shown: the prompts under random_reference, w_cap, cap" in " ".join(out.split())
+    assert "Not shown: the prompts under perplexity, random_reference, w_cap, cap" in " ".join(out.split())
     for name in ("dsi", "bed", "adaptive", "cot"):
         assert name in out
 
