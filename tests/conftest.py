@@ -13,6 +13,7 @@ import transformers
 from hypothesis import settings
 
 from judgebench import prompts
+from judgebench.attacks.search.gaps import PROBES
 from judgebench.judges.loading import ModelSource
 
 settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
@@ -76,7 +77,8 @@ def tiny_t5_tokenizer() -> transformers.T5Tokenizer:
     texts = [path.read_text("utf-8") for path in sorted((Path(prompts.__file__).parent / "rubrics").rglob("*.txt"))]
     words = Counter(word for text in texts for word in text.split())
     frequent = [f"▁{word}" for word, _ in words.most_common(400) if not set(word) & set("0123456789{}")]
-    pieces = dict.fromkeys([*frequent, *(f"▁{number}" for number in range(11)), "▁", *string.printable.split()[0]])
+    more = [f"▁{one}" for one in (*range(11), *PROBES)]  # a real vocabulary has the words that gaps are probed with
+    pieces = dict.fromkeys([*frequent, *more, "▁", *string.printable.split()[0]])
     scores = [(piece, -2.0 - 0.01 * place) for place, piece in enumerate(pieces)]
     special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     return transformers.T5Tokenizer(vocab=[*special, *scores], extra_ids=3)
