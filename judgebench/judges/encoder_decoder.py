@@ -75,6 +75,10 @@ class EncoderDecoderEngine:
             self, [Decoding(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
         )
 
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """Nothing foretells what an encoder reads; `LikelihoodPass` refuses such models before they are loaded."""
+        raise NotImplementedError
+
     def encode(self, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
         """Encodes prompts together, each different one once.
 

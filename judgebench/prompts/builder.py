@@ -72,7 +72,7 @@ class PromptBuilder:
         self._truncate = truncate
         self._options = _template_options(tokenizer, template_options)
         self._defenses = {defense.name: defense for defense in defenses}
-        self._bos = _plain_bos(tokenizer)
+        self._bos = plain_bos(tokenizer)
         self._eos = _plain_eos(tokenizer) if closed else ""
         self._control = ControlTokens(tokenizer)
 
@@ -131,7 +131,7 @@ class PromptBuilder:
         Raises:
             UserError: a prompt is too long; names the example and both numbers of tokens.
         """
-        if not conditions:
+        if not conditions:  # as while no defense is ready yet
             return []
         groups: dict[str, list[Example]] = {}
         for example in examples:
@@ -277,7 +277,7 @@ def _as_it_is(example: Example, condition: Condition) -> str:
     return example.output
 
 
-def _plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
+def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
     """The BOS that the tokenizer itself would put before a plain text, or nothing."""
     ids = tokenizer("a")["input_ids"]
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
