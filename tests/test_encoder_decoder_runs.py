@@ -52,14 +52,19 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
     given = (
         *("judge=local", f"judge.path={tiny_t5_pair[0]}", "prompt=cap", "dimensions=[joint]", "ranges=[[1,5]]"),
         *("tutor=local", f"tutor.path={tiny_pair[0]}", "tutor.candidates=20", "tutor.max_new_tokens=6", *QUICK),
-        *("defenses=[none,cap,retokenization]", "attacks=[none]", "data.limit_groups=2", "data.dev_share=0.5"),
+        *(
+            "defenses=[none,cap,retokenization,paraphrase]",
+            "attacks=[none]",
+            "data.limit_groups=2",
+            "data.dev_share=0.5",
+        ),
         *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
         *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]", "report=false"),
     )
     judgebench(*given, "search=exhaustive")
     readings = RunFolder.open("run").readings()
     assert set(readings.attack) == {"none", "adv_suffix_1"}
-    assert set(readings.defense) == {"none", "cap", "retokenization"}
+    assert set(readings.defense) == {"none", "cap", "retokenization", "paraphrase"}
     assert np.isfinite(np.stack(readings.main_logprobs)).all()
 
 
@@ -75,3 +80,5 @@ def test_mistakes_are_told(judgebench, tiny_t5_pair):
     told(gradient, "search: the gradient needs a decoder-only judge")
     tutor = judgebench(*judge, "tutor=judge", "defenses=[cap]", "data.dev_share=0.5", mistaken=True)
     told(tutor, "cannot write texts that are steered; name a decoder-only model, as tutor.path=DIR")
+    perplexity = judgebench(*judge, "defenses=[perplexity]", "attacks=[none,dsi]", "data.dev_share=0.5", mistaken=True)
+    told(perplexity, "cannot say how likely a text is; name a decoder-only model, as defense.helper.path=DIR")

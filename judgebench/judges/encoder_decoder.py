@@ -167,7 +167,8 @@ class Decoding:
         assert self._cache is not None
         # by hand, for what the cache's own `crop` takes differs between releases; the prompt's keys, of the cross
         # attention, stay
-        for layer in self._cache.self_attention_cache.layers:
+        layers: Any = self._cache.self_attention_cache.layers
+        for layer in layers:
             layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
 
     def keep(self, place: Mapping[int, int]) -> bool:
