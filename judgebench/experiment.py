@@ -271,8 +271,13 @@ class Experiment:
         for prompt in self.prompts:
             totals[prompt.condition] += len(prompt.token_ids)
         uniques = dict.fromkeys(conditions, 0)
+        batches = once(plan(self.prompts, self.judge.token_budget), _read_alike)
+        if self.judge.source.encoder_decoder:  # which computes every prompt whole
+            for prompt in (prompt for batch in batches for prompt in batch.prompts):
+                uniques[prompt.condition] += len(prompt.token_ids)
+            return {condition: (totals[condition], uniques[condition]) for condition in conditions}
         begun: set[int] = set()
-        for batch in once(plan(self.prompts, self.judge.token_budget), _read_alike):
+        for batch in batches:
             root, before = known[batch.prompts[0].condition], 0
             if id(root) not in begun:
                 begun.add(id(root))

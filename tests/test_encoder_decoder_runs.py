@@ -15,6 +15,8 @@ def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny
     readings, scores = folder.readings(), folder.scores()
     assert len(readings) == 2 * 6
     assert set(scores.judge) == {"main", "assistant", "pair"}
+    tokens = folder.environment()["tokens"]
+    assert tokens["unique"] == tokens["total"] == readings["prompt_tokens"].sum(), "an encoder shares no prefix"
     # a whole forward pass over the recorded prompt gives the recorded log-probabilities
     for role, place in zip(("main", "assistant"), tiny_t5_pair, strict=True):
         model = transformers.AutoModelForSeq2SeqLM.from_pretrained(place)

@@ -203,8 +203,11 @@ def test_a_checkpoint_loads_as_what_it_is(tiny_t5_pair):
     source = ModelSource(str(tiny_t5_pair[0]))
     assert source.encoder_decoder
     assert isinstance(source.model(), tf.T5ForConditionalGeneration)
-    assert ModelSource(str(tiny_t5_pair[0]), dtype="bfloat16").model().dtype == torch.bfloat16
-    assert isinstance(engine_for(source.model(), [Voice(source, "")]), EncoderDecoderEngine)
+    half = ModelSource(str(tiny_t5_pair[0]), dtype="bfloat16")
+    for one, dtype in ((source, torch.float32), (half, torch.bfloat16)):
+        engine = engine_for(one.model(), [Voice(one, "")])  # which checks that it reads as the whole model does
+        assert isinstance(engine, EncoderDecoderEngine)
+        assert engine.model.dtype == dtype
 
 
 @torch.inference_mode()
