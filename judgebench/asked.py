@@ -65,6 +65,11 @@ def searched(
     asked.objectives(decodings, judge.mode)
     if asked.search.takes_gradient and judge.engine != "prefix":
         raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
+    if asked.search.takes_gradient and judge.source.encoder_decoder:
+        raise UserError(
+            "search: the gradient needs a decoder-only judge, and this one is an encoder-decoder model "
+            f"({judge.source.config().model_type}); take search=exhaustive or halving."
+        )
     return asked, []
 
 

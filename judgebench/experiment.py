@@ -44,7 +44,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import once, plan, roots, without
-from judgebench.judges.reader import JudgeSpec, Reader, check_fit
+from judgebench.judges.reader import JudgeSpec, Reader, check_fit, check_kinds
 from judgebench.judges.running import Trainers
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
@@ -106,6 +106,7 @@ class Experiment:
         if search is not None:
             check_learnable(defenses[0])
         tokenizer = judge.source.tokenizer()
+        check_kinds(judge, assistant)
         limit = most_tokens(judge.source.config())
         if assistant.source is not None:
             check_vocabularies(tokenizer, assistant.source.tokenizer())
@@ -122,7 +123,8 @@ class Experiment:
         room = max(judge.max_new_tokens if judge.mode == "generate" else 16, *(d.answer_tokens or 0 for d in defenses))
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         asked, rivals = rivals_of(asked)
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses)
+        closed = judge.source.encoder_decoder
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed)
         check_compared(builder.comparative, rivals, ranges, defenses)
         cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
         conditions = all_conditions(cells, attacks, defenses, bool(rivals))
@@ -269,8 +271,13 @@ class Experiment:
         for prompt in self.prompts:
             totals[prompt.condition] += len(prompt.token_ids)
         uniques = dict.fromkeys(conditions, 0)
+        batches = once(plan(self.prompts, self.judge.token_budget), _read_alike)
+        if self.judge.source.encoder_decoder:  # which computes every prompt whole
+            for prompt in (prompt for batch in batches for prompt in batch.prompts):
+                uniques[prompt.condition] += len(prompt.token_ids)
+            return {condition: (totals[condition], uniques[condition]) for condition in conditions}
         begun: set[int] = set()
-        for batch in once(plan(self.prompts, self.judge.token_budget), _read_alike):
+        for batch in batches:
             root, before = known[batch.prompts[0].condition], 0
             if id(root) not in begun:
                 begun.add(id(root))

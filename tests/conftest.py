@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import string
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import torch
 import transformers
 from hypothesis import settings
 
+from judgebench import prompts
+from judgebench.attacks.search.gaps import PROBES
 from judgebench.judges.loading import ModelSource
 
 settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
@@ -64,6 +68,46 @@ def tiny_pair(tmp_path_factory, smollm2_tokenizer) -> tuple[Path, Path]:
         folder = tmp_path_factory.mktemp("models") / name
         tiny_llama(seed, layers=4 - seed).save_pretrained(folder)
         smollm2_tokenizer.save_pretrained(folder)
+        folders.append(folder)
+    return folders[0], folders[1]
+
+
+def tiny_t5_tokenizer() -> transformers.T5Tokenizer:
+    """T5's own tokenizer, SentencePiece's unigrams: the words of judgebench's prompts, and single characters."""
+    texts = [path.read_text("utf-8") for path in sorted((Path(prompts.__file__).parent / "rubrics").rglob("*.txt"))]
+    words = Counter(word for text in texts for word in text.split())
+    frequent = [f"▁{word}" for word, _ in words.most_common(400) if not set(word) & set("0123456789{}")]
+    more = [f"▁{one}" for one in (*range(11), *PROBES)]  # a real vocabulary has the words that gaps are probed with
+    pieces = dict.fromkeys([*frequent, *more, "▁", *string.printable.split()[0]])
+    scores = [(piece, -2.0 - 0.01 * place) for place, piece in enumerate(pieces)]
+    special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    return transformers.T5Tokenizer(vocab=[*special, *scores], extra_ids=3)
+
+
+@pytest.fixture(scope="session")
+def tiny_t5_pair(tmp_path_factory) -> tuple[Path, Path]:
+    """Folders of two tiny random T5s of one family: a main model and an assistant."""
+    tokenizer = tiny_t5_tokenizer()
+    folders = []
+    for seed, name in enumerate(("tiny-t5", "tiny-t5-assistant")):
+        torch.manual_seed(seed)
+        config = transformers.T5Config(
+            vocab_size=len(tokenizer) + 8 * seed,  # heads of one family may be padded differently
+            d_model=32,
+            d_kv=8,
+            d_ff=64,
+            num_layers=3 - seed,
+            num_heads=4,
+            decoder_start_token_id=0,
+        )
+        model = transformers.T5ForConditionalGeneration(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim > 1:
+                    parameter.normal_(0, 0.3)
+        folder = tmp_path_factory.mktemp("models") / name
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
         folders.append(folder)
     return folders[0], folders[1]
 

@@ -160,7 +160,11 @@ class LlmDetector(Detector):
         rubric = Rubric(asked.dimension, (ASKED / "manipulation.txt").read_text("utf-8").strip())
         tokenizer, options = helper.source.tokenizer(), means.prompt.get("template_options")
         builder = PromptBuilder(
-            tokenizer, {asked.dimension: rubric}, helper.most_tokens - _ROOM, template_options=options
+            tokenizer,
+            {asked.dimension: rubric},
+            helper.most_tokens - _ROOM,
+            template_options=options,
+            closed=helper.source.encoder_decoder,
         )
         where = (helper.path, helper.gguf_file, helper.revision, helper.dtype, helper.trust_remote_code)
         spec = JudgeSpec(*where, engine=helper.engine, token_budget=helper.token_budget)

@@ -74,7 +74,8 @@ class PlannedParaphrase(Planned):
         asked = Condition(PARAPHRASE, ScoreRange(0, 1))  # nothing is scored; prompts have a range
         rubric = Rubric(PARAPHRASE, (ASKED / "paraphrase.txt").read_text("utf-8").strip())
         tokenizer, options = helper.source.tokenizer(), means.prompt.get("template_options")
-        builder = PromptBuilder(tokenizer, {PARAPHRASE: rubric}, room, template_options=options)
+        closed = helper.source.encoder_decoder
+        builder = PromptBuilder(tokenizer, {PARAPHRASE: rubric}, room, template_options=options, closed=closed)
         prompts = builder.build(texts.examples, [asked])
         pass_ = WritePass(helper_voice(helper, means), tokenizer, [Text(one) for one in prompts], self.max_new_tokens)
         where = (means.store, means.models, means.data, means.trainer)

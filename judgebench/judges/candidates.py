@@ -57,6 +57,7 @@ class CandidateTrie:
 
     Attributes:
         branches: inner nodes, parents before children; the root is first.
+        ways: for each branch, the tokens that lead to it from the root.
         children: for each branch, the tokens that go on from it, ascending.
     """
 
@@ -66,6 +67,7 @@ class CandidateTrie:
         prefixes = {way[:n] for ways in self.token_paths for way in ways for n in range(len(way))}
         inner = sorted(prefixes, key=lambda prefix: (len(prefix), prefix))
         index = {prefix: i for i, prefix in enumerate(inner)}
+        self.ways = tuple(inner)
         self.branches = tuple(
             Branch(prefix[-1] if prefix else -1, index[prefix[:-1]] if prefix else -1, len(prefix)) for prefix in inner
         )

@@ -52,7 +52,8 @@ class Answers(Protocol):
 
 
 class Engine(Protocol):
-    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right.
+    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of an encoder-decoder
+    model `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     """

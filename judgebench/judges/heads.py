@@ -47,6 +47,8 @@ class Head:
         self._softcap = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them
         self._factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
+            self._factor *= model.config.d_model**-0.5
         early = [layer for layer in self.exits if layer is not None]
         if early:
             self._layers, self._norm = _layers_and_norm(self.decoder)

@@ -26,10 +26,16 @@ class LikelihoodPass:
         voice: who reads.
         prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other
             there is nothing to be foretold.
+
+    Raises:
+        UserError: an encoder-decoder model, which foretells an answer and not the text that it reads.
     """
 
     voice: Voice
     prompts: Sequence[Prompt]
+
+    def __post_init__(self) -> None:
+        self.voice.source.check_decoder_only("say how likely a text is")
 
     @property
     def sources(self) -> Sequence[ModelSource]:

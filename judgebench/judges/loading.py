@@ -17,6 +17,7 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
     AutoTokenizer,
     GgufConfig,
     PreTrainedModel,
@@ -175,15 +176,41 @@ class ModelSource:
 
     @cache  # noqa: B019 - as above
     def config(self) -> Any:
-        """The model's configuration alone: sizes, limits."""
+        """The model's configuration alone: sizes, limits.
+
+        Raises:
+            UserError: the folder has none that can be read; or an encoder-decoder model would be read in float16.
+        """
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
-        if getattr(config, "is_encoder_decoder", False):
+        saved = self.dtype == "auto" and not self._gguf and getattr(config, "dtype", None) == torch.float16
+        if _is_encoder_decoder(config) and (saved or self.dtype == "float16"):
             raise UserError(
-                f"{self.role}.path={self.path}: {config.model_type} is an encoder-decoder model; judges must be "
-                "decoder-only language models."
+                f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "
+                + ("(as its checkpoint was saved) " if saved else "")
+                + f"such models overflow to NaN; give {self.role}.dtype=bfloat16 or {self.role}.dtype=float32."
             )
         return config
+
+    @property
+    def encoder_decoder(self) -> bool:
+        """Whether prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
+        return _is_encoder_decoder(self.config())
+
+    def check_decoder_only(self, duty: str) -> None:
+        """What an encoder-decoder model cannot do: it keeps no state of a text as its own, to be steered or measured.
+
+        Args:
+            duty: what the model is to do, as in "write and steer texts".
+
+        Raises:
+            UserError: it is such a model.
+        """
+        if self.encoder_decoder:
+            raise UserError(
+                f"{self.role}.path={self.path}: {self.config().model_type} is an encoder-decoder model, which judges "
+                f"but cannot {duty}; name a decoder-only model, as {self.role}.path=DIR."
+            )
 
     def model(self) -> PreTrainedModel:
         """The model, ready to be read, on the CPU.
@@ -194,9 +221,8 @@ class ModelSource:
         folder = self.locate()
         dtype = DTYPES.get(self.effective_dtype(), "auto")
         extra = {"quantization_config": GgufConfig(dequantize=True)} if self._gguf else {"use_safetensors": True}
-        model = self._loading(
-            lambda: AutoModelForCausalLM.from_pretrained(**self._pretrained(folder), dtype=dtype, **extra), "model"
-        )
+        kind: Any = AutoModelForSeq2SeqLM if self.encoder_decoder else AutoModelForCausalLM
+        model = self._loading(lambda: kind.from_pretrained(**self._pretrained(folder), dtype=dtype, **extra), "model")
         return model.eval().requires_grad_(False)
 
     def effective_dtype(self) -> str:
@@ -235,6 +261,10 @@ class ModelSource:
             raise UserError(
                 f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]})."
             ) from error
+
+
+def _is_encoder_decoder(config: Any) -> bool:
+    return bool(getattr(config, "is_encoder_decoder", False))
 
 
 def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:

@@ -13,6 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.encoder_decoder import EncoderDecoderEngine
+from judgebench.judges.encoder_decoder import check as check_encoder_decoder
 from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, check
 from judgebench.judges.generation import Chooser, generate, speculate, stops_of
 from judgebench.judges.heads import Head, check_head
@@ -258,6 +260,11 @@ def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -
         UserError: the model cannot be read so.
     """
     exits = [voice.exit for voice in voices]
+    if model.config.is_encoder_decoder:
+        assert exits == [None], "an encoder-decoder model is read at its end alone"
+        whole = EncoderDecoderEngine(model, alone=voices[0].engine == "plain")
+        check_encoder_decoder(whole)
+        return whole
     check_head(model, Head(model))
     if voices[0].engine == "plain":
         return PlainEngine(model, exits)

@@ -33,17 +33,10 @@ class PlainEngine:
     def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
         """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
         prompts = [ids for group in groups for ids in group]
-        ways = []
-        for branch in trie.branches:
-            way: list[int] = []
-            while branch.depth > 0:
-                way.insert(0, branch.token)
-                branch = trie.branches[branch.parent]
-            ways.append(way)
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in prompts:
             columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-            for way, children in zip(ways, trie.children, strict=True):
+            for way, children in zip(trie.ways, trie.children, strict=True):
                 states, _ = self.forward(torch.tensor([[*ids.tolist(), *way]]), None)
                 for column, state in zip(columns, states, strict=True):
                     column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)))

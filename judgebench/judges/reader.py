@@ -37,7 +37,8 @@ class JudgeSpec:
         mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or `generate`, a free
             answer.
         max_new_tokens: longest free answer.
-        engine: `prefix`, shared prefixes once; `plain`, every prompt by itself.
+        engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
+            every prompt by itself.
         draft_tokens: speculative contrastive decoding of free answers: tokens that the assistant drafts for the main
             model to read at once; 0 goes token by token. For `assistant=model` and `engine=prefix`.
         token_budget: groups are read together up to so many tokens to compute.
@@ -98,6 +99,34 @@ def check_fit(judge: JudgeSpec, assistant: Assistant, decodings: Mapping[str, De
         raise UserError(
             f"judge.draft_tokens: {judge.draft_tokens} is more than judge.max_new_tokens={judge.max_new_tokens}; a "
             "draft cannot be longer than the answer."
+        )
+
+
+def check_kinds(judge: JudgeSpec, assistant: Assistant) -> None:
+    """Whether the models are of one kind, decoder-only or encoder-decoder, and what is asked of them is that kind's.
+
+    Raises:
+        UserError: they are not, or it is not.
+    """
+    theirs = assistant.source
+    if theirs is not None and theirs.encoder_decoder != judge.source.encoder_decoder:
+        ours, other = ("an encoder-decoder", "a decoder-only")[:: 1 if judge.source.encoder_decoder else -1]
+        raise UserError(
+            f"assistant.path={theirs.path}: {theirs.title} is {other} model and the judge {ours} one; choose an "
+            "assistant of the judge's family."
+        )
+    if not judge.source.encoder_decoder:
+        return
+    kind = judge.source.config().model_type
+    if assistant.kind == "early_exit":
+        raise UserError(
+            f"assistant=early_exit: the judge is an encoder-decoder model ({kind}), which is read after its last "
+            "layer alone; choose assistant=model with a smaller one of its family, or assistant=null_context."
+        )
+    if judge.draft_tokens:
+        raise UserError(
+            f"judge.draft_tokens: the judge is an encoder-decoder model ({kind}), and only decoder-only models read "
+            "drafts; set it to 0."
         )
 
 

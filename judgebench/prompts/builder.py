@@ -38,6 +38,8 @@ class PromptBuilder:
         truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
         defenses: those that conditions may name, beside `none`.
+        closed: whether a plain text ends with the tokenizer's EOS, where it would put one: what goes to an encoder is
+            a whole, what a decoder goes on with is not.
 
     Attributes:
         comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
@@ -54,6 +56,7 @@ class PromptBuilder:
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
         defenses: Sequence[Defense] = (),
+        closed: bool = False,
     ):
         if truncate not in TRUNCATIONS:
             raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
@@ -70,6 +73,7 @@ class PromptBuilder:
         self._options = _template_options(tokenizer, template_options)
         self._defenses = {defense.name: defense for defense in defenses}
         self._bos = plain_bos(tokenizer)
+        self._eos = _plain_eos(tokenizer) if closed else ""
         self._control = ControlTokens(tokenizer)
 
     @classmethod
@@ -80,6 +84,7 @@ class PromptBuilder:
         dimensions: Sequence[str],
         limit: int,
         defenses: Sequence[Defense] = (),
+        closed: bool = False,
     ) -> PromptBuilder:
         """From conf/prompt.
 
@@ -89,6 +94,7 @@ class PromptBuilder:
             dimensions: what is judged.
             limit: tokens of a prompt that all models can read, room for the answer already taken off.
             defenses: those that conditions may name, beside `none`.
+            closed: see `PromptBuilder`.
 
         Raises:
             UserError: a key that is unknown, missing or holds something else than it should.
@@ -109,7 +115,7 @@ class PromptBuilder:
             )
         rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
         limit = limit if most is None else min(limit, most)
-        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses)
+        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses, closed)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -235,7 +241,7 @@ class PromptBuilder:
         content = filled.text.strip()
         trimmed = len(filled.text) - len(filled.text.lstrip())
         if self.tokenizer.chat_template is None:
-            text, at = self._bos + content, len(self._bos)
+            text, at = self._bos + content + self._eos, len(self._bos)
         else:
             text = self._templated(content)
             at = text.find(content)
@@ -276,6 +282,12 @@ def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
     ids = tokenizer("a")["input_ids"]
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
     return str(tokenizer.bos_token) if starts else ""
+
+
+def _plain_eos(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The EOS that the tokenizer itself would put after a plain text, or nothing."""
+    ends = tokenizer.eos_token_id is not None and tokenizer("a")["input_ids"][-1:] == [tokenizer.eos_token_id]
+    return str(tokenizer.eos_token) if ends else ""
 
 
 def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:

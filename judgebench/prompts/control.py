@@ -10,6 +10,8 @@ from transformers import PreTrainedTokenizerBase
 from judgebench.errors import UserError
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
+_MARKS = ("\n", "\ue000")
+"""What no tokenizer joins with a word: a newline, which T5's swallows, and a character that no vocabulary has."""
 
 Span = tuple[int, int]
 
@@ -38,9 +40,10 @@ class ControlTokens:
         self._ids = {tokenizer.convert_tokens_to_ids(name) for name in names} - {tokenizer.unk_token_id}
         # the longest first, as the tokenizer itself finds them
         self._names = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
-        self._newline = self._plainly("\n")
+        self._mark = next((mark for mark in _MARKS if self._plainly(mark)), _MARKS[0])
+        self._marked = self._plainly(self._mark)
         # SentencePiece puts a space before a text's first word, and must not before a part from the middle
-        self._starts_with_space = self._plainly("\na") != self._newline + self._plainly("a")
+        self._starts_with_space = self._plainly(self._mark + "a") != self._marked + self._plainly("a")
 
     def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
         """Where `text` must be cut, so that no name of a control token that touches a span of `said` stays whole.
@@ -85,12 +88,18 @@ class ControlTokens:
         """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
         rows = self._all_plainly(parts)
         if self._starts_with_space:
-            started = self._all_plainly(["\n" + part for part in parts])
-            long = len(self._newline)
-            return [
-                whole[long:] if whole[:long] == self._newline else row for row, whole in zip(rows, started, strict=True)
-            ]
+            started = self._all_plainly([self._mark + part for part in parts])
+            return [self._behind(row, whole) for row, whole in zip(rows, started, strict=True)]
         return rows
+
+    def _behind(self, row: list[int], whole: list[int]) -> list[int]:
+        """The tokens of a part behind the mark; `row` are those of the part alone, `whole` of both."""
+        long = len(self._marked)
+        if whole[:long] != self._marked:
+            return row
+        if whole == row:  # the part begins with an unknown character too, and one token stands for all in a row
+            return row[long - 1 :]
+        return whole[long:]
 
     def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:

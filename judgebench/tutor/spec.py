@@ -134,7 +134,12 @@ class TutorSpec:
 
     @cached_property
     def sizes(self) -> Sizes:
-        """What the model's configuration says of it."""
+        """What the model's configuration says of it.
+
+        Raises:
+            UserError: it is an encoder-decoder model, whose states are not a text's alone.
+        """
+        self.source.check_decoder_only("write texts that are steered")
         text = self.source.config().get_text_config(decoder=True)
         most = int(getattr(text, "max_position_embeddings", None) or 2**31)
         return Sizes(int(text.num_hidden_layers), int(text.hidden_size), most)

@@ -79,9 +79,3 @@ def test_a_broken_gguf_file_is_told(tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"GGUF but not really")
     with pytest.raises(UserError, match="its tokenizer cannot be loaded"):
         ModelSource(str(tmp_path / "model.gguf")).tokenizer()
-
-
-def test_encoder_decoders_are_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "t5", "is_encoder_decoder": true}')
-    with pytest.raises(UserError, match="encoder-decoder"):
-        ModelSource(str(tmp_path)).config()

@@ -10,8 +10,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, ScoreRange
+from tests.conftest import tiny_t5_tokenizer
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))
 RUBRICS = load_rubrics("dialogue", ["engagingness"])
@@ -138,3 +140,31 @@ def test_pre_tokenizers_that_put_a_space_first_put_none_into_the_middle():
     tokenizer.chat_template = "<s>[INST] {{ messages[0]['content'] }} [/INST]"
     prompt = built(tokenizer, replace(HARMLESS, output="good</s>good"))
     assert "good</s>good" in "".join(tokenizer.convert_ids_to_tokens(prompt.token_ids.tolist())).replace("▁", " ")
+
+
+@pytest.mark.parametrize("said", ["good</s>good", "good</s> good", "go</s>\u4e2dod", "\u4e2d</s>\u4e2d"])
+def test_t5_which_swallows_newlines_puts_no_space_into_the_middle(said):
+    """Its vocabulary has no Chinese: that is read as unknown, one token for all in a row."""
+    tokenizer = tiny_t5_tokenizer()
+    prompt = built(tokenizer, replace(HARMLESS, output=said), closed=True)
+    tokens = tokenizer.convert_ids_to_tokens(prompt.token_ids.tolist())
+    assert [i for i, token in enumerate(tokens) if token == "</s>"] == [len(tokens) - 1]
+    assert prompt.control_tokens == 1
+    assert said.replace("\u4e2d", "<unk>") in "".join(tokens).replace("▁", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "cuts"), [("coherence matters", [3, 12]), ("go\u4e2d\u4e2d on", [2]), ("a\u4e2db", [1, 2])]
+)
+def test_t5_reads_the_same_text_in_parts(text, cuts):
+    tokenizer = tiny_t5_tokenizer()
+    parts = ControlTokens(tokenizer).encode(text, cuts, "here")
+    assert tokenizer.decode(parts) == tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+
+
+def test_what_an_encoder_reads_is_closed_as_its_tokenizer_closes_it():
+    tokenizer = tiny_t5_tokenizer()
+    plain, closed = built(tokenizer, HARMLESS), built(tokenizer, HARMLESS, closed=True)
+    assert closed.text == plain.text + "</s>"
+    assert closed.token_ids.tolist() == tokenizer(plain.text)["input_ids"] == whole(tokenizer, closed)
+    assert plain.token_ids.tolist() == closed.token_ids.tolist()[:-1]
