@@ -47,7 +47,7 @@ from judgebench.judges.answers import Answers
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.planning import once, plan, roots
+from judgebench.judges.planning import once, plan, roots, without
 from judgebench.judges.reader import JudgeSpec, Reader
 from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
@@ -289,10 +289,22 @@ class Experiment:
         for prompt in self.prompts:
             totals[prompt.condition] += len(prompt.token_ids)
         uniques = dict.fromkeys(conditions, 0)
+        begun: set[int] = set()
         for batch in once(plan(self.prompts, self.judge.token_budget), _read_alike):
-            condition = batch.prompts[0].condition
-            root = len(known[condition])
-            uniques[condition] += batch.tokens(root)[1] + (root if not uniques[condition] else 0)
+            root, before = known[batch.prompts[0].condition], 0
+            if id(root) not in begun:
+                begun.add(id(root))
+                uniques[batch.prompts[0].condition] += len(root)
+            # what an attack's prompts add to those that are read beside them
+            shown: list[Condition] = []
+            for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
+                shown.append(condition)
+                others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
+                part = without(batch, others)
+                assert part is not None
+                now = part.tokens(len(root))[1]
+                uniques[condition] += now - before
+                before = now
         return {condition: (totals[condition], uniques[condition]) for condition in conditions}
 
     @property

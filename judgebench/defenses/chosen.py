@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.defenses.cot import Cot
+from judgebench.defenses.detection import planned_detection
+from judgebench.defenses.detectors import DETECTORS
+from judgebench.defenses.paraphrase import PARAPHRASE, PlannedParaphrase
 from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references
 from judgebench.defenses.retokenization import Retokenization
 from judgebench.defenses.settings import DefenseSettings
@@ -28,7 +31,7 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     """Name -> what makes the defense, of those that come with judgebench, `none` first.
 
     The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section 2.3 names and the
-    injection literature tests (the others), in words of our own.
+    injection literature tests (the others), in words of our own but for the perplexity detector's warning.
 
     Args:
         settings: of conf/defense.
@@ -40,6 +43,8 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     }
     made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
     made["cot"] = partial(Cot, settings.cot_tokens)
+    made |= {name: partial(planned_detection, name, settings) for name in DETECTORS}
+    made[PARAPHRASE] = partial(PlannedParaphrase, settings.helper, settings.paraphrase_tokens)
     swapped = settings.swap_references
     made |= {name: partial(planned_references, name, tutor, swapped) for name in REFERENCE_DEFENSES}
     return {NONE.name: lambda: NONE, **made}

@@ -94,7 +94,14 @@ class Findings:
         vectors: dimension -> those vectors (vectors_<dimension>.safetensors).
         references: a record for each pair of references (references.parquet).
         strengths: a record for each strength that was tried (strengths.json).
-        detectors: a record for each detector (detectors.json).
+        detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
+            found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
+            text is warned of; `training` and `test`, what it finds there (`thresholds.Found`), training also with its
+            `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points of
+            `thresholds.Curve` on training data.
+        rewritings: a record for each defense that writes texts anew: `defense`, `dataset`, `helper`, `helper_sha256`,
+            `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
+            are), and how many end where the most tokens were reached (`cut`).
         costs: defense -> seconds of getting ready: `once`, whatever is judged; for each `context`; for each `text`.
     """
 
@@ -103,6 +110,7 @@ class Findings:
     references: Sequence[Mapping[str, Any]] = ()
     strengths: Sequence[Mapping[str, Any]] = ()
     detectors: Sequence[Mapping[str, Any]] = ()
+    rewritings: Sequence[Mapping[str, Any]] = ()
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod

@@ -42,6 +42,12 @@ class Helper:
             self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="defense.helper"
         )
 
+    @cached_property
+    def most_tokens(self) -> int:
+        """Tokens that it can read."""
+        text = self.source.config().get_text_config(decoder=True)
+        return int(getattr(text, "max_position_embeddings", None) or 2**31)
+
 
 @dataclass(frozen=True)
 class DefenseSettings:

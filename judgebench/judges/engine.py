@@ -25,7 +25,7 @@ from judgebench.judges.heads import Head, layers_of
 from judgebench.judges.last_layer import KeysOnly, only_read
 from judgebench.judges.linears import lay_out
 from judgebench.judges.memory import keep_freed
-from judgebench.judges.packing import Groups, Packed, pack, root_of
+from judgebench.judges.packing import Groups, Packed, following_tokens, pack, root_of
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.prefill import Prefill, ReadRoot, keep
 from judgebench.judges.stepping import Step
@@ -65,6 +65,10 @@ class Engine(Protocol):
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> Answers:
         """Reads the prompts and stands ready to generate."""
+
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
+        first, given those before. Prompts have two tokens at least."""
 
 
 class PrefixEngine:
@@ -156,6 +160,15 @@ class PrefixEngine:
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
         """See `Engine.start`."""
         return PackedAnswers(self, *self._pack(groups, None, root))
+
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """See `Engine.likelihoods`; what the prompts of a group begin with is computed once for all of them."""
+        packed, _ = self._pack(groups, None, np.zeros(0, np.int32))
+        reads, following, prompts = following_tokens(packed)
+        reads, following = reads.to(self.model.device), following.to(self.model.device)
+        hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed, None))
+        found = [self.head.each_logprob(states[reads], following) for states in hidden]
+        return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in found]
 
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root

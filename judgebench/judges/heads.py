@@ -105,6 +105,15 @@ class Head:
             parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
         return torch.cat(parts)
 
+    def each_logprob(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full vocabulary."""
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
+        parts = []
+        for part, own in zip(states.split(rows), tokens.split(rows), strict=True):
+            logits = self.logits(part)
+            parts.append(logits.gather(1, own[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+        return torch.cat(parts)
+
 
 @torch.inference_mode()
 def check_head(model: PreTrainedModel, head: Head) -> None:

@@ -153,6 +153,35 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
     return total
 
 
+def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+    """What comes after what in a row without a root: the last token that prompts share has another successor in each.
+
+    Returns:
+        [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt
+        [tokens - 1] which pairs its tokens after the first are.
+    """
+    tokens = packed.token_ids.cpu()
+    reads: list[torch.Tensor] = []
+    following: list[torch.Tensor] = []
+    prompts: list[torch.Tensor] = []
+    count = 0
+
+    def pairs(row: torch.Tensor) -> torch.Tensor:
+        """The places of a stretch's pairs among all."""
+        nonlocal count
+        reads.append(row[:-1])
+        following.append(tokens[row[1:]])
+        count += max(0, len(row) - 1)
+        return torch.arange(count - max(0, len(row) - 1), count)
+
+    for group in packed.groups:
+        shared = torch.arange(group.start, group.middle)
+        above = pairs(shared)
+        for start, end in packed.spans[group.first : group.last]:
+            prompts.append(torch.cat([above, pairs(torch.cat([shared[-1:], torch.arange(start, end)]))]))
+    return torch.cat(reads), torch.cat(following), prompts
+
+
 class _Row:
     """The row while it is being laid out."""
 

@@ -55,12 +55,27 @@ class PlainEngine:
         """See `Engine.start`."""
         return PlainAnswers(self, [ids for group in groups for ids in group])
 
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """See `Engine.likelihoods`."""
+        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
+        for ids in (ids for group in groups for ids in group):
+            following = torch.tensor(ids[1:].tolist(), device=self.model.device)
+            states, _ = self._states(torch.tensor([ids[:-1].tolist()]), None)
+            for rows, state in zip(per_exit, states, strict=True):
+                rows.append(self.head.each_logprob(state[0], following))
+        return per_exit
+
     def forward(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
         """[1, tokens] -> for each exit the last token's state [1, hidden]; and the model's own cache."""
+        states, cache = self._states(token_ids, cache)
+        return [state[:, -1] for state in states], cache
+
+    def _states(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
+        """[1, tokens] -> for each exit the tokens' states [1, tokens, hidden]; and the model's own cache."""
         self.computed += token_ids.numel()
         with own_attention(self.model), self.head.capturing() as captured:
             output = self.head.decoder(input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True)
-        return [states[:, -1] for states in captured()], getattr(output, "past_key_values", None)
+        return captured(), getattr(output, "past_key_values", None)
 
 
 class PlainAnswers:

@@ -1,14 +1,14 @@
 """Plans which prompts are read together.
 
-A batch is whole groups of one condition, as many as the token budget takes. The plan depends on the experiment alone,
+A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, for what stands
+before the judged text is the same whatever an attacker makes of it. The plan depends on the experiment alone,
 not on what is already stored, so a resumed run reads the same batches and gives the same numbers to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from judgebench.types import Condition, Prompt
 
 @dataclass(frozen=True)
 class Batch:
-    """Prompts that are read in one forward pass: groups of one condition."""
+    """Prompts that are read in one forward pass: groups of one condition, but for the attack."""
 
     groups: tuple[tuple[Prompt, ...], ...]
 
@@ -33,11 +33,12 @@ class Batch:
 
 
 def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
-    """Condition -> the tokens that all of its prompts begin with, read once for them all."""
-    groups: dict[Condition, dict[str, list[np.ndarray]]] = {}
-    for prompt in prompts:
-        groups.setdefault(prompt.condition, {}).setdefault(prompt.example.group_id, []).append(prompt.token_ids)
-    return {condition: root_of(list(held.values())) for condition, held in groups.items()}
+    """Condition -> the tokens that all of its prompts begin with, read once for them all; attacked or not, the same."""
+    found = {
+        asked: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
+        for asked, groups in _together(prompts).items()
+    }
+    return {condition: found[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
 
 
 _SPLIT_ABOVE = 8
@@ -49,16 +50,16 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more.
 
     Args:
-        prompts: condition by condition, groups together.
+        prompts: in any order; batches come in that in which conditions and groups appear.
         token_budget: most tokens to compute at once, above 0.
     """
     batches: list[Batch] = []
     known = roots(prompts)
-    for condition, members_of in groupby(prompts, key=lambda prompt: prompt.condition):
+    for groups in _together(prompts).values():
         held: list[tuple[Prompt, ...]] = []
         size = 0
-        root = len(known[condition])
-        for _, members in groupby(members_of, key=lambda prompt: prompt.example.group_id):
+        root = len(known[next(iter(groups.values()))[0].condition])
+        for members in groups.values():
             for part in _split(tuple(members), token_budget * _SPLIT_ABOVE, root):
                 cost = unique_tokens([[prompt.token_ids for prompt in part]], root=root)
                 if held and size + cost > token_budget:
@@ -68,6 +69,18 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
                 size += cost
         batches.append(Batch(tuple(held)))
     return batches
+
+
+def _together(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
+    """Condition, but for the attack -> group_id -> prompts."""
+    found: dict[Condition, dict[str, list[Prompt]]] = {}
+    for prompt in prompts:
+        found.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
+    return found
+
+
+def _asked(condition: Condition) -> Condition:
+    return replace(condition, attack="")
 
 
 def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:

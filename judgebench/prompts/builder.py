@@ -69,7 +69,7 @@ class PromptBuilder:
         self._truncate = truncate
         self._options = _template_options(tokenizer, template_options)
         self._defenses = {defense.name: defense for defense in defenses}
-        self._bos = _plain_bos(tokenizer)
+        self._bos = plain_bos(tokenizer)
         self._control = ControlTokens(tokenizer)
 
     @classmethod
@@ -125,7 +125,7 @@ class PromptBuilder:
         Raises:
             UserError: a prompt is too long; names the example and both numbers of tokens.
         """
-        if not conditions:
+        if not conditions:  # as while no defense is ready yet
             return []
         groups: dict[str, list[Example]] = {}
         for example in examples:
@@ -271,7 +271,7 @@ def _as_it_is(example: Example, condition: Condition) -> str:
     return example.output
 
 
-def _plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
+def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
     """The BOS that the tokenizer itself would put before a plain text, or nothing."""
     ids = tokenizer("a")["input_ids"]
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]

@@ -19,7 +19,7 @@ from judgebench.judges.running import Trainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.candidates import Candidate
-from judgebench.types import FAILED, Condition, Example
+from judgebench.types import FAILED, Condition, Example, Reading
 
 
 @dataclass
@@ -54,11 +54,21 @@ class JudgeScorer:
         Args:
             examples: with an example_id each of its own.
         """
-        decoding: Decoding = Greedy() if self.judge.mode == "generate" else Expectation()
+        columns = decode(self.readings(examples), {"score": self._decoding})
+        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
+        found = dict(zip(columns["example_id"], scores, strict=True))
+        return np.array([found[example.example_id] for example in examples])
+
+    def readings(self, examples: Sequence[Example]) -> list[Reading]:
+        """What the judge says to each, group by group.
+
+        Args:
+            examples: with an example_id each of its own.
+        """
         reader = Reader(
             judge=self.judge,
             assistant=Assistant(),
-            decodings={"score": decoding},
+            decodings={"score": self._decoding},
             tokenizer=self.builder.tokenizer,
             prompts=self.builder.build(examples, [self.condition]),
             null=self.builder.null,
@@ -66,10 +76,11 @@ class JudgeScorer:
         )
         reader.models = self.models
         reader.read(self.data, self.trainer)
-        columns = decode(reader.readings({example.group_id: "" for example in examples}), {"score": decoding})
-        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
-        found = dict(zip(columns["example_id"], scores, strict=True))
-        return np.array([found[example.example_id] for example in examples])
+        return reader.readings({example.group_id: "" for example in examples})
+
+    @property
+    def _decoding(self) -> Decoding:
+        return Greedy() if self.judge.mode == "generate" else Expectation()
 
     @property
     def fingerprint(self) -> str:

@@ -13,13 +13,13 @@ import torch
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.passes import Voice
-from judgebench.judges.running import Trainers, compute
+from judgebench.judges.running import Trainers
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.writing import Text, WritePass, Written, written
+from judgebench.tutor.writing import Text, WritePass, Written, write
 from judgebench.types import ScoreRange
 
 
@@ -101,12 +101,9 @@ class Tutor:
         """
         if standard is None and any(text.alpha for text in texts):
             raise ValueError("texts with an alpha need a standard to be steered to")
-        longest = self.spec.most_tokens
-        pass_ = WritePass(self.voice, self.spec.source.tokenizer(), texts, longest, sampling, standard)
-        compute([pass_], self.spec.token_budget, self.store, self.models, self.data, self.trainer, "Writing")
-        keys = [pass_.key(text) for text in texts]
-        held = self.store.get(keys)
-        return [written(held[key], longest) for key in keys]
+        tokenizer, longest = self.spec.source.tokenizer(), self.spec.most_tokens
+        pass_ = WritePass(self.voice, tokenizer, texts, longest, sampling, standard)
+        return write(pass_, self.spec.token_budget, self.store, self.models, self.data, self.trainer)
 
     @property
     def device(self) -> torch.device:

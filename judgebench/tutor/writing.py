@@ -6,16 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import lightning as L
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.decoding.greedy import Greedy
 from judgebench.judges.generation import Side, generate, stops_of
+from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for, refuse_nan, token_ids
 from judgebench.judges.planning import Batch, roots
-from judgebench.readings.store import ModelReading, reading_key
+from judgebench.judges.running import Trainers, compute
+from judgebench.readings.store import ModelReading, ReadingStore, reading_key
 from judgebench.tutor.sampling import Sampler, Sampling, stream
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Prompt
@@ -169,8 +172,27 @@ class WritePass:
             return generate(sides, logits, sampler or Greedy(), self._stops, self.max_new_tokens)
 
 
-def written(reading: ModelReading, max_new_tokens: int) -> Written:
-    """What a reading of `WritePass` holds."""
+def write(
+    pass_: WritePass,
+    token_budget: int,
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+    doing: str = "Writing",
+) -> list[Written]:
+    """The texts of a pass, in order; those that the store lacks are written.
+
+    Args:
+        token_budget, store, models, data, trainer, doing: see `judges.running.compute`.
+    """
+    compute([pass_], token_budget, store, models, data, trainer, doing)
+    keys = [pass_.key(text) for text in pass_.texts]
+    held = store.get(keys)
+    return [_written(held[key], pass_.max_new_tokens) for key in keys]
+
+
+def _written(reading: ModelReading, max_new_tokens: int) -> Written:
     assert reading.tokens is not None
     cut = len(reading.tokens) >= max_new_tokens
     return Written(reading.tokens, (reading.text or "").strip(), cut, reading.seconds)

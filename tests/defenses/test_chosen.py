@@ -8,7 +8,8 @@ from tests.defenses.conftest import SETTINGS, settings
 def test_these_defenses_come_with_judgebench():
     assert list(shipped_defenses(SETTINGS)) == [
         *("none", "delimiters", "instruction", "sandwich", "retokenization"),
-        *("cot", "cap", "w_cap", "random_reference"),
+        *("cot", "perplexity", "windowed_perplexity", "classifier", "llm_detector", "paraphrase"),
+        *("cap", "w_cap", "random_reference"),
     ]
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,26 @@ def test_every_prompt_is_planned_once_in_order(sizes, budget):
         cost = unique_tokens([[p.token_ids for p in group] for group in batch.groups], root=root)
         assert len(batch.groups) == 1 or cost <= budget
         assert all(len(group) == 1 or cost <= 8 * budget for group in batch.groups)
+
+
+@given(groups, st.integers(5, 300))
+def test_attacks_are_read_together(sizes, budget):
+    clean = prompts_of(sizes)
+    attacked = [
+        replace(prompt, condition=replace(prompt.condition, attack="dsi"), token_ids=np.append(prompt.token_ids, 9))
+        for prompt in clean
+    ]
+    batches, known = plan([*clean, *attacked], budget), roots([*clean, *attacked])
+    planned = [prompt for batch in batches for prompt in batch.prompts]
+    assert {id(prompt) for prompt in planned} == {id(prompt) for prompt in (*clean, *attacked)}
+    assert len(planned) == 2 * len(clean)
+    for prompt in attacked:
+        plain = replace(prompt.condition, attack="none")
+        assert known[prompt.condition] is known[plain]
+    for batch in plan([*clean, *attacked], 10**6):
+        assert len({(p.condition.range, p.condition.dimension) for p in batch.prompts}) == 1
+        assert len(batch.groups) == len(sizes)  # a group is whole, with all that attacks make of it
+        assert {p.condition.attack for group in batch.groups for p in group} == {"none", "dsi"}
 
 
 def test_groups_stay_whole_and_fill_the_budget():

@@ -1,0 +1,117 @@
+"""Runs whose defenses look at the texts, end to end: what is found and saved, used again, and users' mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judgebench.defenses.detection import WARNING
+from judgebench.report.run_folder import RunFolder
+from tests.test_cli import QUICK, told
+
+SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"
+DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
+SPLIT = ("data.dev_share=0.5", "report=false", "decoding=[expectation]")
+
+
+@pytest.fixture
+def asked(tiny_pair, judgebench):
+    """The judge and its attacks; only then is the working folder the test's own."""
+    Path("salad.txt").write_text(SALAD)
+    return ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "attacks=[none,dsi,salad.txt]")
+
+
+def detectors(folder="run"):
+    return json.loads(Path(folder, "defense", "detectors.json").read_text())
+
+
+def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgebench, asked):
+    judgebench(*asked, f"defenses=[none,{','.join(DETECTORS)}]")
+    folder = RunFolder.open("run")
+    readings, records = folder.readings(), detectors()
+    split = dict(zip(readings.group_id, readings.split, strict=True))
+    assert [record["defense"] for record in records] == list(DETECTORS)
+    wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
+    tested = readings.groupby("example_id").split.first() == "test"
+    for record in records:
+        training, test = record["training"], record["test"]
+        assert training["groups"] == sorted(group for group in split if split[group] == "dev")
+        assert training["attacks"] == ["dsi", "salad"]
+        assert (training["n_clean"], training["n_attacked"]) == (12, 24)
+        assert (test["n_clean"], test["n_attacked"]) == (12, 24)
+        assert training["f1"] == pytest.approx(max(_f1(record["curve"])))
+        # a prompt differs from the undefended one by the warning and by nothing else
+        mine = wide[record["defense"]]
+        assert (mine.str.replace(WARNING, "", regex=False) == wide["none"]).all()
+        warned = mine.str.contains(WARNING, regex=False).unstack()[tested]
+        assert test["false_positive_rate"] == pytest.approx(warned["none"].mean())
+        assert test["recall"] == pytest.approx(warned[["dsi", "salad"]].to_numpy().mean())
+        assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
+    costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
+    assert all(costs[name]["text_seconds"] > 0 and costs[name]["once_seconds"] > 0 for name in DETECTORS)
+
+
+def _f1(curve):
+    return [2 * p * r / (p + r) if p + r else 0.0 for p, r in zip(curve["precision"], curve["recall"], strict=True)]
+
+
+def test_saved_detectors_are_used_again_as_they_are(judgebench, asked, tiny_pair):
+    judgebench(*asked, "defenses=[perplexity,classifier,windowed_perplexity]", "run_dir=first")
+    first = RunFolder.open("first").readings()
+    file = "defense.detectors=first/defense/detectors.json"
+    # without an attack there is nothing to fit on, and nothing needs to be
+    judgebench(*asked, "defenses=[classifier,perplexity]", file, "attacks=[none]", "run_dir=again")
+    again = RunFolder.open("again").readings()
+    held = first.set_index(["example_id", "defense", "attack"]).prompt
+    assert all(held[row.example_id, row.defense, "none"] == row.prompt for row in again.itertuples())
+    fitted = {record["defense"]: record for record in detectors("first")}
+    for record in detectors("again"):
+        before = fitted[record["defense"]]
+        assert {**record, "test": None} == {**before, "test": None}
+        assert record["test"]["false_positive_rate"] == before["test"]["false_positive_rate"]
+        assert (record["test"]["n_attacked"], record["test"]["recall"]) == (0, None)
+    told(judgebench(*asked, file, "defenses=[llm_detector]", mistaken=True), "holds no detector llm_detector")
+    other = (*asked, file, f"defense.helper.path={tiny_pair[1]}", "defenses=[perplexity]")
+    told(judgebench(*other, mistaken=True), "perplexity was fitted with tiny-main")
+    wide = (*asked, file, "defense.window=3", "defenses=[windowed_perplexity]")
+    told(judgebench(*wide, mistaken=True), "set defense.window=10")
+    other_split = (*asked, file, "data.seed=3", "defenses=[perplexity]")
+    told(judgebench(*other_split, mistaken=True), "of the groups that this run tests on")
+
+
+def test_paraphrased_texts_are_read_in_the_place_of_the_attacked(judgebench, asked):
+    judgebench(*asked, "defenses=[none,paraphrase]", "defense.paraphrase_tokens=6", "data.limit_groups=2")
+    readings = RunFolder.open("run").readings()
+    wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
+    assert (wide["none"] != wide["paraphrase"]).all()
+    assert not wide["paraphrase"].str.contains("moss 7ulip").any()
+    costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
+    assert costs["paraphrase"]["text_seconds"] > 0
+
+
+def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "prompt=comparative")
+    given = (*given, "dimensions=[joint]", "ranges=[[1,2]]", "attacks=[none,dsi]", "data.limit_groups=2")
+    judgebench(*given, "defenses=[none,perplexity]")
+    readings = RunFolder.open("run").readings()
+    mine = readings[readings.defense == "perplexity"]
+    (record,) = detectors()
+    assert record["training"]["n_clean"] == 6
+    warnings = mine.prompt.str.count(WARNING.strip())
+    assert set(warnings) <= {0, 1, 2}
+    assert warnings.sum() > 0
+
+
+def test_mistakes_are_told(judgebench, asked):
+    nothing = (*asked, "attacks=[none]", "defenses=[perplexity]")
+    told(judgebench(*nothing, mistaken=True), "add one, as in 'attacks=[none,dsi]'")
+    undeveloped = (*asked, "data.dev_share=0", "defenses=[classifier]")
+    told(judgebench(*undeveloped, mistaken=True), "classifier needs a development split to find a threshold on")
+    learned = (*asked, "attacks=[none]", "attack=adv_suffix", "attack.length=1", "attack.words=6", "search=exhaustive")
+    told(judgebench(*learned, "defenses=[perplexity]", mistaken=True), "put none first")
+    long = (*asked, "defenses=[paraphrase]", "defense.paraphrase_tokens=4096")
+    told(judgebench(*long, mistaken=True), "defense.paraphrase_tokens: 4096 leave no room")
+    told(judgebench(*asked, "defense.window=0", mistaken=True), "defense.window: 0")
+    _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
+    assert "Not shown: the prompts under perplexity" in out
+    told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")
