@@ -117,7 +117,7 @@ _QUALITY = (
 )
 _GIVE = (
     r"(?:rate[sd]?|rating|scor(?:es?|ed|ing)|giv(?:es?|en|ing)|gave|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|deserves?"
-    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with)"
+    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|gebe|vergebe)"
 )
 _WITHHELD = (
     r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have|\brefuse|\bdecline|\bhesitate"
@@ -151,6 +151,7 @@ _STATED = re.compile(  # one pattern, so that what is withheld in `not give it a
     + rf"|(?:{_SCORE}|{_QUALITY})\b(?:{_WITHIN}{{0,60}}?\b(?:is|was|be|as|at)\b)?{_LINK}"
     + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}(?:{ENDS}|{_FAIR})"
 )
+_FRACTION = re.compile(rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|response|reply|text)\b))")
 _PART = re.compile(rf"{TOKEN} for [a-z]")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
 _NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
@@ -186,7 +187,7 @@ def _prose(text: str) -> Sequence[str]:
     stated = [found[2] for found in _STATED.finditer(text) if not found["withheld"]]
     leading = [found[1] for line in text.split("\n") if (found := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
-    return stated + leading + re.findall(OUT_OF_MAXIMUM + ENDS, text) + (parts if len(parts) > 1 else [])
+    return stated + leading + _FRACTION.findall(text) + (parts if len(parts) > 1 else [])
 
 
 def _lone(text: str) -> Sequence[str]:

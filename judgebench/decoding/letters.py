@@ -43,7 +43,8 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
 
 def _telling(letter: str, score: float) -> re.Pattern[str]:
     """A letter with its own score beside it, or at the end of the line that it begins."""
-    number = rf"{re.escape(f'{score:g}')}(?:\.0+)?"
+    written = f"{score:z.6f}".rstrip("0").rstrip(".")
+    number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
     beside = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
-    ending = rf"^\W*{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
+    ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
     return re.compile(f"{beside}|{ending}", re.MULTILINE)

@@ -24,8 +24,8 @@ OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
 """One number that was given as a fraction of the maximum."""
 
 _MAY_FOLLOW = (
-    r"stars?|points?|sternen?|punkten?|out of|von|because|since|as|for|on|in|due|given|and|but|overall|though|although|while|based|with|to|or"
-    r"|from|at|than|which|indicating|meaning|reflecting|is"
+    r"stars?|points?|sternen?|punkten?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although"
+    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is"
 )
 ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|分|(?:{_MAY_FOLLOW})\b))"
 """Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
@@ -174,7 +174,7 @@ _FRACTION = re.compile(
 )
 _MAYBE = r"(?: (?:maybe|perhaps|possibly|even))?"
 _ALTERNATIVES = re.compile(
-    rf"(?:\bbetween )?{TOKEN}(?:(?: ?(?:,? ?or{_MAYBE}|,|-|to|and|~|/) ?| ){TOKEN}){{1,20}}{ENDS}"
+    rf"(?:\bbetween )?{TOKEN}(?:(?: ?(?:,? ?or{_MAYBE}|,{_MAYBE}|-|to|and|~|/) ?| ){TOKEN}){{1,20}}{ENDS}"
 )
 
 

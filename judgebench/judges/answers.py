@@ -105,15 +105,19 @@ class Answers:
     @property
     def note(self) -> str:
         """What a reader of the results must know, in sentences."""
-        told = [f"{_count(len(self.texts), 'answer')} of {_count(self.rows, 'row')} of {self.file} are scored."]
+        told = [f"Scored: {len(self.texts):,} of the {self.rows:,} rows of {self.file}."]
         if self.strays:
-            told.append(f"Rows whose example the data does not have: {len(self.strays)} ({_first(self.strays)}).")
+            told.append(f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)}).")
         if self.elsewhere:
-            told.append(f"Rows under conditions that are not judged: {len(self.elsewhere)} ({_first(self.elsewhere)}).")
+            told.append(
+                f"Rows under conditions that are not judged: {len(self.elsewhere):,} ({_first(self.elsewhere)})."
+            )
         if self.missing:
             several = len({condition for _, condition in self.texts}) > 1
             names = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
-            told.append(f"Examples without a row, left out: {len(names)} ({_first(names, '; ' if several else ', ')}).")
+            told.append(
+                f"Examples without a row, left out: {len(names):,} ({_first(names, '; ' if several else ', ')})."
+            )
         return " ".join(told)
 
 
@@ -240,8 +244,4 @@ def _key(prompt: Prompt) -> tuple[str, Condition]:
 
 def _first(names: Sequence[str], joint: str = ", ") -> str:
     more = len(names) - _NAMED
-    return joint.join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return joint.join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

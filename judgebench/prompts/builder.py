@@ -72,6 +72,7 @@ class PromptBuilder:
         self._options = _template_options(tokenizer, template_options)
         self._defenses = {defense.name: defense for defense in defenses}
         self._bos = plain_bos(tokenizer)
+        self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
 
     @classmethod

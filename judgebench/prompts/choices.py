@@ -1,8 +1,8 @@
 """Letters of a multiple choice that a rubric defines: which score each stands for.
 
 A rubric defines them by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`,
-`C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the best or
-the worst would be a guess.
+`C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the best
+or the worst would be a guess.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _BESIDE = re.compile(
     r"(?![\w/]|[.,]\d|%)"
 )
 _AT_THE_END = re.compile(
-    rf"^\W*(?P<letter>[{_LETTERS}])[)\].:](?: [^\n\d]*)?[ (\[=:–-]{_SCORE}(?: points?)?[^\w\n]*$", re.MULTILINE
+    rf"^[^\w\n]{{0,8}}(?P<letter>[{_LETTERS}])[)\].:](?: [^\n\d]*)?[ (\[=:–-]{_SCORE}(?: points?)?[^\w\n]*$",
+    re.MULTILINE,
 )
 _MARKUP = re.compile(r"[*_`\"“”$]")
 
