@@ -147,7 +147,7 @@ class Experiment:
         prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
         answers = None
         if isinstance(judge, ReplaySpec):
-            answers = judge.answers(prompts, data.name)
+            answers = judge.answers(prompts, data.split, data.name)
             prompts = answers.answered(prompts)
         parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
         return cls(*parts, attacks, defenses, search, phrases, answers)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from judgebench.data.rows import Row
+from judgebench.data.split import TEST
 from judgebench.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
 
@@ -121,19 +122,27 @@ class Answers:
         return " ".join(told)
 
 
-def match(rows: Iterable[Row], named: AnswerFields, prompts: Sequence[Prompt], file: str, dataset: str) -> Answers:
+def match(
+    rows: Iterable[Row],
+    named: AnswerFields,
+    prompts: Sequence[Prompt],
+    split: Mapping[str, str],
+    file: str,
+    dataset: str,
+) -> Answers:
     """Which prompt each row answers.
 
     Args:
         rows: of the file.
         named: which field holds what; they tell the prompts' conditions apart, see `AnswerFields.check`.
         prompts: all that might be answered.
+        split: group_id -> dev or test.
         file, dataset: names, for errors.
 
     Raises:
         UserError: what `rows` raises; a row that lacks a field or has one of the wrong type, that names several
             examples, or that answers what another row has answered; no row at all, none about an example of the data,
-            or none under one of the conditions.
+            or none under one of the conditions, or none there of the test split while others have some.
     """
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     names = _Names(prompts)
@@ -166,10 +175,18 @@ def match(rows: Iterable[Row], named: AnswerFields, prompts: Sequence[Prompt], f
             f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
             "which fields hold the names."
         )
+    answered = [prompt for prompt in prompts if _key(prompt) in texts]
+    under = {one.condition for one in answered}
+    tested = {one.condition for one in answered if split[one.example.group_id] == TEST}
     for condition in conditions:
-        if not any(answered == condition for _, answered in texts):
+        if condition not in under:
             there = f"; {file} has {_first(elsewhere)}" if elsewhere else ""
             raise UserError(f"judge.path: no row of {file} answers under {condition}, which is to be judged{there}.")
+        if tested and condition not in tested:
+            raise UserError(
+                f"judge.path: under {condition}, no row of {file} answers a text of the test split, and under others "
+                "some do; give such rows, leave the condition out, or set data.dev_share=0."
+            )
     missing = [prompt for prompt in prompts if _key(prompt) not in texts]
     return Answers(file, count, texts, strays, elsewhere, missing)
 

@@ -105,11 +105,11 @@ class ReplaySpec:
         path = Path(self.path).expanduser()
         return AnswerFile(path, self.title or path.stem)
 
-    def answers(self, prompts: Sequence[Prompt], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
         """The file's answers to the prompts; see `judgebench.judges.answers.match`."""
         named, path = AnswerFields.parse(self.fields), self.source.path
         named.check(list(dict.fromkeys(prompt.condition for prompt in prompts)))
-        return match(json_lines(path, KEY), named, prompts, path.name, dataset)
+        return match(json_lines(path, KEY), named, prompts, split, path.name, dataset)
 
 
 @dataclass

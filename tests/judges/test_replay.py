@@ -17,6 +17,7 @@ from judgebench.types import Condition, Example, Prompt, ScoreRange
 FIELDS = {"text": "text", "example_id": "example_id", "group_id": "group_id", "system_id": "system_id"}
 AXES = {axis: axis for axis in ("dimension", "range", "attack", "defense")}
 CLEAN = Condition("coherence", ScoreRange(1, 5))
+SPLIT = {"a": "test", "b": "test"}
 EXAMPLES = [
     Example(f"{group}{system}", group, system, f"Article {group}.", f"Text {group}{system}.", {"coherence": 1.0})
     for group in "ab"
@@ -32,10 +33,10 @@ def prompts(*conditions):
 def replayed(tmp_path):
     """Rows, or the file's text -> the answers to the prompts of some conditions."""
 
-    def call(rows, *conditions, **fields):
+    def call(rows, *conditions, split=None, **fields):
         path = tmp_path / "answers.jsonl"
         path.write_text(rows if isinstance(rows, str) else "\n".join(map(json.dumps, rows)))
-        return ReplaySpec(str(path), {**FIELDS, **fields}).answers(prompts(*conditions), "mine")
+        return ReplaySpec(str(path), {**FIELDS, **fields}).answers(prompts(*conditions), split or SPLIT, "mine")
 
     return call
 
@@ -132,6 +133,15 @@ def test_a_row_that_cannot_be_used_is_named(replayed, rows, message):
     assert message in told(replayed, rows)
 
 
+def test_where_some_texts_are_tested_every_condition_has_such(replayed):
+    attacked = Condition("coherence", ScoreRange(1, 5), "dsi")
+    rows = [{"example_id": name, "text": "4", "attack": attack} for name in ("ax", "bx") for attack in ("none", "dsi")]
+    message = told(replayed, rows[:3], CLEAN, attacked, attack="attack", split={"a": "dev", "b": "test"})
+    assert message.startswith("judge.path: under coherence, 1-5, attack dsi, no row of answers.jsonl answers a text of")
+    for split in ({"a": "test", "b": "dev"}, {"a": "dev", "b": "dev"}):
+        assert len(replayed(rows[:3], CLEAN, attacked, attack="attack", split=split).texts) == 3
+
+
 def test_a_range_that_is_none_is_named(replayed):
     rows = [{"example_id": "ax", "text": "4", "range": [5, 1]}]
     assert told(replayed, rows, range="range").startswith("answers.jsonl line 1: field 'range': range [5, 1]")
@@ -142,7 +152,7 @@ def test_a_group_and_system_of_several_examples_name_none(tmp_path):
     path.write_text('{"group_id": "a", "system_id": "x", "text": "4"}')
     twins = [Prompt(Example(n, "a", "x", "A.", "T.", {}), CLEAN, "", "", np.zeros(0, np.int32)) for n in ("one", "two")]
     with pytest.raises(UserError, match=r"line 1: group 'a' has 2 examples of system 'x' \(one, two\); say which one"):
-        ReplaySpec(str(path), FIELDS).answers(twins, "mine")
+        ReplaySpec(str(path), FIELDS).answers(twins, SPLIT, "mine")
 
 
 @pytest.mark.parametrize(
