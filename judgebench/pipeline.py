@@ -44,6 +44,7 @@ from judgebench.report.paper.files import check_tables, paper_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.tables import WIDTH, agreement_lines
+from judgebench.report.tutors import tutor_title
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 
@@ -128,12 +129,14 @@ def run(config: DictConfig) -> Finished | None:
         folder.write_attack_differences(differences)
     if suffix:
         folder.write_suffix(suffix)
+    defense_files: list[Path] = []
     if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
-        write_defenses(folder, defended, findings)
+        defense_files = write_defenses(folder, defended, findings)
     if experiment.tuner is not None:
         folder.write_tuning(tuned.records)
     if tables:
-        folder.write_tables(paper_tables(tables, records, tuned.records, experiment.titles))
+        named = experiment.titles | {"tutor": tutor_title(config.tutor)}
+        folder.write_tables(paper_tables(tables, records, tuned.records, named, defended))
     cost: dict[str, Any] = {
         "device": read.device,
         "model_fingerprints": read.fingerprints,
@@ -145,14 +148,17 @@ def run(config: DictConfig) -> Finished | None:
         seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
         known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
         told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
-        told |= {"suffix": suffix, "attack_differences": differences}
-        figures = draw_all(readings=readings, suffix=suffix, **seen, **known) if config.report else {}
+        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended}
+        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended}
+        figures = draw_all(**drawn, **seen, **known) if config.report else {}
         if config.report:
             folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
+            if defense_files:
+                more |= {"defense": defended, "defense_files": defense_files}
             if experiment.phrases:
                 more |= {"trace": trace, "phrase_files": phrase_files}
             log_run(logger, written, records, figures, scores, readings, **more)

@@ -109,17 +109,18 @@ def test_contrasting_under_references_and_reasoning(judgebench, tiny_pair):
     assert series["cot"] == {("pair", "contrastive")}
 
 
-def test_a_phrase_is_learned_against_references(judgebench, tiny_pair):
+@pytest.mark.parametrize("search", ["exhaustive", "gradient"])
+def test_a_phrase_is_learned_against_references(judgebench, tiny_pair, search):
     learned = (
         *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
-        *("search=exhaustive", "attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
+        *(f"search={search}", "attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
     )
-    judgebench(*judge(tiny_pair), *ASKED, *TUTOR, *learned, "defenses=[w_cap,none]")
+    judgebench(*judge(tiny_pair), *ASKED, *TUTOR, *learned, "defenses=[cap,none]")
     folder = RunFolder.open("run")
     phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())
-    assert phrase["learned"]["defense"] == "w_cap"
+    assert phrase["learned"]["defense"] == "cap"
     readings = folder.readings()
-    assert set(readings[readings.attack == "adv_suffix_1"].defense) == {"w_cap", "none"}
+    assert set(readings[readings.attack == "adv_suffix_1"].defense) == {"cap", "none"}
 
 
 def test_mistakes_are_told(judgebench, tiny_pair):

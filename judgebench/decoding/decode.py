@@ -69,9 +69,6 @@ def decode(
         also `COMPARED`, and a score is a place (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
-    answered = [reading for reading in readings if reading.text is not None]
-    if answered:
-        parts.append(_parsed(answered))
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
     for reading in readings:
         if reading.text is None:
@@ -79,6 +76,8 @@ def decode(
     for cell, held in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
             parts += _decoded(held, cell[1], name, decoding)
+    if answered := [reading for reading in readings if reading.text is not None]:
+        parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in COMPARED if name in parts[0])]
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 

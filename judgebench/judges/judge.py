@@ -42,7 +42,8 @@ class Models:
         """The model of a source, loaded if it is not held."""
         if source not in self._held:
             began = time.perf_counter()
-            self._held[source] = source.model()
+            with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
+                self._held[source] = source.model()
             self.seconds += time.perf_counter() - began
         return self._held[source]
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.report.robustness import AttackRow, arrange_attacks
+from judgebench.report.series import defenses_of
+from judgebench.report.worded import NOTE as WORDED_NOTE
+from judgebench.report.worded import marked, with_stand_ins
 
 NOTE = (
     "Clean, Spearman: of the clean texts under the same defense; the change is taken against them. By how much a "
@@ -16,16 +19,21 @@ NOTE = (
 
 @dataclass(frozen=True)
 class DefenseRow:
-    """One defense: what it makes of the clean texts, and of the attack."""
+    """One defense: what it makes of the clean texts, and of the attack.
+
+    Attributes:
+        name: as people read it, with a mark where the judge answers in words.
+    """
 
     defense: str
     clean: AttackRow
     attacked: AttackRow
+    name: str
 
 
 @dataclass(frozen=True)
 class DefenseSection:
-    """One attack on one judge and decoding at one range; defenses in the configured order."""
+    """One attack on one judge and decoding at one range; no defense first."""
 
     attack: str
     place: str
@@ -42,11 +50,15 @@ class DefenseBlock:
 
 
 def arrange_defenses(records: Sequence[Mapping[str, Any]]) -> list[DefenseBlock]:
-    """The attacked records of metrics.json as `arrange_attacks` takes them, of dimensions with several defenses."""
+    """The attacked records of metrics.json as `arrange_attacks` takes them, of dimensions with several defenses.
+
+    A defense under which the judge answers in words stands in the sections of its judge's other decodings.
+    """
     blocks = []
     for dimension in dict.fromkeys(record["dimension"] for record in records):
         own = [record for record in records if record["dimension"] == dimension]
-        defenses = list(dict.fromkeys(record["defense"] for record in own))
+        defenses = defenses_of(own)
+        own, worded = with_stand_ins(own)
         found: dict[tuple[str, str, str], list[DefenseRow]] = {}
         for defense in defenses:
             for block in arrange_attacks([record for record in own if record["defense"] == defense]):
@@ -54,7 +66,13 @@ def arrange_defenses(records: Sequence[Mapping[str, Any]]) -> list[DefenseBlock]
                     clean, *attacked = section.rows
                     for row in attacked:
                         place = (row.attack, section.place, section.series)
-                        found.setdefault(place, []).append(DefenseRow(defense, clean, row))
+                        found.setdefault(place, []).append(DefenseRow(defense, clean, row, marked(defense, worded)))
         if len(defenses) > 1 and found:
             blocks.append(DefenseBlock(dimension, [DefenseSection(*place, rows) for place, rows in found.items()]))
     return blocks
+
+
+def defended_note(blocks: Sequence[DefenseBlock]) -> str:
+    """What the numbers are."""
+    worded = any(row.name != row.defense for block in blocks for section in block.sections for row in section.rows)
+    return f"{NOTE} {WORDED_NOTE}" if worded else NOTE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.series import Series, SeriesIndex, number, range_of, shown_split
+from judgebench.report.series import NO_DEFENSE, Series, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.types import ScoreRange
 
 NOTE = (
@@ -73,7 +73,8 @@ class Diagnostics:
 def arrange_diagnostics(
     records: Sequence[Mapping[str, Any]], similarity: Sequence[Mapping[str, Any]] = ()
 ) -> list[Diagnostics]:
-    """By dimension, attack and defense, of the shown split and level; empty where records know nothing of it.
+    """By dimension and attack, of the shown split and level, without defense, else under the first one; empty where
+    records know nothing of it.
 
     Args:
         records: metrics.json.
@@ -81,7 +82,9 @@ def arrange_diagnostics(
     """
     split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records)
-    records = [record for record in records if (record["split"], record["level"]) == (split, level)]
+    defense = next(iter(defenses_of(records)), NO_DEFENSE)
+    shown = {"split": split, "level": level, "defense": defense}
+    records = [record for record in records if all(record[name] == value for name, value in shown.items())]
     index = SeriesIndex(records)
     cells: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -108,6 +111,15 @@ def arrange_diagnostics(
         )
         for key, rows in cells.items()
     ]
+
+
+def diagnostics_note(records: Sequence[Mapping[str, Any]]) -> str:
+    """What the numbers are, and of which defense, where the run has several."""
+    first, *others = defenses_of(records) or [NO_DEFENSE]
+    if not others:
+        return NOTE
+    told = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
+    return f"{NOTE} All {told}; metrics.json has the same of {', '.join(others)}."
 
 
 def span(values: Sequence[float | None]) -> str:

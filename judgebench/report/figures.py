@@ -14,6 +14,9 @@ from matplotlib.figure import Figure
 from judgebench.atomic import atomic
 from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.defense_figures import defense_figures
+from judgebench.report.defense_files import DefenseRecords
+from judgebench.report.detector_figure import detector_figure
 from judgebench.report.heat_map import grid_figure
 from judgebench.report.humans import Scale
 from judgebench.report.logprob_figure import logprob_figure
@@ -39,6 +42,7 @@ def draw_all(
     titles: Mapping[str, str | None],
     tuning: Sequence[Mapping[str, Any]] | None = None,
     suffix: Sequence[Mapping[str, Any]] = (),
+    defense: DefenseRecords | None = None,
 ) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
@@ -46,7 +50,7 @@ def draw_all(
     humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
-    words.
+    words. Of defenses those of `defense_figures`, as `front_<dimension>`, and `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -61,6 +65,9 @@ def draw_all(
     for learned in arrange_suffix(suffix):
         parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
+    for (kind, dimension), figure in defense_figures(records, defense or DefenseRecords(), titles).items():
+        figures[f"{kind}_{file_name(dimension)}"] = figure
+    figures["detectors"] = detector_figure(defense.detectors if defense else ())
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, defended, diagnosis, differences, robustness, suffix_curves
+from judgebench.report import choices, comparative, defended, diagnosis, differences, readied, robustness, suffix_curves
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -23,6 +23,7 @@ from judgebench.report.answers import (
     favorites,
     spread_sentences,
 )
+from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.figures import svg_without_caption
 from judgebench.report.flags import FLAGS_AT, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
@@ -54,6 +55,7 @@ def render_report(
     similarity: Sequence[Mapping[str, Any]] = (),
     suffix: Sequence[Mapping[str, Any]] = (),
     attack_differences: Sequence[Mapping[str, Any]] = (),
+    defense: DefenseRecords | None = None,
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
@@ -68,12 +70,14 @@ def render_report(
         comparisons, tuning: comparisons.json and tuning.json, where there are such.
         similarity: `family_records` of the readings.
         suffix, attack_differences: attack/suffix.json and attack/differences.json.
+        defense: the records of defense/.
     """
     split = shown_split(record["split"] for record in records)
     clean = robustness.unattacked(records)
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
     learned = suffix_curves.arrange_suffix(suffix)
+    side_by_side = defended.arrange_defenses(records)
     fooled = fooling.arrange_attack_differences(attack_differences)
     comparisons = robustness.unattacked(comparisons)
     pairs = comparative.arrange_comparative(records)
@@ -82,6 +86,7 @@ def render_report(
     diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
+    ready = readied.arrange_readied(defense or DefenseRecords(), groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
     shown = compared[differences.SHOWN]
     return _TEMPLATES.get_template("report.html.j2").render(
@@ -102,6 +107,7 @@ def render_report(
             *spread_sentences(blocks),
             *robustness.attack_sentences(attacks),
             *fooling.answers(fooled, groups),
+            *readied.readied_sentences(ready),
         ],
         favorites=_favorite_tables(found),
         mapping_notes=_mapping_notes(scores, scale),
@@ -113,8 +119,10 @@ def render_report(
         percent=percent,
         three=three,
         attacks=attacks,
-        defended=defended.arrange_defenses(records),
-        defended_note=defended.NOTE,
+        defended=side_by_side,
+        defended_note=defended.defended_note(side_by_side),
+        ready=ready,
+        readied=readied,
         attacks_note=robustness.attacks_note(records, groups) if attacks else "",
         robustness=robustness,
         learned=learned,
@@ -129,7 +137,7 @@ def render_report(
         compared_intervals=any(row.low is not None for one in shown for row in one.rows),
         tuned=choices.arrange_tuning(tuning),
         diagnosed=diagnosed,
-        diagnosis=diagnosis,
+        diagnosis_note=diagnosis.diagnostics_note(clean),
         differences=differences,
         choices=choices,
         signed=signed,

@@ -12,10 +12,13 @@ from rich.text import Text
 
 from judgebench.report import comparative
 from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
-from judgebench.report.diagnosis import NOTE, Diagnosis, Diagnostics, Similarity, arrange_diagnostics, span
+from judgebench.report.defense_files import DefenseRecords
+from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
 from judgebench.report.printed_attacks import attack_tables
+from judgebench.report.printed_defenses import readied_tables
+from judgebench.report.readied import arrange_readied
 from judgebench.report.results import arrange
 from judgebench.report.robustness import unattacked
 from judgebench.report.series import shown_split
@@ -30,6 +33,7 @@ def run_tables(
     similarity: Sequence[Mapping[str, Any]] = (),
     suffix: Sequence[Mapping[str, Any]] = (),
     attack_differences: Sequence[Mapping[str, Any]] = (),
+    defense: DefenseRecords | None = None,
 ) -> RenderableType:
     """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
     have a table of their own; the other tables are of clean ones.
@@ -39,6 +43,7 @@ def run_tables(
         comparisons, tuning: comparisons.json and tuning.json.
         similarity: `family_records` of the readings.
         suffix, attack_differences: attack/suffix.json and attack/differences.json.
+        defense: the records of defense/.
     """
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
@@ -49,12 +54,13 @@ def run_tables(
     if pairs:
         parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
     parts += attack_tables(records, suffix, attack_differences, groups)
+    parts += readied_tables(arrange_readied(defense or DefenseRecords(), groups))
     if compared := arrange_comparisons(unattacked(comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
     if choices := arrange_tuning(tuning):
         parts += [_choices(one) for one in choices]
     if diagnostics:
-        parts += [*(_diagnostics(one) for one in diagnostics), Text(NOTE, style="dim")]
+        parts += [*(_diagnostics(one) for one in diagnostics), Text(diagnostics_note(clean), style="dim")]
     parts += [_flag(one) for one in raised(blocks)]
     return Group(*parts)
 

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.report.attack_differences import Fooled, arrange_attack_differences, differences_note, ends, hundredths
-from judgebench.report.defended import NOTE as DEFENSES_NOTE
-from judgebench.report.defended import DefenseBlock, arrange_defenses
+from judgebench.report.defended import DefenseBlock, arrange_defenses, defended_note
 from judgebench.report.robustness import AttackBlock, AttackRow, arrange_attacks, attacks_note, rates, share
 from judgebench.report.suffix_curves import Learned, arrange_suffix, constant_note, suffix_note
 from judgebench.report.tables import three, titled
@@ -33,7 +32,7 @@ def attack_tables(
     if attacks := arrange_attacks(records):
         parts += [*(_attacks(one) for one in attacks), Text(attacks_note(records, groups), style="dim")]
     if defended := arrange_defenses(records):
-        parts += [*(_defenses(one) for one in defended), Text(DEFENSES_NOTE, style="dim")]
+        parts += [*(_defenses(one) for one in defended), Text(defended_note(defended), style="dim")]
     if learned := arrange_suffix(suffix):
         parts += [table for one in learned if one.panels for table in (_words(one, groups), _seen(one, groups))]
         notes = dict.fromkeys(constant_note(one) for one in learned if one.constant)
@@ -79,7 +78,7 @@ def _defenses(block: DefenseBlock) -> Table:
         for row in section.rows:
             cells = [_mean(row.clean.mean), three(row.clean.spearman), _mean(row.attacked.mean)]
             cells += [f" {_change(row.attacked)}", rates(row.attacked), share(row.attacked.raised_share)]
-            table.add_row(f"  {row.defense} ", *(Text(f"{cell} ") for cell in cells))
+            table.add_row(f"  {row.name} ", *(Text(f"{cell} ") for cell in cells))
         table.add_section()
     return table
 

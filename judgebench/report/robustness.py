@@ -9,7 +9,7 @@ from typing import Any
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.results import Estimate, level_note
-from judgebench.report.series import SeriesIndex, number, range_of, shown_split
+from judgebench.report.series import SeriesIndex, defenses_of, number, range_of, shown_split
 
 NOTE = (
     "Mean: of the scores. Change: mean attacked - mean clean. Rate: of change, as the mean change over the mean clean "
@@ -69,7 +69,8 @@ def arrange_attacks(records: Sequence[Mapping[str, Any]]) -> list[AttackBlock]:
     split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records)
     shown = [record for record in records if (record["split"], record["level"]) == (split, level)]
-    index = SeriesIndex(shown)
+    index, defenses = SeriesIndex(shown), defenses_of(shown)
+    dimensions = list(dict.fromkeys(record["dimension"] for record in shown))
     blocks: dict[tuple[str, str], dict[Any, list[Mapping[str, Any]]]] = {}
     for record in shown:
         if record["attack"] != CLEAN and record.get("change") is not None:
@@ -83,7 +84,9 @@ def arrange_attacks(records: Sequence[Mapping[str, Any]]) -> list[AttackBlock]:
                 for (score_range, series), held in sections.items()
             ],
         )
-        for (dimension, defense), sections in blocks.items()
+        for (dimension, defense), sections in sorted(
+            blocks.items(), key=lambda one: (dimensions.index(one[0][0]), defenses.index(one[0][1]))
+        )
     ]
 
 

@@ -72,11 +72,16 @@ FILES = (
 
 _ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 
-_DEFENSE = re.compile(r"(standards|strengths|detectors|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors")
+_DEFENSE = re.compile(
+    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors"
+)
 
-_FIGURE = re.compile(r"(spearman_by_range|(scores|logprobs|path|grid|suffix)_[\w-]+)\.(png|svg)")
+_FIGURE = re.compile(
+    r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
+    r"(candidates|embeddings|separability|strengths|front)_[\w-]+)\.(png|svg)"
+)
 _TABLE = re.compile(
-    r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d|own_[\w-]+)\.(md|csv|tex)"
+    r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
 )
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
 

@@ -12,6 +12,7 @@ import pandas as pd
 from judgebench.types import ScoreRange
 
 CELL = ("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+NO_DEFENSE = "none"
 _JUDGES = ("main", "assistant", "pair")
 _DECODINGS = ("greedy", "expectation", "contrastive")
 
@@ -125,6 +126,12 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]
     told = [f"{axis} {name}" for axis, name in (("attack", attack), ("defense", defense)) if name != "none"]
     return rows, ", ".join(told)
+
+
+def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The defenses, none first, the others in order of appearance."""
+    found = dict.fromkeys(str(row["defense"]) for row in rows)
+    return sorted(found, key=lambda name: name != NO_DEFENSE)
 
 
 def shown_split(splits: Iterable[str]) -> str:

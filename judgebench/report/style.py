@@ -82,6 +82,9 @@ _FREE = [
     Mark("#0072B2", "<", "-."),
 ]
 
+STANDARDS = {"high": "#0072B2", "low": "#D55E00"}
+"""Colors of what is about the high and the low standard, of the same palette."""
+
 MOST_SERIES = 7
 """More cannot be told apart; captions say how many are left out."""
 
@@ -101,6 +104,23 @@ def marks(series: Sequence[Series]) -> dict[Series, Mark]:
     taken = {mark.color for mark in found.values()}
     free = iter([mark for mark in _FREE if mark.color not in taken])
     return {one: found.get(one) or next(free) for one in shown}
+
+
+_DEFENSES = [
+    Mark("#D55E00", "o", "-"),
+    Mark("#0072B2", "s", "-"),
+    Mark("#009E73", "D", "--"),
+    Mark("#CC79A7", "^", "-."),
+    Mark("#E69F00", "v", ":"),
+    Mark("#56B4E9", "P", "--"),
+    Mark("#000000", "X", ":"),
+]
+
+
+def defense_marks(defenses: Sequence[str]) -> dict[str, Mark]:
+    """A mark of its own color for each defense, at most `MOST_SERIES`; no defense, which comes first, is always red."""
+    first = 0 if "none" in defenses else 1
+    return dict(zip(defenses[: len(_DEFENSES) - first], _DEFENSES[first:], strict=False))
 
 
 @contextmanager

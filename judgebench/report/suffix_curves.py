@@ -9,7 +9,8 @@ from typing import Any
 from judgebench.metrics.suffix import ALL, SEEN, UNSEEN
 from judgebench.report.results import Estimate
 from judgebench.report.robustness import AttackRow
-from judgebench.report.series import Series, SeriesIndex, number, range_of, shown_split
+from judgebench.report.series import Series, SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.report.worded import marked, with_stand_ins
 from judgebench.types import ScoreRange
 
 _CONTEXTS, _SYSTEMS = (UNSEEN, SEEN), (UNSEEN, SEEN, ALL)
@@ -31,10 +32,17 @@ class Point(AttackRow):
 
 @dataclass(frozen=True)
 class Curve:
-    """One judge and decoding under one defense, lengths ascending."""
+    """One judge and decoding under one defense, lengths ascending.
+
+    Attributes:
+        series: with the defense, where the run has several.
+        base: without; defense: as people read it, with a mark where the judge answers in words.
+    """
 
     series: Series
     points: Sequence[Point]
+    base: Series
+    defense: str
 
     @property
     def clean(self) -> Point | None:
@@ -112,18 +120,19 @@ class Learned:
 def arrange_suffix(records: Sequence[Mapping[str, Any]]) -> list[Learned]:
     """The records of attack/suffix.json, in order of appearance; the shown split's panels first."""
     blocks: dict[tuple[str, str, ScoreRange], list[Mapping[str, Any]]] = {}
+    records, worded = with_stand_ins(records)
     for record in records:
         blocks.setdefault((record["suffix"], record["dimension"], range_of(record)), []).append(record)
     shown, index = shown_split(record["split"] for record in records), SeriesIndex(records)
-    defenses = {record["defense"] for record in records}
+    defenses = [marked(defense, worded) for defense in defenses_of(records)]
     found = []
     for (suffix, dimension, score_range), held in blocks.items():
         curves: dict[tuple[Series, str], list[Mapping[str, Any]]] = {}
         for record in held:
-            curves.setdefault((index.of(record), record["defense"]), []).append(record)
+            curves.setdefault((index.of(record), marked(record["defense"], worded)), []).append(record)
         names = {key: _named(*key, len(defenses) > 1) for key in curves}
         telling = {key: own for key, own in curves.items() if not all(map(_says_nothing, own))}
-        order = sorted(telling, key=lambda key: index.all.index(key[0]))  # stable: defenses as they appear
+        order = sorted(telling, key=lambda key: (index.all.index(key[0]), defenses.index(key[1])))
         phrases = {record["length"]: record["phrase"] for record in held if record["length"]}
         found.append(
             Learned(
@@ -132,7 +141,7 @@ def arrange_suffix(records: Sequence[Mapping[str, Any]]) -> list[Learned]:
                 dimension,
                 score_range,
                 [phrases[length] for length in sorted(phrases)],
-                _panels([(names[key], telling[key]) for key in order], shown),
+                _panels([(names[key], key, telling[key]) for key in order], shown),
                 several=len({key[2] for key in blocks if key[:2] == (suffix, dimension)}) > 1,
                 constant=[str(name) for key, name in names.items() if key not in telling],
             )
@@ -158,23 +167,30 @@ def constant_note(learned: Learned) -> str:
     return f"Left out, for they say the same of every text, whatever is appended: {'; '.join(learned.constant)}."
 
 
-def _panels(curves: Sequence[tuple[Series, Sequence[Mapping[str, Any]]]], shown: str) -> list[Panel]:
-    parts: dict[tuple[str, str, str], dict[Series, list[Mapping[str, Any]]]] = {}
-    for series, records in curves:
+_Named = tuple[Series, tuple[Series, str]]
+"""A curve's name, the series and the defense behind it."""
+
+
+def _panels(
+    curves: Sequence[tuple[Series, tuple[Series, str], Sequence[Mapping[str, Any]]]], shown: str
+) -> list[Panel]:
+    parts: dict[tuple[str, str, str], dict[_Named, list[Mapping[str, Any]]]] = {}
+    for name, behind, records in curves:
         for record in records:
             part = parts.setdefault((record["split"], record["contexts"], record["systems"]), {})
-            part.setdefault(series, []).append(record)
+            part.setdefault((name, behind), []).append(record)
     order = sorted(parts, key=lambda key: (_CONTEXTS.index(key[1]), key[0] != shown, _SYSTEMS.index(key[2])))
     # where only seen or only unseen systems have texts, all systems are these
     kept = [key for key in order if key[2] != ALL or all((*key[:2], systems) in parts for systems in (SEEN, UNSEEN))]
     return [_panel(key, parts[key]) for key in kept]
 
 
-def _panel(key: tuple[str, str, str], curves: Mapping[Series, Sequence[Mapping[str, Any]]]) -> Panel:
+def _panel(key: tuple[str, str, str], curves: Mapping[_Named, Sequence[Mapping[str, Any]]]) -> Panel:
     split, contexts, systems = key
     texts, groups = (max(int(one[name]) for own in curves.values() for one in own) for name in ("n", "groups"))
     ordered = [
-        Curve(series, sorted(map(_point, own), key=lambda point: point.length)) for series, own in curves.items()
+        Curve(name, sorted(map(_point, own), key=lambda point: point.length), *behind)
+        for (name, behind), own in curves.items()
     ]
     return Panel(split, contexts, systems, texts, groups, ordered)
 

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.report.series import Series
-from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label, shorten
-from judgebench.report.suffix_curves import Learned, Panel, constant_note
+from judgebench.report.series import NO_DEFENSE
+from judgebench.report.style import (
+    MUTED,
+    Mark,
+    defense_marks,
+    finish,
+    house_style,
+    marks,
+    panels,
+    series_label,
+    shorten,
+)
+from judgebench.report.suffix_curves import Curve, Learned, Panel, constant_note
+from judgebench.report.worded import NOTE
+
+_MOST_PANELS = 8
 
 
 def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure | None:
-    """A line a judge, decoding and defense, with its clean mean as a flat line and 95 % bands; a panel a kind of texts,
-    those that the phrase never saw first.
+    """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a kind of texts, those
+    that the phrase never saw first. Where a run has several defenses, these are the lines, and each judge and decoding
+    has panels of its own.
+
+    Of many of these, only the texts that the phrase never saw are shown.
 
     Args:
         learned: one phrase in one dimension and range.
@@ -29,29 +45,56 @@ def suffix_figure(learned: Learned, titles: Mapping[str, str | None]) -> Figure 
     if not shown:
         return None
     groups = titles.get("groups") or "articles"
-    series = list(dict.fromkeys(curve.series for panel in shown for curve in panel.curves))
-    drawn = marks(series)
+    curves = [curve for panel in shown for curve in panel.curves]
+    defenses = list(dict.fromkeys(curve.defense for curve in curves))
+    bases, several = list(dict.fromkeys(curve.base for curve in curves)), len(defenses) > 1
+    if several:
+        defenses.sort(key=lambda name: name != NO_DEFENSE)
+        drawn, lines = defense_marks(defenses), len(defenses)
+        labels = ["no defense" if name == NO_DEFENSE else name for name in drawn]
+        shown = shown if len(bases) * len(shown) <= _MOST_PANELS else shown[:1]
+        parts = [
+            (
+                panel,
+                [curve for curve in panel.curves if curve.base == base],
+                series_label(base, titles) if len(bases) > 1 else "",
+            )
+            for base in bases
+            for panel in shown
+            if any(curve.base == base for curve in panel.curves)
+        ]
+    else:
+        series = list(dict.fromkeys(curve.series for curve in curves))
+        found = marks(series)
+        drawn, lines = {str(one): mark for one, mark in found.items()}, len(series)
+        labels = [series_label(one, titles) for one in found]
+        parts = [(panel, list(panel.curves), "") for panel in shown]
     with house_style():
-        figure, axes = panels(len(shown), 1 if len(shown) == 1 else 2, 2.6)
-        for axis, panel in zip(axes, shown, strict=True):
-            _panel(axis, panel, drawn, learned.words, groups)
+        figure, axes = panels(len(parts), 1 if len(parts) == 1 else 2, 2.6)
+        for axis, (panel, held, of) in zip(axes, parts, strict=True):
+            named = [(curve, curve.defense if several else str(curve.series)) for curve in held]
+            styled = [(curve, drawn[name]) for curve, name in named if name in drawn]
+            _panel(axis, panel, styled, learned.words, groups)
+            if of:
+                axis.set_title(f"{panel.title(groups)}\n{shorten(of, 52)}")
         handles: list[Any] = [
             Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
             for mark in drawn.values()
         ]
         handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), linewidth=1.2))
-        labels = [*(series_label(one, titles) for one in drawn), "clean, without the phrase"]
+        labels.append("clean, without the phrase")
         title = (
             f"Mean score by words of {shorten(learned.suffix, 30)}: {shorten(learned.dimension, 24)}, {learned.range}"
         )
-        return finish(figure, title, _caption(learned, groups, len(series)), handles, labels)
+        left_out = f"{lines - len(drawn)} further {'defenses' if several else 'decodings'}"
+        caption = _caption(learned, groups, left_out if lines > len(drawn) else "")
+        if several and len(bases) == 1:
+            caption = f"{series_label(bases[0], titles)}. {caption}"
+        return finish(figure, title, caption, handles, labels)
 
 
-def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, groups: str) -> None:
-    for curve in panel.curves:
-        if curve.series not in drawn:
-            continue
-        mark = drawn[curve.series]
+def _panel(axis: Axes, panel: Panel, drawn: Sequence[tuple[Curve, Mark]], most: int, groups: str) -> None:
+    for curve, mark in drawn:
         known = [(point.length, point.mean) for point in curve.points if point.mean is not None]
         at, means = [length for length, _ in known], [mean for _, mean in known]
         axis.plot(
@@ -75,7 +118,7 @@ def _panel(axis: Axes, panel: Panel, drawn: Mapping[Series, Mark], most: int, gr
     axis.set_title(panel.title(groups))
 
 
-def _caption(learned: Learned, groups: str, series: int) -> str:
+def _caption(learned: Learned, groups: str, left_out: str) -> str:
     bounded = any(point.mean_low is not None for panel in learned.apart for one in panel.curves for point in one.points)
     whence = f", learned for {learned.objective}" if learned.objective else ""
     told = f"Phrase{whence}: “{shorten(learned.phrase, 160)}”. Mean of the scores, failed answers at the lowest score. "
@@ -84,6 +127,6 @@ def _caption(learned: Learned, groups: str, series: int) -> str:
     told += "n: texts scored both clean and attacked."
     if learned.constant:
         told += f" {constant_note(learned)}"
-    if series > MOST_SERIES:
-        told += f" {series - MOST_SERIES} further decodings are not drawn."
-    return told
+    if any("its number" in curve.defense for panel in learned.apart for curve in panel.curves):
+        told += f" {NOTE}"
+    return f"{told} {left_out} are not drawn." if left_out else told

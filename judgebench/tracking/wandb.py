@@ -22,6 +22,7 @@ from PIL import Image
 
 from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
+from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.series import shown_split
 from judgebench.types import ScoreRange
 
@@ -100,6 +101,8 @@ def log_run(
     tuning: Sequence[Mapping[str, Any]] = (),
     trace: pd.DataFrame | None = None,
     phrase_files: Sequence[Path] = (),
+    defense: DefenseRecords | None = None,
+    defense_files: Sequence[Path] = (),
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -113,6 +116,9 @@ def log_run(
         comparisons, tuning: comparisons.json and tuning.json.
         trace: of the search for a phrase, as the table `attack/trace`: every word that was scored.
         phrase_files: files of learned phrases, kept as the artifact `phrase-<run id>`.
+        defense: the records of `defense/`, as the tables `defense/standards` (without what is nested),
+            `defense/strengths`, `defense/references`, `defense/costs` and `defense/detectors`.
+        defense_files: the files of `defense/`, kept as the artifact `defense-<run id>`.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -136,11 +142,13 @@ def log_run(
             if trace is not None:
                 tried = trace[trace["score"].notna()]
                 content["attack/trace"] = wandb.Table(dataframe=tried)
-            if phrase_files:
-                artifact = wandb.Artifact(f"phrase-{run.id}", type="phrase")
-                for path in phrase_files:
-                    artifact.add_file(str(path))
-                run.log_artifact(artifact)
+            content |= {f"defense/{name}": _table(*rows) for name, rows in _defense_rows(defense).items()}
+            for kind, files in (("phrase", phrase_files), ("defense", defense_files)):
+                if files:
+                    artifact = wandb.Artifact(f"{kind}-{run.id}", type=kind)
+                    for path in files:
+                        artifact.add_file(str(path))
+                    run.log_artifact(artifact)
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
@@ -205,7 +213,7 @@ def _compared(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of tuning.json without its grid, what is nested as `exact_low`."""
+    """A record of JSON without its lists, such as a grid; what is nested as `exact_low`."""
     flat: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
@@ -213,6 +221,18 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
         elif not isinstance(value, list):
             flat[key] = value
     return flat
+
+
+def _defense_rows(defense: DefenseRecords | None) -> dict[str, tuple[list[str], list[list[Any]]]]:
+    """Name -> columns and rows, of those that hold something."""
+    if defense is None:
+        return {}
+    found = {
+        name: [_flat(record) for record in getattr(defense, name)]
+        for name in ("standards", "strengths", "costs", "detectors")
+    }
+    found["references"] = list(_rows(defense.references))
+    return {name: _metric_rows(records) for name, records in found.items() if records}
 
 
 def _name(record: Mapping[str, Any]) -> str:

@@ -36,7 +36,8 @@ class Tuned:
 
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
-        names = ("dimension", "range_min", "range_max", "range_step", "decoding")
+        # by its setting too: an answer in words is written under the configured one
+        names = ("dimension", "range_min", "range_max", "range_step", "decoding", "lambda", "temperature")
         at_edge = {tuple(one[name] for name in names) for one in self.records if one["edge"]}
         return [
             {**one, "flags": [*one["flags"], EDGE]}

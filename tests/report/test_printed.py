@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -66,6 +67,19 @@ def test_diagnostics_are_those_of_the_records(known):
         assert [str(bias.range) for bias in one.biases] == ["0-4", "1-5", "2-6", "3-7"]
     assert len(found.similarities) == 4
     assert all(-1 <= one.correlation <= 1 and 0 <= one.agreement <= 1 for one in found.similarities)
+
+
+def test_of_several_defenses_the_first_is_diagnosed_and_the_others_are_named(known):
+    words = [record | {"defense": "cot", "bias_wasserstein": 0.9} for record in known.records]
+    (found,) = arrange_diagnostics([*words, *known.records], similarity_of(known))
+    assert found.condition == "coherence"
+    assert found.series[0].biases[0].wasserstein == pytest.approx(0.12)
+    text = told(printed(replace(known, records=[*words, *known.records])))
+    assert text.count("diagnostics") == 1
+    assert "All without defense; metrics.json has the same of cot." in text
+    (alone,) = arrange_diagnostics(words)
+    assert alone.condition == "coherence, defense cot"
+    assert "metrics.json" not in told(printed(known))
 
 
 def test_records_that_know_nothing_of_bias_have_no_diagnostics(run):

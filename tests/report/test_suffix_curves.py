@@ -124,7 +124,19 @@ def test_defenses_are_lines_of_one_panel(attacked):
     assert names[:2] == ["main, greedy, no defense", "main, greedy, defense cap"]
     assert len(names) == len(set(names)) == 10
     figure = suffix_figure(one, attacked.run.titles)
-    assert "3 further decodings are not drawn" in figure.get_label()
+    assert len(figure.axes) == 5  # of many, what the phrase never saw: a panel a judge and decoding
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["no defense", "cap", "clean, without the phrase"]
+    panel = one.panels[0]
+    for axis, base in zip(figure.axes, dict.fromkeys(curve.base for curve in panel.curves), strict=True):
+        assert axis.get_title("left").splitlines()[1].startswith(str(base))
+        none, cap = (curve for curve in panel.curves if curve.base == base)
+        assert (none.defense, cap.defense) == ("none", "cap")
+        lines, flat = axis.get_lines()[::2], axis.get_lines()[1::2]
+        for curve, line, level in zip((none, cap), lines, flat, strict=True):
+            assert list(line.get_ydata()) == [point.mean for point in curve.points]
+            assert set(level.get_ydata()) == {curve.clean.mean}
+        assert lines[0].get_color() != lines[1].get_color()
     (one,) = arrange_suffix(defended)
     assert str(one.panels[0].curves[0].series) == "main, greedy"
 

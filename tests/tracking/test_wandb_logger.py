@@ -16,10 +16,13 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
+from judgebench.defenses import Findings
+from judgebench.report.defense_files import write_defenses
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
 from judgebench.tracking.wandb import differences, log_run, scalars
 from tests.report.conftest import MIXED, build_run
+from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
 
 CONF = Path(__file__).parents[2] / "conf" / "logger"
@@ -120,7 +123,9 @@ def run_dir(tmp_path_factory, home):
         patch.setenv("WANDB_API_KEY", KEY)
         patch.setattr(sys, "argv", ["judgebench", f"judge.api_key={SECRET}"])
         config = RunFolder(path).write_config({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
-        told = {"comparisons": COMPARISONS, "tuning": TUNING}
+        found = defense_records()
+        files = write_defenses(RunFolder(path), found, Findings())
+        told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "defense_files": files}
         log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS, **told)
     return path
 
@@ -176,6 +181,21 @@ def table(run_dir, logged, name):
     assert told["_type"] == "table-file"
     content = json.loads((logged_files(run_dir)[0] / "files" / told["path"]).read_text())
     return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+
+
+def test_what_defenses_found_are_tables_and_an_artifact(run_dir, logged):
+    found = defense_records()
+    (standard,) = table(run_dir, logged, "defense/standards")
+    assert (standard["tutor"], standard["layer"], standard["high_threshold"]) == ("Some-Tutor-1B", 2, 3.5)
+    assert "separability" not in standard
+    assert [row["mean"] for row in table(run_dir, logged, "defense/strengths")] == [s["mean"] for s in found.strengths]
+    assert [row["seconds"] for row in table(run_dir, logged, "defense/costs")] == [c["seconds"] for c in found.costs]
+    rows = table(run_dir, logged, "defense/references")
+    assert [row["score_high"] for row in rows] == found.references["score_high"].tolist()
+    assert rows[-1]["alpha_high"] is None
+    assert "defense/detectors" not in logged.history
+    (artifact,) = logged.artifacts
+    assert artifact == ("defense", {"standards.json", "strengths.json", "costs.json", "references.parquet"})
 
 
 def test_all_records_are_a_table(run_dir, logged):

@@ -23,12 +23,14 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 @dataclass
 class Logged:
-    """What a run logged: its config, the last value of each summary and history key, and whether it was finished."""
+    """What a run logged: its config, the last value of each summary and history key, the artifacts that it was asked to
+    keep (type and names of the files), and whether it was finished."""
 
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     history: dict[str, Any] = field(default_factory=dict)
     kinds: list[str] = field(default_factory=list)
+    artifacts: list[tuple[str, set[str]]] = field(default_factory=list)
     exit_code: int | None = None
 
 
@@ -62,6 +64,10 @@ def read(path: Path) -> Logged:
             logged.summary |= _items(record.summary.update)
         elif kind == "history":
             logged.history |= _items(record.history.item)
+        elif kind == "request" and record.request.WhichOneof("request_type") == "log_artifact":
+            _artifact(logged, record.request.log_artifact.artifact)
+        elif kind == "artifact":
+            _artifact(logged, record.artifact)
         elif kind == "exit":
             logged.exit_code = record.exit.exit_code
     return logged
@@ -91,6 +97,11 @@ def records(path: Path) -> Iterator[Record]:
             parts = b""
         else:
             raise AssertionError(f"{path}: kind {kind} at byte {at}")
+
+
+def _artifact(logged: Logged, artifact: Any) -> None:
+    if artifact.type != "run_table":  # W&B's own, one a table
+        logged.artifacts.append((artifact.type, {entry.path for entry in artifact.manifest.contents}))
 
 
 def _items(items: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@
 """
 
 from judgebench.report.paper.build import build
-from judgebench.report.paper.cap import build_changes
+from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.found import RunResults
 
-__all__ = ["RunResults", "build", "build_changes", "check_tables", "paper_tables", "table_files", "table_text"]
+__all__ = ["RunResults", "build", "build_cap", "check_tables", "paper_tables", "table_files", "table_text"]

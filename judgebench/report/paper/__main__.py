@@ -14,12 +14,14 @@ from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.defense_files import read_defenses
 from judgebench.report.figures import file_name, save_figures
 from judgebench.report.paper.build import build
-from judgebench.report.paper.cap import build_changes
+from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text
 from judgebench.report.paper.found import RunResults
 from judgebench.report.run_folder import RunFolder
+from judgebench.report.tutors import tutor_title
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         runs = [_results(RunFolder.open(path)) for path in given.run]
-        changes = build_changes(runs)
-        tables: list[Table] = [*build(runs), *(changes if any(map(_ours, changes)) else [])]
+        found = build_cap(runs)
+        tables: list[Table] = [*build(runs), *(found if any(map(_ours, found)) else [])]
         if given.out:
             _write(table_files(tables), _figures(runs), Path(given.out))
     except UserError as error:
@@ -70,7 +72,7 @@ def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
 
 
 def _results(folder: RunFolder) -> RunResults:
-    return RunResults(folder.metrics(), _titles(folder), folder.tuning())
+    return RunResults(folder.metrics(), _titles(folder), folder.tuning(), read_defenses(folder))
 
 
 def _titles(folder: RunFolder) -> dict[str, str | None]:
@@ -81,6 +83,7 @@ def _titles(folder: RunFolder) -> dict[str, str | None]:
     return {
         "main": ModelSource(judge["path"], judge.get("gguf_file")).title,
         "assistant": Assistant(assistant["kind"], source, assistant.get("layer")).title,
+        "tutor": tutor_title(config.get("tutor")),
     }
 
 

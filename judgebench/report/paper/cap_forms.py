@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.paper.cap import LOWERED, NO_DEFENSE, ChangeLine, ChangeTable
+from judgebench.report.paper.cap import LOWERED, ChangeLine, ChangeTable
 from judgebench.report.paper.latex import escape, framed, row_of
+from judgebench.report.paper.markdown import markdown
 from judgebench.report.paper.tables import Value
 from judgebench.report.paper.tidy import as_csv
 
@@ -25,23 +26,16 @@ def change_markdown(table: ChangeTable) -> str:
     heads = list(_HEADS if both else _HEADS[:6] if _ours(table) else [*_HEADS[:3], *_HEADS[6:]])
     rows, before = [], ""
     for line in table.lines:
-        cells = [line.judge if line.judge != before else "", line.attack, _defense(line)]
+        cells = [line.judge if line.judge != before else "", line.attack, line.label]
         cells += _our_cells(line) if _ours(table) else []
         cells += _printed_cells(line) if _printed(table) else []
-        rows.append([" ".join(cell.split()).replace("|", "\\|") for cell in cells])
+        rows.append(cells)
         before = line.judge
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    rule = ["-" * width for width in widths]
-    lines = [
-        f"| {' | '.join(f'{cell:<{w}}' for cell, w in zip(row, widths, strict=True))} |" for row in [heads, rule, *rows]
-    ]
-    notes = [f"- {note}" for note in table.notes]
     bounded = any(line.ours and line.ours.delta.low is not None for line in table.lines)
-    if bounded:
-        notes.insert(0, "- In brackets: 95 % interval, clean and attacked scores of a text resampled together.")
-    caption = table.caption.removeprefix(table.title)
-    head = f"**{table.title}{'.' if caption == table.caption else ''}** {caption.lstrip()}"
-    return "\n".join([head, "", *lines, "", *notes]) + "\n"
+    brackets = (
+        ["In brackets: 95 % interval, clean and attacked scores of a text resampled together."] if bounded else []
+    )
+    return markdown(table.title, table.caption, heads, rows, [*brackets, *table.notes])
 
 
 def change_csv(table: ChangeTable) -> str:
@@ -74,7 +68,7 @@ def change_latex(table: ChangeTable) -> str:
     for line in table.lines:
         if line.judge != before:
             body.append(r"\midrule")
-        cells = [escape(line.judge) if line.judge != before else "", line.attack, escape(_defense(line))]
+        cells = [escape(line.judge) if line.judge != before else "", line.attack, escape(line.label)]
         cells += [_latex(cell.partition(" [")[0]) for cell in _our_cells(line)] if _ours(table) else []
         cells += [_latex(cell) for cell in _printed_cells(line)] if _printed(table) else []
         body.append(row_of(cells))
@@ -108,10 +102,6 @@ def _rate(value: Value | None) -> str:
     if value.low is None or value.high is None:
         return told
     return f"{told} [{100 * value.low:.0f}, {100 * value.high:.0f}]"
-
-
-def _defense(line: ChangeLine) -> str:
-    return "w/o defense" if line.defense == NO_DEFENSE else line.defense
 
 
 def _latex(cell: str) -> str:

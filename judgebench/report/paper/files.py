@@ -6,23 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from judgebench.errors import UserError
+from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.paper.build import build
-from judgebench.report.paper.cap import ChangeTable, build_changes
+from judgebench.report.paper.cap import ChangeTable
+from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.cap_forms import change_csv, change_latex, change_markdown
+from judgebench.report.paper.cell_forms import cell_csv, cell_latex, cell_markdown
+from judgebench.report.paper.cells import CellTable
 from judgebench.report.paper.found import RunResults
 from judgebench.report.paper.latex import correlation_latex, setting_latex
 from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.paper.text import correlation_text, setting_text
 from judgebench.report.paper.tidy import correlation_csv, setting_csv
 
-Table = CorrelationTable | SettingTable | ChangeTable
+Table = CorrelationTable | SettingTable | ChangeTable | CellTable
 
 TABLES = ("cd", "cap")
-"""What `tables=` may ask for: cd, the contrastive-decoding paper's tables; cap, tables 2 and 3 of the CAP paper."""
+"""What `tables=` may ask for: cd, the contrastive-decoding paper's tables; cap, the CAP paper's."""
 
 
 def paper_tables(
-    asked: Iterable[str], records: Sequence[Mapping[str, Any]], tuning: Any, titles: Mapping[str, str | None]
+    asked: Iterable[str],
+    records: Sequence[Mapping[str, Any]],
+    tuning: Any,
+    titles: Mapping[str, str | None],
+    defense: DefenseRecords | None = None,
 ) -> dict[str, str]:
     """One run's tables: file name -> content.
 
@@ -30,11 +38,13 @@ def paper_tables(
         asked: of `TABLES`.
         records: metrics.json.
         tuning: tuning.json; empty or None where lambda and t were not tuned.
-        titles: `main` and `assistant`, the models' names, by which the papers' are found; `groups`, what a group is.
+        titles: `main`, `assistant` and `tutor`, the models' names, by which the papers' are found; `groups`, what a
+            group is.
+        defense: what its defenses found.
     """
-    runs, asked = [RunResults(records, titles, tuning)], list(asked)
+    runs, asked = [RunResults(records, titles, tuning, defense or DefenseRecords())], list(asked)
     tables: list[Table] = [*build(runs)] if "cd" in asked else []
-    return table_files([*tables, *(build_changes(runs) if "cap" in asked else [])])
+    return table_files([*tables, *(build_cap(runs) if "cap" in asked else [])])
 
 
 def table_files(tables: Iterable[Table]) -> dict[str, str]:
@@ -53,6 +63,8 @@ def _forms(table: Table) -> dict[str, str]:
         return {"txt": correlation_text(table), "csv": correlation_csv(table), "tex": correlation_latex(table)}
     if isinstance(table, SettingTable):
         return {"txt": setting_text(table), "csv": setting_csv(table), "tex": setting_latex(table)}
+    if isinstance(table, CellTable):
+        return {"md": cell_markdown(table), "csv": cell_csv(table), "tex": cell_latex(table)}
     return {"md": change_markdown(table), "csv": change_csv(table), "tex": change_latex(table)}
 
 

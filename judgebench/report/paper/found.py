@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.paper.published import System, model_key
 from judgebench.report.series import range_of, setting, shown_split
 from judgebench.report.style import shorten
@@ -29,12 +30,15 @@ class RunResults:
     Attributes:
         records: metrics.json.
         tuning: tuning.json; empty where lambda and t were not tuned.
-        titles: `main` and `assistant`, the models' names; `groups`, what a group is.
+        titles: `main` and `assistant`, the models' names; `tutor`, that of whoever writes references; `groups`, what a
+            group is.
+        defense: what its defenses found.
     """
 
     records: Sequence[Mapping[str, Any]]
     titles: Mapping[str, str | None]
     tuning: Any = None
+    defense: DefenseRecords = field(default_factory=DefenseRecords)
 
 
 Key = tuple[str, System, ScoreRange]

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from judgebench.report.paper import RunResults, build_changes, check_tables, paper_tables, table_files, table_text
+from judgebench.report.paper import RunResults, build_cap, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.published import published_rows
@@ -42,7 +42,7 @@ def run(*found, main=PAPER_JUDGE, assistant=None):
 
 
 def tables(*runs):
-    return {table.name: table for table in build_changes(runs)}
+    return {table.name: table for table in build_cap(runs)}
 
 
 def lines(table):
@@ -66,7 +66,7 @@ def test_every_printed_figure_without_defense_is_there():
     rows = [row for row in published_rows("cap_score_change.csv") if row["table"] in "23" and row["defense"] == "none"]
     assert len(rows) == 24
     for number in ("2", "3"):
-        text = table_files(build_changes([]))[f"cap_table_{number}.csv"]
+        text = table_files(build_cap([]))[f"cap_table_{number}.csv"]
         printed = [
             (row["attack"], row["delta_published"], row["rate_percent_published"])
             for row in csv.DictReader(io.StringIO(text))
@@ -169,7 +169,7 @@ def test_of_several_ranges_each_has_its_own_name():
 
 def test_a_lowering_attack_and_an_unknown_rate_are_told():
     zero = dict.fromkeys(("mean_of_rates", "mean_of_rates_low", "mean_of_rates_high"))
-    found = table_files(build_changes([run(changed(delta=-0.3, **zero))]))
+    found = table_files(build_cap([run(changed(delta=-0.3, **zero))]))
     assert "0.30↓ [0.25, 0.35]" in found["cap_table_2.md"]
     assert "↓ the attack lowers the mean score" in found["cap_table_2.md"]
     assert r"0.30$\downarrow$ & 25 \% & --" in found["cap_table_2.tex"]
@@ -186,7 +186,7 @@ def test_of_two_runs_the_first_counts_and_other_records_do_not():
 
 def test_latex_is_escaped_balanced_and_rectangular():
     runs = [run(changed(), main=HOSTILE), run(changed("bed"), changed(dataset="mini", defense="a_b&c"))]
-    for name, text in table_files(build_changes(runs)).items():
+    for name, text in table_files(build_cap(runs)).items():
         if name.endswith("tex"):
             plain = re.sub(r"\\[\\{}&%$#_]", "", text)
             assert plain.count("{") == plain.count("}")
@@ -198,7 +198,7 @@ def test_latex_is_escaped_balanced_and_rectangular():
 
 
 def test_markdown_is_rectangular_whatever_names_hold():
-    for table in build_changes([run(changed(), main="a|b\nc"), run(changed("bed"))]):
+    for table in build_cap([run(changed(), main="a|b\nc"), run(changed("bed"))]):
         rows = [line for line in table_text(table).splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
         assert len(rows) == len(table.lines) + 2

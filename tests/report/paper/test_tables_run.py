@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from judgebench.report.defense_files import read_defenses
 from judgebench.report.paper.__main__ import main
 from judgebench.report.run_folder import RunFolder
 
@@ -78,7 +79,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     shutil.copytree(tiny_pair[0], judge)
     attacks = ",".join(f"{{phrase_file: {tmp_path / f'adv_suffix_{i}.json'}}}" for i in (3, 4))
     judgebench("+exp=tables/cap", f"judge.path={judge}", *SMALL, "~data.path", f"attacks=[none,dsi,bed,{attacks}]",
-               "run_dir=run")  # fmt: skip
+               "defenses=[none]", "run_dir=run")  # fmt: skip
     folder = RunFolder.open("run")
     names = {path.name for path in (folder.path / "tables").iterdir()}
     stems = ("cap_table_2", "cap_table_3", "cap_own_mini_joint")
@@ -96,3 +97,48 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     assert main(["run", "--out", str(tmp_path / "out")]) == 0
     assert "Llama-3.1-8B-Instruct" in capfd.readouterr().out
     assert (tmp_path / "out" / "cap_table_2.md").is_file()
+
+
+def test_the_experiment_names_defenses_attacks_strengths_and_a_tutor(judgebench, tiny_pair):
+    given = ["+exp=tables/cap", f"judge.path={tiny_pair[0]}", *SMALL, "~data.path"]
+    _, out, _ = judgebench(*given, "dry_run=true", "run_dir=run")
+    assert "Not shown: the prompts under random_reference, w_cap, cap" in " ".join(out.split())
+    for name in ("dsi", "bed", "adaptive", "cot"):
+        assert name in out
+
+
+def test_a_run_with_references_fills_tables_and_figures_from_its_defense_folder(judgebench, tiny_pair, tmp_path, capfd):
+    small = [one for one in SMALL if not one.startswith(("report", "data.dev"))]
+    cheap = ["tutor.candidates=8", "tutor.max_new_tokens=6", "tutor.strengths=[0,0.2]", "defense.cot_tokens=4"]
+    defenses = "defenses=[none,cot,random_reference,cap]"
+    asked = ["attacks=[none,dsi]", "data.dev_share=0.5", defenses, "decoding=[expectation]"]
+    judgebench("+exp=tables/cap", f"judge.path={tiny_pair[0]}", *small, "~data.path", *cheap, *asked, "run_dir=run")
+    folder = RunFolder.open("run")
+    found = read_defenses(folder)
+    rows = {}
+    for name in ("", "_references", "_spearman", "_seconds", "_strengths"):
+        with (folder.path / "tables" / f"cap_own_mini_joint{name}.csv").open(encoding="utf-8") as file:
+            rows[name] = list(csv.DictReader(file))
+    tutor = tiny_pair[0].name
+    columns = {"none": "none", "cot": "cot", "cap": f"cap_{tutor}", "random_reference": f"random_reference_{tutor}"}
+    assert {row["defense"] for row in rows[""]} == set(columns.values())
+    wanted = {"split": "test", "level": "dataset", "attack": "dsi"}
+    for record in folder.metrics():
+        if all(record[name] == value for name, value in wanted.items()):
+            (row,) = [row for row in rows[""] if row["defense"] == columns[record["defense"]]]
+            assert float(row["delta"]) == pytest.approx(record["delta"], abs=1e-6)
+    costs = sorted(float(row["seconds_x10"]) for row in rows["_seconds"])
+    assert costs == pytest.approx(sorted(10 * one["seconds"] for one in found.costs), abs=1e-6)
+    chosen = {one["side"]: one["alpha"] for one in found.strengths if one["chosen"]}
+    (row,) = rows["_strengths"]
+    assert (float(row["alpha_h"]), float(row["alpha_l"])) == pytest.approx((chosen["high"], chosen["low"]), abs=1e-6)
+    figures = {path.stem for path in (folder.path / "figures").iterdir()}
+    assert figures >= {f"{kind}_joint" for kind in ("front", "candidates", "embeddings", "separability", "strengths")}
+    html = (folder.path / "report.html").read_text(encoding="utf-8")
+    assert "cot (its number)" in html
+    assert "What defenses cost" in html
+    assert main(["run", "run", "--out", str(tmp_path / "out")]) == 0
+    assert f"CAP ({tutor})" in capfd.readouterr().out
+    for name in ("", "_references", "_spearman", "_seconds", "_strengths"):
+        file = f"tables/cap_own_mini_joint{name}.csv"
+        assert (tmp_path / "out" / file.split("/")[1]).read_text() == (folder.path / file).read_text()
