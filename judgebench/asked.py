@@ -16,10 +16,13 @@ from judgebench.attacks.search import AdvSuffix
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.protocol import Decoding
-from judgebench.defenses import Defense, DefenseSettings
+from judgebench.defenses import Defense, DefenseSettings, Planned
+from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.reader import JudgeSpec, check_fit
+from judgebench.judges.replay import ReplaySpec
+from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.evaluate import check_settings
 from judgebench.prompts.builder import NO_DEFENSE
 from judgebench.tuning.tune import check_tuning
@@ -45,8 +48,67 @@ def path_of(config: DictConfig, key: str) -> Path:
     return Path(str(value)).expanduser()
 
 
+def check_parts(judge: JudgeSettings, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:
+    """Whether the parts of a judge fit each other; see `check_fit` for one that is a model.
+
+    Raises:
+        UserError: they do not, or answers that were given earlier are to be decoded otherwise or contrasted.
+    """
+    if isinstance(judge, JudgeSpec):
+        check_fit(judge, assistant, decodings)
+        return
+    if assistant.kind != "none":
+        raise UserError(
+            f"assistant={assistant.kind}: judge=replay has answers and no probabilities to contrast with; take "
+            "assistant=none."
+        )
+    if other := [name for name, one in decodings.items() if one.kind != "greedy"]:
+        raise UserError(
+            f"decoding {other[0]}: judge=replay has answers and no probabilities to decode; take decoding=[greedy]."
+        )
+    if len(decodings) > 1:
+        raise UserError(
+            f"decoding: {', '.join(decodings)} would all read the same answers of judge=replay; take decoding=[greedy]."
+        )
+
+
+def check_replayed(config: DictConfig) -> None:
+    """Whether anything is asked for that needs a model beside answers that were given earlier.
+
+    Raises:
+        UserError: it is; names the key.
+    """
+    if config.get("tutor") is not None:
+        raise UserError("tutor: judge=replay computes nothing, so nobody needs references; take tutor=none.")
+    if config.get("tune") is not None:
+        raise UserError(
+            "tune: judge=replay has answers and no probabilities, so there is no lambda or t to choose; take tune=none."
+        )
+    if rivals_of(OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None)[1]:
+        raise UserError(
+            "prompt.rivals: judge=replay reads answers about single texts, and these prompts compare two; take "
+            "prompt=paper."
+        )
+    for name in listed(config, "defenses"):
+        if name in REFERENCE_DEFENSES:
+            raise _must_compute(str(name))
+
+
+def check_ready(defenses: Sequence[Defense]) -> None:
+    """Whether defenses need nothing computed; else `UserError`, for judge=replay."""
+    if planned := [defense.name for defense in defenses if isinstance(defense, Planned)]:
+        raise _must_compute(planned[0])
+
+
+def _must_compute(name: str) -> UserError:
+    return UserError(
+        f"defenses: {name} must compute something, and judge=replay has answers only; leave it out. Answers that were "
+        "given under a defense of your own go by the name of its template, as in {template: FILE.txt, name: mine}."
+    )
+
+
 def searched(
-    config: DictConfig, judge: JudgeSpec, decodings: Mapping[str, Decoding]
+    config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
 ) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
     """How a phrase is learned, or one that was learned elsewhere."""
     if config.get("attack") is None:
@@ -62,6 +124,11 @@ def searched(
         return None, [asked.load()]
     if not isinstance(asked, AdvSuffix):
         raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
+    if isinstance(judge, ReplaySpec):
+        raise UserError(
+            "attack: a phrase is learned by asking the judge, and judge=replay has answers only; take attack=none, or "
+            "attack=phrase for answers to texts with a phrase that was learned elsewhere."
+        )
     asked.objectives(decodings, judge.mode)
     if asked.search.takes_gradient and judge.engine != "prefix":
         raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
@@ -208,7 +275,7 @@ def _check_tune(config: DictConfig) -> None:
 
 def tuner_of(
     config: DictConfig,
-    judge: JudgeSpec,
+    judge: JudgeSettings,
     assistant: Assistant,
     decodings: Mapping[str, Decoding],
     data: JudgeDataModule,

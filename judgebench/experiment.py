@@ -16,6 +16,9 @@ from judgebench.asked import (
     check_compared,
     check_learnable,
     check_learned,
+    check_parts,
+    check_ready,
+    check_replayed,
     check_run,
     decodings_of,
     defense_settings,
@@ -40,12 +43,15 @@ from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
+from judgebench.judges.answers import Answers
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.planning import once, plan, roots, without
-from judgebench.judges.reader import JudgeSpec, Reader, check_fit, check_kinds
+from judgebench.judges.reader import JudgeSpec, Reader, check_kinds
+from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
+from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
@@ -70,13 +76,14 @@ class Experiment:
             anything is read.
         search: how a phrase is learned before the prompts can be read; None where none is.
         phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
+        answers: what the judge answered earlier, to all of `prompts`; None where it is asked now.
 
     Raises:
         UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
     """
 
     config: DictConfig
-    judge: JudgeSpec
+    judge: JudgeSettings
     assistant: Assistant
     decodings: Mapping[str, Decoding]
     data: JudgeDataModule
@@ -89,15 +96,18 @@ class Experiment:
     defenses: Sequence[Defense] = ()
     search: AdvSuffix | None = None
     phrases: Sequence[LearnedPhrase] = ()
+    answers: Answers | None = None
 
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
-        judge: JudgeSpec = instantiate(config.judge)
+        judge: JudgeSettings = instantiate(config.judge)
         assistant: Assistant = instantiate(config.assistant)
         decodings = decodings_of(config.get("decoding") or {})
-        check_fit(judge, assistant, decodings)
+        check_parts(judge, assistant, decodings)
         check_run(config)
+        if isinstance(judge, ReplaySpec):
+            check_replayed(config)
         ranges = distinct("ranges", [ScoreRange.parse(given) for given in listed(config, "ranges")])
         dimensions = distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
         search, phrases = searched(config, judge, decodings)
@@ -105,8 +115,11 @@ class Experiment:
         defenses = chosen_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
         if search is not None:
             check_learnable(defenses[0])
+        if isinstance(judge, ReplaySpec):
+            check_ready(defenses)
         tokenizer = judge.source.tokenizer()
-        check_kinds(judge, assistant)
+        if isinstance(judge, JudgeSpec):
+            check_kinds(judge, assistant)
         limit = most_tokens(judge.source.config())
         if assistant.source is not None:
             check_vocabularies(tokenizer, assistant.source.tokenizer())
@@ -135,13 +148,17 @@ class Experiment:
             search.examples(examples, data.split, DEV)
             chosen_words(tokenizer, search.vocabulary, search.words)
         prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
+        answers = None
+        if isinstance(judge, ReplaySpec):
+            answers = judge.answers(prompts, data.split, data.name)
+            prompts = answers.answered(prompts)
         parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
-        return cls(*parts, attacks, defenses, search, phrases)
+        return cls(*parts, attacks, defenses, search, phrases, answers)
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
         decodings = decodings_of(config.get("decoding") or {})
-        check_fit(self.judge, self.assistant, decodings)
+        check_parts(self.judge, self.assistant, decodings)
         check_run(config)
         other = copy.copy(self)  # with whatever of its properties is computed already
         other.config, other.decodings = config, decodings
@@ -168,6 +185,7 @@ class Experiment:
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
+        assert isinstance(self.judge, JudgeSpec)  # no other can be asked anything
         means = Means(
             judge=self.judge,
             builder=self.builder,
@@ -232,7 +250,8 @@ class Experiment:
     def titles(self) -> dict[str, str | None]:
         """Short names of main model and assistant, what groups and examples are called, what must be known of the
         scores and the data (`note`)."""
-        notes = [_WON if self.comparative else None, self.data.note, self._foreign]
+        answers = self.answers.note if self.answers else None
+        notes = [answers, _WON if self.comparative else None, self.data.note, self._foreign]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
@@ -265,6 +284,8 @@ class Experiment:
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
+        if self.answers is not None:
+            return {prompt.condition: (0, 0) for prompt in self.prompts}
         known = roots(self.prompts)
         conditions = list(known)
         totals = dict.fromkeys(conditions, 0)
@@ -303,6 +324,8 @@ class Experiment:
     @cached_property
     def _foreign(self) -> str | None:
         """A sentence on phrases that were learned with another tokenizer."""
+        if self.answers is not None:  # its tokenizer is not known
+            return None
         theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
         own = tokenizer_digest(self.builder.tokenizer) if theirs else None
         others = [str(learned.get("judge", "another judge")) for learned in theirs if learned["tokenizer"] != own]
@@ -310,12 +333,17 @@ class Experiment:
             return None
         return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
 
-    def reader(self, models: Models | None = None) -> Reader:
-        """What reads the prompts, with the configured store behind it.
+    def reader(self, models: Models | None = None) -> Reader | Replayer:
+        """What reads the prompts, with the configured store behind it; or what knows the answers already.
 
         Args:
             models: those that are in memory already.
         """
+        worded = {defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens}
+        if isinstance(self.judge, ReplaySpec):
+            assert self.answers is not None
+            return Replayer(self.judge.source, self.answers, self.prompts, next(iter(self.decodings)), worded)
+        assert isinstance(self.judge, JudgeSpec)
         return Reader(
             judge=self.judge,
             assistant=self.assistant,
@@ -325,7 +353,7 @@ class Experiment:
             null=self.builder.null,
             store=ReadingStore(path_of(self.config, "store")),
             models=models or Models(),
-            worded={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
+            worded=worded,
         )
 
 

@@ -28,6 +28,7 @@ from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
+from judgebench.judges.reader import Reader
 from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences
 from judgebench.metrics.compare import compare, default_pairs
@@ -82,6 +83,8 @@ def run(config: DictConfig) -> Finished | None:
         logger = instantiate(config.logger)
     if config.dry_run:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
+        if experiment.answers is not None:
+            console.print(experiment.answers.note, highlight=False, markup=False)
         return None
 
     models, trace = Models(), None
@@ -185,6 +188,7 @@ def _learned(experiment: Experiment, models: Models, clock: Clock, console: Cons
         )
     assert experiment.search is not None
     reader = experiment.reader(models)
+    assert isinstance(reader, Reader)
     objectives = experiment.search.objectives(experiment.decodings, experiment.judge.mode)
     folder = path_of(experiment.config, "store").parent / "attacks"
     device = trainer.strategy.root_device

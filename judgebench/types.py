@@ -209,6 +209,8 @@ class Prompt:
         control_tokens: how often the example's own texts name a control token of the tokenizer, such as `<|im_end|>`.
             `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them, and
             would mend words that a defense has broken into other tokens.
+        choices: letter -> score, where the rubric asks for letters of a multiple choice and says which score each
+            stands for.
     """
 
     example: Example
@@ -218,6 +220,7 @@ class Prompt:
     token_ids: np.ndarray = field(compare=False)
     source_tokens_cut: int = 0
     control_tokens: int = 0
+    choices: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def text(self) -> str:

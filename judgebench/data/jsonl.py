@@ -25,7 +25,7 @@ class Fields:
 
     Attributes:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score.
-        example_id: default "line-N", N counted from 1.
+        example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a hash of source and context.
         system_id: default "system".
         context: default empty.
@@ -117,7 +117,7 @@ def load_jsonl(
         context = row.text(fields.context) if fields.context else ""
         examples.append(
             Example(
-                example_id=row.identifier(fields.example_id) if fields.example_id else f"line-{row.position}",
+                example_id=_example_id(row, fields.example_id),
                 group_id=row.identifier(fields.group_id) if fields.group_id else group_hash(source, context),
                 system_id=row.identifier(fields.system_id) if fields.system_id else "system",
                 source=source,
@@ -130,6 +130,12 @@ def load_jsonl(
     if isinstance(scale, tuple):
         scale = dict.fromkeys(examples[0].human, scale) if examples else {}
     return Loaded(examples, scale or {}, places=places)
+
+
+def _example_id(row: Row, field: str | None) -> str:
+    if field is None and not row.has("example_id"):
+        return f"line-{row.position}"
+    return row.identifier(field or "example_id")
 
 
 def _human(row: Row, fields: str | Mapping[str, str]) -> dict[str, float]:

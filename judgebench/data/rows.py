@@ -108,13 +108,17 @@ class Row:
         return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
 
 
-def json_lines(path: Path) -> Iterator[Row]:
+def json_lines(path: Path, key: str = "data.path") -> Iterator[Row]:
     """The rows of a file with one JSON object a line, UTF-8. Blank lines are skipped.
+
+    Args:
+        path: the file.
+        key: the config key that names it, for errors.
 
     Raises:
         UserError: no such file, a folder, not UTF-8, not JSON, or not an object; names the line.
     """
-    with _file(path).open("rb") as file:
+    with _file(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             place = f"{path.name} line {number}"
             text = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, place)
@@ -199,13 +203,13 @@ def is_parquet(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _file(path: Path) -> Path:
+def _file(path: Path, key: str = "data.path") -> Path:
     if path.is_dir():
-        raise UserError(f"{path}: this is a folder; data.path must be a file.")
+        raise UserError(f"{path}: this is a folder; {key} must be a file.")
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file; data.path must be an existing file.")
+        raise UserError(f"{path}: there is no such file; {key} must be an existing file.")
     if not os.access(path, os.R_OK):
-        raise UserError(f"{path}: you may not read this file; data.path must be a file that you may read.")
+        raise UserError(f"{path}: you may not read this file; {key} must be a file that you may read.")
     return path
 
 

@@ -1,7 +1,7 @@
 """The one parser of free-text answers.
 
-Numbers become tokens first (`numerals`); then ever weaker evidence is asked for the answer. The first kind that the
-text holds decides, and all that it finds must be one score:
+Letters of a multiple choice become their scores (`letters`) and numbers become tokens (`numerals`); then ever weaker
+evidence is asked for the answer. The first kind that the text holds decides, and all that it finds must be one score:
 
 1. a *final* answer: `Final rating: 3`;
 2. an *overall* one: `Overall: 3`;
@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from judgebench.decoding.letters import with_scores
 from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
 
@@ -26,7 +27,7 @@ Evidence = Callable[[str], Sequence[str]]
 """The number tokens of a text that may be its answer."""
 
 
-def parse_answer(text: str, score_range: ScoreRange) -> Score:
+def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
     """The score that a free-text answer names, within `score_range`.
 
     A number between two steps is kept as read (3.5 on 1-5 is 3.5, `parsed`): it says more than its rounding. One beyond
@@ -36,13 +37,20 @@ def parse_answer(text: str, score_range: ScoreRange) -> Score:
 
     Never raises, whatever the text.
 
+    Args:
+        text: the answer.
+        score_range: what was asked for.
+        choices: letter -> the score that it stands for, where the rubric defines a multiple choice.
+
     Example:
         >>> parse_answer("I would rate this 4 because 2 of the facts are wrong.", ScoreRange(1, 5))
         Score(value=4.0, status='parsed')
         >>> parse_answer("Two of the 3 facts are wrong.", ScoreRange(1, 5))
         Score(value=1.0, status='failed')
+        >>> parse_answer("The answer is (B).", ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
+        Score(value=4.0, status='parsed')
     """
-    return _score(_answer(text, score_range), score_range)
+    return _score(_answer(_lettered(text, choices), score_range), score_range)
 
 
 def _score(value: float, score_range: ScoreRange) -> Score:
@@ -52,7 +60,11 @@ def _score(value: float, score_range: ScoreRange) -> Score:
     return Score(inside, PARSED if inside == value else CLAMPED)
 
 
-def parse_place(text: str) -> Score:
+def _lettered(text: str, choices: Mapping[str, float] | None) -> str:
+    return with_scores(text, choices) if choices else text
+
+
+def parse_place(text: str, choices: Mapping[str, float] | None = None) -> Score:
     """The place, 1 or 2, that a free-text answer names to the question which of two texts is better.
 
     What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the like, where all such
@@ -62,12 +74,12 @@ def parse_place(text: str) -> Score:
         >>> parse_place("Summary 2."), parse_place("Summary 1 says more than Summary 2.")
         (Score(value=2.0, status='parsed'), Score(value=1.0, status='failed'))
     """
-    read = parse_answer(text, PLACES)
+    read = parse_answer(text, PLACES, choices)
     named = {match[1] for line in text.split("\n") if (match := _NAMED.fullmatch(line))}
     return Score(float(named.pop()), PARSED) if read.status == FAILED and len(named) == 1 else read
 
 
-def parse_final(text: str, score_range: ScoreRange) -> Score:
+def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
     """The score that an answer ends with which was to reason first (`Final Rating: 4`), as CAP's chain of thought is.
 
     Only what is called final counts, else what is called an overall score or rating; or an answer that is nothing but
@@ -80,7 +92,8 @@ def parse_final(text: str, score_range: ScoreRange) -> Score:
         >>> parse_final("Coverage assessment: 4/5. Clarity: it is", ScoreRange(1, 5))
         Score(value=1.0, status='failed')
     """
-    return _score(_answer(text, score_range, (_final, _overall_score, _whole)), score_range)
+    kinds = (_final, _overall_score, _whole)
+    return _score(_answer(_lettered(text, choices), score_range, kinds), score_range)
 
 
 def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence] | None = None) -> float:
@@ -104,13 +117,21 @@ _QUALITY = (
 )
 _GIVE = (
     r"(?:rate[sd]?|rating|scor(?:es?|ed|ing)|giv(?:es?|en|ing)|gave|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|deserves?"
-    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with)"
+    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|gebe|vergebe)"
 )
-_WITHHELD = r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have)(?: [a-z]+)? )?"
+_WITHHELD = (
+    r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have|\brefuse|\bdecline|\bhesitate"
+    r"|\bunable)(?: [a-z]+)? )?"
+)
 _GAP = r"[^\w⟦⟧.!?]"  # punctuation and space within a sentence
 _LINKS = r"(?:is|of|was|be|as|at|to|an?|the|would|should|will|therefore|only|just|about)"
 _LINK = rf"{_GAP}{{0,9}}(?:{_LINKS}{_GAP}{{1,9}}){{0,4}}"  # what may stand between `score` and the number
 _WITHIN = r"[^.!?:;\n⟦⟧]"  # one character of a clause, no number
+
+_FAIR = (
+    r"(?= (?:would be|is|seems|feels) (?:most |quite )?"
+    r"(?:appropriate|deserved|fair|fitting|justified|reasonable|right|suitable|warranted)\b)"
+)
 
 _FINAL = re.compile(rf"\bfinal(?: [a-z]+){{0,2}}? {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
 _OVERALL = re.compile(rf"\boverall(?: [a-z]+)?(?: {_SCORE})?\b{_LINK}{TOKEN}{ENDS}")
@@ -128,8 +149,10 @@ _STATED = re.compile(  # one pattern, so that what is withheld in `not give it a
     _WITHHELD
     + rf"\b(?:{_GIVE}\b{_WITHIN}{{0,80}}?"
     + rf"|(?:{_SCORE}|{_QUALITY})\b(?:{_WITHIN}{{0,60}}?\b(?:is|was|be|as|at)\b)?{_LINK}"
-    + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}{ENDS}"
+    + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}(?:{ENDS}|{_FAIR})"
 )
+_FRACTION = re.compile(rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|response|reply|text)\b))")
+_PART = re.compile(rf"{TOKEN} for [a-z]")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
 _NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
@@ -163,7 +186,8 @@ def _headed(text: str) -> Sequence[str]:
 def _prose(text: str) -> Sequence[str]:
     stated = [found[2] for found in _STATED.finditer(text) if not found["withheld"]]
     leading = [found[1] for line in text.split("\n") if (found := _LEADING.match(line))]
-    return stated + leading + re.findall(OUT_OF_MAXIMUM + ENDS, text)
+    parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
+    return stated + leading + _FRACTION.findall(text) + (parts if len(parts) > 1 else [])
 
 
 def _lone(text: str) -> Sequence[str]:

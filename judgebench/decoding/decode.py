@@ -126,11 +126,11 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def _answer(reading: Reading) -> Score:
-    text, condition = reading.text or "", reading.prompt.condition
+    text, condition, choices = reading.text or "", reading.prompt.condition, reading.prompt.choices
     if condition.order:
-        return parse_place(text)
+        return parse_place(text, choices)
     reasoned = reading.generation is not None and reading.generation.reasoned
-    return parse_final(text, condition.range) if reasoned else parse_answer(text, condition.range)
+    return (parse_final if reasoned else parse_answer)(text, condition.range, choices)
 
 
 def _columns(

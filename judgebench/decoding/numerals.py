@@ -24,8 +24,8 @@ OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
 """One number that was given as a fraction of the maximum."""
 
 _MAY_FOLLOW = (
-    r"stars?|points?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although|while|based|with|to|or"
-    r"|from|at|than|which|indicating|meaning|reflecting|is"
+    r"stars?|points?|sternen?|punkten?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although"
+    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is"
 )
 ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|分|(?:{_MAY_FOLLOW})\b))"
 """Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
@@ -67,7 +67,7 @@ def _clean(text: str) -> str:
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
     text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
     text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
-    text = re.sub(r"\\boxed\b", " final answer: ", text)
+    text = re.sub(r"\\boxed\b|\[result\]", " final answer: ", text)
     text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
     text = re.sub(r"(?<=\d)\s*[★⭐]+", " stars", text)
     text = re.sub(r"[★⭐]+", lambda stars: f" {len(stars[0])} stars ", text)
@@ -126,8 +126,8 @@ def _without_list_numbers(text: str) -> str:
 
 _ASIDE = r"(?: ?\([^()⟦⟧]{0,40}\))?"  # 1 (worst) to 5 (best)
 _SPAN = re.compile(
-    r"(?:\b(?:on|using) (?:a|the) scale (?:of |from )?)?(?P<between>\bbetween )?"
-    rf"{TOKEN}{_ASIDE} ?(?P<by>-|to|through|and|~|\.\.\.?) ?{TOKEN}{_ASIDE}"
+    r"(?:\b(?:(?:on|using) (?:a|the) scale (?:of |from )?|auf einer skala (?:von )?))?(?P<between>\bbetween )?"
+    rf"{TOKEN}{_ASIDE} ?(?P<by>-|to|through|bis|and|~|\.\.\.?) ?{TOKEN}{_ASIDE}"
 )
 _INTERVAL = re.compile(rf"[\[(] ?{TOKEN} ?, ?{TOKEN} ?[\])]")
 _OF_MAXIMUM = re.compile(
@@ -170,16 +170,19 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
 
 _FRACTION = re.compile(
     rf"{TOKEN} ?(?:(?:stars?|points?) )?"
-    rf"(?P<of>/|out of(?: the| a(?: possible| maximum(?: of)?| total of)?)?|of(?: the)?) ?{TOKEN}"
+    rf"(?P<of>/|out of(?: the| a(?: possible| maximum(?: of)?| total of)?)?|of(?: the)?|von) ?{TOKEN}"
 )
-_ALTERNATIVES = re.compile(rf"(?:\bbetween )?{TOKEN}(?:(?: ?(?:, ?or|,|or|-|to|and|~|/) ?| ){TOKEN}){{1,20}}{ENDS}")
+_MAYBE = r"(?: (?:maybe|perhaps|possibly|even))?"
+_ALTERNATIVES = re.compile(
+    rf"(?:\bbetween )?{TOKEN}(?:(?: ?(?:,? ?or{_MAYBE}|,{_MAYBE}|-|to|and|~|/) ?| ){TOKEN}){{1,20}}{ENDS}"
+)
 
 
 def _collapsed(text: str, score_range: ScoreRange) -> str:
     def fraction(found: re.Match[str]) -> str:
         if value_of(found[3]) == score_range.maximum:
             return f"⟦{found[1]}/⟧"
-        return found[0] if found["of"].startswith("of") else _token(math.nan)
+        return found[0] if found["of"].startswith(("of", "von")) else _token(math.nan)
 
     def alternatives(found: re.Match[str]) -> str:
         tokens = re.findall(TOKEN, found[0])

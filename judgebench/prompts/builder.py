@@ -12,10 +12,11 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
+from judgebench.prompts.choices import choices_of
 from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics
-from judgebench.types import Condition, Example, Prompt, Rubric
+from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 TRUNCATIONS = ("error", "source")
 NO_DEFENSE = "none"
@@ -24,6 +25,7 @@ NO_DEFENSE = "none"
 Judged = Callable[[Example, Condition], str]
 """What stands in the place of an example's judged text under a condition: that text itself, unless it is attacked."""
 
+_NOTHING = Example(example_id="", group_id="", system_id="", source="", output="", human={})
 _KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
 
 
@@ -74,6 +76,7 @@ class PromptBuilder:
         self._defenses = {defense.name: defense for defense in defenses}
         self._bos = plain_bos(tokenizer)
         self._eos = _plain_eos(tokenizer) if closed else ""
+        self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
 
     @classmethod
@@ -148,8 +151,7 @@ class PromptBuilder:
     def null(self, condition: Condition) -> Prompt:
         """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
         the condition is."""
-        nothing = Example(example_id="", group_id="", system_id="", source="", output="", human={})
-        return self._of_group([nothing], [condition], _as_it_is)[0][0]  # what is judged about nothing is not attacked
+        return self._of_group([_NOTHING], [condition], _as_it_is)[0][0]  # what is judged about nothing is not attacked
 
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged
@@ -196,6 +198,7 @@ class PromptBuilder:
         asked = [self._in_chat(filled) for filled in self._filled(condition, group, judged, source)]
         encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
         shared = asked[0].prefix
+        choices = self._letters(condition.dimension, condition.range)
         prompts = []
         for example, filled, ids in zip(group, asked, encoded, strict=True):
             cuts = self._control.cuts(filled.text, filled.said)
@@ -203,7 +206,9 @@ class PromptBuilder:
                 ids = self._control.encode(filled.text, places, f"example {example.example_id}")
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts)))
+            prompts.append(
+                Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts), choices)
+            )
         return prompts
 
     def _filled(
@@ -232,6 +237,13 @@ class PromptBuilder:
         return [
             first + place for first, last in filled.judged for place in defense.cuts(filled.text[first:last], example)
         ]
+
+    def _letters(self, dimension: str, score_range: ScoreRange) -> Mapping[str, float]:
+        """The rubric's multiple choice; see `Prompt.choices`."""
+        cell = dimension, score_range
+        if cell not in self._choices:
+            self._choices[cell] = choices_of(fill(self._rubrics[dimension], score_range, _NOTHING).text, score_range)
+        return self._choices[cell]
 
     def _defense(self, condition: Condition) -> Defense | None:
         return None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]

@@ -39,6 +39,12 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl: Callable[..., str])
     assert data.scale == {}
 
 
+def test_a_row_that_has_an_example_id_keeps_it(write_jsonl: Callable[..., str]) -> None:
+    rows = my_rows()
+    data = ready(write_jsonl([rows[0] | {"example_id": "first"}, rows[1] | {"example_id": None}, rows[2]]))
+    assert [e.example_id for e in data.examples] == ["first", "line-2", "line-3"]
+
+
 def test_every_field_can_be_named(write_jsonl: Callable[..., str]) -> None:
     fields = {
         **FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot",

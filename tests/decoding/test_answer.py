@@ -1,14 +1,20 @@
 """The parser of free-text answers against hand-labelled answers, and its promises about any text."""
 
+import json
 import math
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judgebench.decoding import parse_answer
+from judgebench.decoding.answer import parse_final
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
+
+# Answers as judges write them, each with the score that a careful reader takes from it; null where that is none.
+LABELLED = [json.loads(line) for line in Path(__file__).with_name("labelled_answers.jsonl").read_text().splitlines()]
 
 # Answers on 1-5 and the score that a careful reader takes from them.
 PARSED_ON_1_5 = [
@@ -317,6 +323,13 @@ def test_what_names_no_single_score_has_failed(text):
     assert parse_answer(text, ScoreRange(1, 5)) == Score(1, FAILED)
 
 
+@pytest.mark.parametrize("row", LABELLED, ids=lambda row: row["text"][:40])
+def test_answers_are_read_as_a_person_reads_them(row):
+    score_range = ScoreRange(*row["range"])
+    expected = Score(score_range.minimum if row["score"] is None else row["score"], row["status"])
+    assert parse_answer(row["text"], score_range, row.get("choices")) == expected
+
+
 @pytest.mark.parametrize(("ends", "text", "value", "status"), OTHERS)
 def test_ranges_and_their_ends(ends, text, value, status):
     assert parse_answer(text, ScoreRange(*ends)) == Score(value, status)
@@ -332,11 +345,45 @@ def ranges(draw):
     return ScoreRange(start * unit / scale, (start + steps) * unit / scale, step)
 
 
+FRAMES = [
+    *("{}", " {}\n", "{}.", "({})", "[[{}]]", "**{}**", "`{}`", "<score>{}</score>", "\\boxed{{{}}}", "[RESULT] {}"),
+    *("Score: {}", "**Rating:** {}", "Final score: {}", "Overall rating: {}", "Rating = {}", '{{"score": {}}}'),
+    *("The score is {}.", "I would rate this {} because two of the facts are wrong.", "I'd give it a {}."),
+    *("{}\n\nWhy: it is.", "{} - it is clear", "Hence {}.", "It is of 2013.\nScore: {}", "<think>0?</think>{}"),
+]  # fmt: skip
+OF_THE_SCALE = ["{}/{high}", "{} out of {high}", "On a scale of {low} to {high}, {}.", "Score ({low}-{high}): {}"]
+
+
 @given(ranges())
-def test_every_candidate_reads_as_itself(score_range):
+def test_every_candidate_in_any_frame_reads_as_itself(score_range):
+    low, high = score_range.candidates[0], score_range.candidates[-1]
     for candidate, value in zip(score_range.candidates, score_range.values, strict=True):
-        for text in (candidate, f" {candidate}\n", f"{candidate}.", f"Score: {candidate}", f"**Rating:** {candidate}"):
+        frames = [frame.format(candidate) for frame in FRAMES]
+        frames += [frame.format(candidate, low=low, high=high) for frame in OF_THE_SCALE]
+        for text in frames:
             assert parse_answer(text, score_range) == Score(value, PARSED), text
+
+
+LETTER_FRAMES = [
+    *("{}", "{}.", "({})", "[[{}]]", "**{}**", "{}) as it is", "{}: it is clear", "Answer: {}", "answer: {}"),
+    *("<answer>{}</answer>", "The answer is {}.", "The answer is ({}).", "Option {}", "\\boxed{{{}}}"),
+    *("I choose {} because it is clear.", '{{"choice": "{}"}}', "Final answer: {}", "I'd give it a {}."),
+    "A good text, all in all.\nAnswer: {}",
+]  # fmt: skip
+
+
+@given(ranges(), st.permutations("ABCDEFGH"))
+def test_every_letter_in_any_frame_reads_as_its_score(score_range, drawn):
+    choices = dict(zip(drawn, score_range.values, strict=False))
+    told = "\n".join(f"{letter}) {score_range.text(value)}" for letter, value in choices.items())
+    for letter, value in choices.items():
+        for frame in LETTER_FRAMES:
+            text = frame.format(letter)
+            assert parse_answer(text, score_range, choices) == Score(value, PARSED), text
+        if len(choices) > 1:  # the choices told again choose nothing
+            assert parse_answer(f"{told}\n\nAnswer: {letter}", score_range, choices) == Score(value, PARSED)
+            assert parse_answer(told, score_range, choices).status == FAILED
+    assert parse_final(f"{told}\nFinal rating: {drawn[0]}", score_range, choices).value == choices[drawn[0]]
 
 
 SNIPPETS = st.sampled_from(
@@ -377,6 +424,7 @@ SNIPPETS = st.sampled_from(
         "of",
         "I rate this",
         "not",
+        *("A", "b", "(C)", "answer", "option", "*"),
     ]
 )
 
@@ -390,12 +438,13 @@ SNIPPETS = st.sampled_from(
 @example("٤", ScoreRange(1, 5))
 @example("Score: 1e400", ScoreRange(1, 5))
 def test_any_text_gives_a_score_in_range(text, score_range):
-    score = parse_answer(text, score_range)
-    assert score_range.minimum <= score.value <= score_range.maximum
-    assert score.status in (PARSED, FAILED, CLAMPED)
-    assert math.isfinite(score.value)
-    if score.status == FAILED:
-        assert score.value == score_range.minimum
+    choices = dict(zip("ABCDE", score_range.values, strict=False))
+    for score in (parse_answer(text, score_range), parse_answer(text, score_range, choices)):
+        assert score_range.minimum <= score.value <= score_range.maximum
+        assert score.status in (PARSED, FAILED, CLAMPED)
+        assert math.isfinite(score.value)
+        if score.status == FAILED:
+            assert score.value == score_range.minimum
 
 
 @pytest.mark.parametrize(
@@ -421,9 +470,13 @@ def test_any_text_gives_a_score_in_range(text, score_range):
         "\n4." * 5000,
         "between 1 and " * 2000,
         " .\n" * 8000,
+        "A) " * 7000,
+        "option (" * 3000,
+        "A" + ")." * 8000,
     ],
 )
 def test_long_and_odd_texts_are_read_in_time(text):
     start = time.process_time()
     parse_answer(text, ScoreRange(1, 5))
+    parse_answer(text, ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
     assert time.process_time() - start < 2

@@ -1,0 +1,264 @@
+"""Answers that a judge gave earlier: the rows of a file, and which example each is about, under which condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from judgebench.data.rows import Row
+from judgebench.data.split import TEST
+from judgebench.errors import UserError
+from judgebench.types import Condition, Prompt, ScoreRange
+
+_AXES = ("dimension", "range", "attack", "defense")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class AnswerFields:
+    """Which field of a row holds what; None where the rows have no such field.
+
+    Attributes:
+        text: the answer, as text; a number is taken as its text.
+        example_id: the example's name.
+        group_id, system_id: the example's too, where a row does not give its name.
+        dimension, range, attack, defense: under what the answer was given. A range is `[1, 5]` or "1-5"; a row without
+            an attack or a defense was given without one.
+    """
+
+    text: str
+    example_id: str | None = None
+    group_id: str | None = None
+    system_id: str | None = None
+    dimension: str | None = None
+    range: str | None = None
+    attack: str | None = None
+    defense: str | None = None
+
+    @classmethod
+    def parse(cls, given: Any) -> AnswerFields:
+        """From the config key `judge.fields`.
+
+        Raises:
+            UserError: no mapping, an unknown entry, one that is no name, or none that says what a row is about.
+        """
+        known = [one.name for one in fields(cls)]
+        if not isinstance(given, Mapping):
+            raise UserError(f"judge.fields must be a mapping, as in {{example_id: id, text: answer}}, got {given!r}.")
+        for key, value in given.items():
+            if key not in known:
+                raise UserError(f"judge.fields.{key} is unknown; there are {', '.join(known)}.")
+            if value is not None and (not isinstance(value, str) or not value):
+                raise UserError(f"judge.fields.{key} must be the name of a field, got {value!r}.")
+        if given.get("text") is None:
+            raise UserError("judge.fields.text is not given; name the field of your rows that holds the answer.")
+        if given.get("example_id") is None and None in (given.get("group_id"), given.get("system_id")):
+            raise UserError(
+                "judge.fields.example_id is not given; name the field of your rows that holds it, or give both "
+                "judge.fields.group_id and judge.fields.system_id."
+            )
+        return cls(**given)
+
+    def check(self, conditions: Sequence[Condition]) -> None:
+        """Whether a row can tell the conditions apart.
+
+        Raises:
+            UserError: they differ in something for which no field is named.
+        """
+        for axis in _AXES:
+            values = list(dict.fromkeys(str(getattr(condition, axis)) for condition in conditions))
+            if len(values) > 1 and getattr(self, axis) is None:
+                raise UserError(
+                    f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing says which of them an "
+                    f"answer is about; name the field that holds it, as in judge.fields.{axis}={axis}, or judge one."
+                )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers to some prompts, and what was left over on either side.
+
+    Attributes:
+        file: the file's name.
+        rows: how many it has.
+        texts: (example_id, condition) -> answer.
+        strays: what rows call examples that the data does not have, a row each.
+        elsewhere: examples answered under conditions that were not asked for, a row each.
+        missing: prompts without a row.
+    """
+
+    file: str
+    rows: int
+    texts: Mapping[tuple[str, Condition], str]
+    strays: Sequence[str]
+    elsewhere: Sequence[str]
+    missing: Sequence[Prompt]
+
+    def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
+        """Those of the prompts that have an answer."""
+        return [prompt for prompt in prompts if _key(prompt) in self.texts]
+
+    def text(self, prompt: Prompt) -> str:
+        """The answer to a prompt that has one."""
+        return self.texts[_key(prompt)]
+
+    @property
+    def note(self) -> str:
+        """What a reader of the results must know, in sentences."""
+        told = [f"Scored: {len(self.texts):,} of the {self.rows:,} rows of {self.file}."]
+        if self.strays:
+            told.append(f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)}).")
+        if self.elsewhere:
+            told.append(
+                f"Rows under conditions that are not judged: {len(self.elsewhere):,} ({_first(self.elsewhere)})."
+            )
+        if self.missing:
+            several = len({condition for _, condition in self.texts}) > 1
+            names = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
+            told.append(
+                f"Examples without a row, left out: {len(names):,} ({_first(names, '; ' if several else ', ')})."
+            )
+        return " ".join(told)
+
+
+def match(
+    rows: Iterable[Row],
+    named: AnswerFields,
+    prompts: Sequence[Prompt],
+    split: Mapping[str, str],
+    file: str,
+    dataset: str,
+) -> Answers:
+    """Which prompt each row answers.
+
+    Args:
+        rows: of the file.
+        named: which field holds what; they tell the prompts' conditions apart, see `AnswerFields.check`.
+        prompts: all that might be answered.
+        split: group_id -> dev or test.
+        file, dataset: names, for errors.
+
+    Raises:
+        UserError: what `rows` raises; a row that lacks a field or has one of the wrong type, that names several
+            examples, or that answers what another row has answered; no row at all, none about an example of the data,
+            or none under one of the conditions, or none there of the test split while others have some.
+    """
+    conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
+    names = _Names(prompts)
+    texts: dict[tuple[str, Condition], str] = {}
+    places: dict[tuple[str, Condition], str] = {}
+    strays, elsewhere, count = [], [], 0
+    for row in rows:
+        count += 1
+        told, example = names.find(row, named)
+        text, axes = _text(row, named.text), _axes(row, named)
+        if example is None:
+            strays.append(told)
+            continue
+        held = [one for one in conditions if all(str(getattr(one, axis)) == value for axis, value in axes.items())]
+        if not held:
+            elsewhere.append(f"{told} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
+            continue
+        key = (example, held[0])
+        if key in places:
+            raise UserError(
+                f"{row.place}: example '{example}' ({held[0]}) has an answer in {places[key]} already; each has one, "
+                "so remove one of the two, or name the field that tells them apart (judge.fields)."
+            )
+        texts[key], places[key] = text, row.place
+    if not count:
+        raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
+    if not texts and not elsewhere:
+        raise UserError(
+            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
+            f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
+            "which fields hold the names."
+        )
+    answered = [prompt for prompt in prompts if _key(prompt) in texts]
+    under = {one.condition for one in answered}
+    tested = {one.condition for one in answered if split[one.example.group_id] == TEST}
+    for condition in conditions:
+        if condition not in under:
+            there = f"; {file} has {_first(elsewhere)}" if elsewhere else ""
+            raise UserError(f"judge.path: no row of {file} answers under {condition}, which is to be judged{there}.")
+        if tested and condition not in tested:
+            raise UserError(
+                f"judge.path: under {condition}, no row of {file} answers a text of the test split, and under others "
+                "some do; give such rows, leave the condition out, or set data.dev_share=0."
+            )
+    missing = [prompt for prompt in prompts if _key(prompt) not in texts]
+    return Answers(file, count, texts, strays, elsewhere, missing)
+
+
+class _Names:
+    """What the examples of some prompts are called."""
+
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        examples = {prompt.example.example_id: prompt.example for prompt in prompts}
+        self.first = next(iter(examples), "")
+        self._ids = set(examples)
+        self._of: dict[tuple[str, str], list[str]] = {}
+        for name, example in examples.items():
+            self._of.setdefault((example.group_id, example.system_id), []).append(name)
+
+    def find(self, row: Row, named: AnswerFields) -> tuple[str, str | None]:
+        """What the row calls its example, and the example's name; None where there is no such example."""
+        if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
+            name = row.identifier(named.example_id)
+            return name, name if name in self._ids else None
+        assert named.group_id is not None
+        assert named.system_id is not None
+        if named.example_id is not None and not (row.has(named.group_id) and row.has(named.system_id)):
+            there = ", ".join(f"'{name}'" for name in row.values) or "none"
+            raise UserError(
+                f"{row.place}: nothing says which example it is about; give field '{named.example_id}', or both "
+                f"'{named.group_id}' and '{named.system_id}' (judge.fields); the fields here are {there}."
+            )
+        group, system = row.identifier(named.group_id), row.identifier(named.system_id)
+        found = self._of.get((group, system), [])
+        if len(found) > 1:
+            raise UserError(
+                f"{row.place}: group '{group}' has {len(found)} examples of system '{system}' ({_first(found)}); say "
+                "which one by its example_id."
+            )
+        return f"{group} by {system}", found[0] if found else None
+
+
+def _text(row: Row, field: str) -> str:
+    value = row.values.get(field)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    return row.text(field)
+
+
+def _axes(row: Row, named: AnswerFields) -> dict[str, str]:
+    """Axis -> under what the row's answer was given, of the axes that the fields name."""
+    found = {}
+    if named.dimension is not None:
+        found["dimension"] = row.identifier(named.dimension)
+    if named.range is not None:
+        found["range"] = _range(row, named.range)
+    for axis in ("attack", "defense"):
+        if (field := getattr(named, axis)) is not None:
+            found[axis] = row.identifier(field) if row.has(field) else "none"
+    return found
+
+
+def _range(row: Row, field: str) -> str:
+    value = row.values.get(field)
+    if not isinstance(value, list):
+        return row.identifier(field).replace("–", "-").replace(" ", "")
+    try:
+        return str(ScoreRange.parse(value))
+    except UserError as error:
+        raise UserError(f"{row.place}: field '{field}': {error}") from error
+
+
+def _key(prompt: Prompt) -> tuple[str, Condition]:
+    return prompt.example.example_id, prompt.condition
+
+
+def _first(names: Sequence[str], joint: str = ", ") -> str:
+    more = len(names) - _NAMED
+    return joint.join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,46 @@
+"""What an experiment asks of whoever judges, be it a model or a file of answers that a judge gave earlier."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from transformers import PreTrainedTokenizerBase
+
+
+class Source(Protocol):
+    """Where a judge comes from."""
+
+    @property
+    def title(self) -> str:
+        """A short name for tables and figures."""
+        ...
+
+    @property
+    def encoder_decoder(self) -> bool:
+        """Whether an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
+        ...
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that prompts are built for."""
+        ...
+
+    def config(self) -> Any:
+        """The model's configuration; see `judgebench.asked.most_tokens`."""
+        ...
+
+
+class JudgeSettings(Protocol):
+    """How a judge judges; see `judgebench.judges.reader.JudgeSpec` for the meaning of each setting."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def max_new_tokens(self) -> int: ...
+    @property
+    def token_budget(self) -> int: ...
+    @property
+    def source(self) -> Source: ...

@@ -1,0 +1,154 @@
+"""judge=replay end to end: answers that were given earlier are measured like any judge's, and no model is loaded."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from scipy.stats import spearmanr
+
+from judgebench.report.run_folder import RunFolder
+
+QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
+REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
+ALL_FIELDS = tuple(f"judge.fields.{axis}={axis}" for axis in ("dimension", "range", "attack", "defense"))
+WORDS = {1: "one out of five", 2: "**Rating:** 2", 3: "3 out of 5 (incoherent)", 4: "Four stars.", 5: "5/5"}
+
+
+def write(name, rows):
+    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+
+@pytest.fixture
+def mine(judgebench):
+    """Rated texts of one's own: the judge agrees with the humans in all but the first group."""
+    rows = [
+        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
+        | {"human": {"coherence": score if group else 6 - score}, "judged": score}
+        for group in range(4)
+        for score in range(1, 6)
+    ]
+    write("mine.jsonl", rows)
+    write("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
+    return rows
+
+
+def test_a_file_of_answers_and_a_file_of_ratings_are_all_that_it_takes(judgebench, mine):
+    code, out, _ = judgebench(
+        *("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl"),
+        *("data.dev_share=0", "logger=none", "metrics.resamples=20", "run_dir=run"),
+    )
+    assert code == 0
+    folder = RunFolder.open("run")
+    scores, readings, environment = folder.scores(), folder.readings(), folder.environment()
+    judged = {row["example_id"]: row["judged"] for row in mine}
+    assert scores.set_index("example_id")["score"].to_dict() == judged
+    assert set(scores["status"]) == {"parsed"}
+    assert readings["text"].tolist() == [WORDS[judged[name]] for name in readings["example_id"]]
+    assert set(readings["prompt_tokens"]) == {0}
+    assert readings["prompt"].str.contains("Evaluation Criteria:\n\nCoherence (1-5)", regex=False).all()
+    (record,) = [one for one in folder.metrics() if one["level"] == "dataset"]
+    assert record["spearman"] == pytest.approx(spearmanr(scores["score"], scores["human"]).statistic)
+    assert (record["n"], record["judge"], record["decoding"], record["failed_share"]) == (20, "main", "greedy", 0.0)
+    sha256 = hashlib.sha256(Path("answers.jsonl").read_bytes()).hexdigest()
+    assert environment["model_fingerprints"] == {"main": {"title": "answers", "sha256": sha256}}
+    assert environment["tokens"] == {"total": 0, "unique": 0}
+    assert not Path("outputs").exists(), "nothing was computed, so nothing is stored"
+    for seen in (" ".join(out.split()), Path("run/report.html").read_text("utf-8")):
+        assert "Scored: 20 of the 20 rows of answers.jsonl." in seen
+
+
+def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
+    rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
+    write("answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}])
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")
+    note = (
+        "Scored: 18 of the 20 rows of answers.jsonl. Rows whose example the data does not have: 2 (stranger, odd). "
+        "Examples without a row, left out: 2 (0-1, 0-2)."
+    )
+    for more in ("dry_run=true", "dry_run=false"):
+        assert note in " ".join(judgebench(*command, more)[1].split())
+    folder = RunFolder.open("run")
+    assert {record["n"] for record in folder.metrics() if record["level"] == "dataset"} == {18}
+    assert not {"0-1", "0-2"} & set(folder.scores()["example_id"])
+
+
+def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pair):
+    conditions = ("ranges=[[1,5],[0,4]]", "attacks=[none,dsi]", "data.limit_groups=3", *QUICK)
+    judgebench(
+        *("judge=local", f"judge.path={tiny_pair[0]}", "judge.mode=generate", "judge.max_new_tokens=6"),
+        *("decoding=[greedy]", *conditions),
+    )
+    asked, metrics = RunFolder.open("run"), RunFolder.open("run").metrics()
+    readings, scores = asked.readings(), asked.scores()
+    rows = readings[["example_id", "text", "dimension", "attack", "defense"]].to_dict("records")
+    ends = zip(readings["range_min"], readings["range_max"], strict=True)
+    write("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
+    judgebench(*("judge=replay", "judge.path=answers.jsonl", *ALL_FIELDS, *conditions))
+    replayed = RunFolder.open("run")
+    assert replayed.scores().equals(scores)
+    assert replayed.readings()["text"].equals(readings["text"])
+    assert json.dumps(replayed.metrics()) == json.dumps(metrics)
+
+
+def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebench, mine):
+    clean = [{"example_id": row["example_id"], "text": f"{row['judged']}"} for row in mine]
+    attacked = [row | {"text": f"Score: {min(5, int(row['text']) + 1)}", "attack": "dsi"} for row in clean[:12]]
+    write("answers.jsonl", clean + attacked)
+    judgebench(
+        *(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
+        *("attacks=[none,dsi]", "judge.fields.attack=attack"),
+    )
+    (record,) = [r for r in RunFolder.open("run").metrics() if (r["attack"], r["level"]) == ("dsi", "dataset")]
+    assert record["paired"] == record["n"] == 12
+    assert record["change"] == pytest.approx(10 / 12)  # two of the twelve had a 5 already
+    assert record["clean_mean_score"] == pytest.approx(sum(row["judged"] for row in mine[:12]) / 12)
+
+
+def test_letters_are_read_where_the_rubric_says_what_they_stand_for(judgebench, mine):
+    Path("rubrics").mkdir()
+    Path("rubrics/coherence.txt").write_text(
+        "Is {{Summary}} good?\nA) very (5)\nB) (4)\nC) fair (3)\nD) (2)\nE) no (1)"
+    )
+    letters = {row["example_id"]: "EDCBA"[row["judged"] - 1] for row in mine}
+    write("answers.jsonl", [{"example_id": name, "text": f"Answer: ({one})"} for name, one in letters.items()])
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl")
+    judgebench(*command, "prompt.rubrics=rubrics")
+    judged = {row["example_id"]: row["judged"] for row in mine}
+    assert RunFolder.open("run").scores().set_index("example_id")["score"].to_dict() == judged
+    judgebench(*command)  # a rubric that defines no letters has no answer in them
+    assert set(RunFolder.open("run").scores()["status"]) == {"failed"}
+
+
+def test_reasoning_ends_in_a_final_rating(judgebench, mine):
+    texts = [{"example_id": row["example_id"], "text": f"Score: 2. Final Rating: {row['judged']}"} for row in mine]
+    write("answers.jsonl", [*texts[:-1], {"example_id": mine[-1]["example_id"], "text": "Clarity: 4. Then"}])
+    judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "defenses=[cot]")
+    scores = RunFolder.open("run").scores().set_index("example_id")
+    assert scores["score"].to_dict() == {row["example_id"]: row["judged"] for row in mine[:-1]} | {"3-5": 1}
+    assert scores["status"]["3-5"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("assistant=null_context", "assistant=null_context: judge=replay has answers and no probabilities"),
+        ("decoding=[greedy,expectation]", "decoding expectation: judge=replay has answers and no probabilities"),
+        ("judge.mode=score_tokens", "judge.mode: judge=replay has texts and no probabilities"),
+        ("attack=adv_suffix", "attack: a phrase is learned by asking the judge"),
+        ("defenses=[cap]", "defenses: cap must compute something, and judge=replay has answers only"),
+        ("defenses=[perplexity]", "defenses: perplexity must compute something"),
+        ("tune=dev", "tune: judge=replay has answers and no probabilities"),
+        ("tutor=smollm2", "tutor: judge=replay computes nothing"),
+        ("prompt=comparative", "prompt.rivals: judge=replay reads answers about single texts"),
+        ("dimensions=[coherence,fluency]", "judge.fields.dimension: this run has dimensions coherence, fluency"),
+        ("judge.path=null", "judge.path: name the file with the judge's answers"),
+        ("judge.path=nowhere.jsonl", "nowhere.jsonl: there is no such file; judge.path must be an existing file"),
+        ("data=mini", "its first row calls its example '0-1', and the first example of the data is 'mini-01-faithful'"),
+    ],
+)
+def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine, given, message):
+    code, _, err = judgebench(*REPLAY, given, mistaken=True)
+    assert code == 2
+    assert message in err
+    assert not Path("run").exists()
