@@ -46,7 +46,7 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
     assert {record["judge"] for record in records} == {"main", "assistant", "pair"}
     assert {record["split"] for record in records} == {"dev", "test"}
     environment = folder.environment()
-    assert set(environment["seconds"]) == {"load", "read", "decode", "metrics", "report"}
+    assert set(environment["seconds"]) == {"load", "defense", "read", "decode", "metrics", "report"}
     assert environment["tokens"]["unique"] < environment["tokens"]["total"] == readings["prompt_tokens"].sum()
     assert {role: held["title"] for role, held in environment["model_fingerprints"].items()} == {
         "main": "tiny-main",
