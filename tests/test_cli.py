@@ -172,7 +172,8 @@ def test_nan_in_a_free_answer_is_told(judgebench, tiny_pair, tmp_path, smollm2_t
     told(judgebench(*command, mistaken=True), "NaN")
 
 
-def test_the_main_model_leaves_before_the_assistant_comes(judgebench, tiny_pair, monkeypatch):
+def test_a_large_main_model_leaves_before_the_assistant_comes(judgebench, tiny_pair, monkeypatch):
+    monkeypatch.setattr("judgebench.judges.judge._SPARE", 0.0)
     seen = []
     load = ModelSource.model
 
