@@ -42,7 +42,7 @@ print(kept, faults(), held, resident())
 def test_kept_memory_is_used_again_and_returned_memory_is_gone():
     """Blocks of plain malloc, in a process of its own.
 
-    torch asks for aligned blocks, which glibc before 2.38 puts into a hole only if it is 96 bytes larger: whether one is
+    torch asks for aligned blocks, which older glibc puts only into a hole larger than that: whether one is
     used again depends on what happens to lie beside it.
     """
     counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
