@@ -79,7 +79,7 @@ def run(config: DictConfig) -> Finished | None:
         experiment = last.experiment.again(config) if last else Experiment.parse(config)
         tables = check_tables(config.tables)
         folder = RunFolder.check(path_of(config, "run_dir"))
-        _trainer(config, [])
+        trainer_of(config, [])
         logger = instantiate(config.logger)
     if config.dry_run:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
@@ -172,7 +172,7 @@ def run(config: DictConfig) -> Finished | None:
 def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:
     """The experiment with those defenses ready that needed what a stage brings."""
     with clock("defense"):
-        found = experiment.prepared(stage, models, partial(_trainer, experiment.config))
+        found = experiment.prepared(stage, models, partial(trainer_of, experiment.config))
     clock.move(models.seconds, "defense", "load")
     models.seconds = 0.0
     return found
@@ -180,7 +180,7 @@ def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) 
 
 def _learned(experiment: Experiment, models: Models, clock: Clock, console: Console) -> tuple[Experiment, pd.DataFrame]:
     """The experiment with the phrases that its search has found, and the search's trace."""
-    trainer = _trainer(experiment.config, [])
+    trainer = trainer_of(experiment.config, [])
     if trainer.world_size > 1:
         raise UserError(
             "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with attack=phrase "
@@ -204,13 +204,13 @@ def _learned(experiment: Experiment, models: Models, clock: Clock, console: Cons
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     """What judge and assistant say; None in a process that only helped."""
     reader = experiment.reader(models)
-    trainer = reader.read(experiment.data, partial(_trainer, experiment.config))
+    trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
     read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
     clock.move(reader.models.seconds, "read", "load")
     return read if trainer is None or trainer.is_global_zero else None
 
 
-def _trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
+def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
     """The configured trainer; whether there can be one is tried before anything is read."""
     # which device computes stands in environment.json; the rest is advice on training
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)

@@ -117,7 +117,7 @@ def load_jsonl(
         context = row.text(fields.context) if fields.context else ""
         examples.append(
             Example(
-                example_id=_example_id(row, fields.example_id),
+                example_id=example_name(row, fields.example_id),
                 group_id=row.identifier(fields.group_id) if fields.group_id else group_hash(source, context),
                 system_id=row.identifier(fields.system_id) if fields.system_id else "system",
                 source=source,
@@ -132,7 +132,8 @@ def load_jsonl(
     return Loaded(examples, scale or {}, places=places)
 
 
-def _example_id(row: Row, field: str | None) -> str:
+def example_name(row: Row, field: str | None) -> str:
+    """What a row calls its example: by `field`, else by its `example_id`, else "line-N", N counted from 1."""
     if field is None and not row.has("example_id"):
         return f"line-{row.position}"
     return row.identifier(field or "example_id")

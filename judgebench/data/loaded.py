@@ -26,12 +26,14 @@ class Loaded:
         ratings: dimension -> [examples, raters] the single experts' scores, rows as in `examples`; empty where only
             means are known.
         places: for each example, where it stands ("mini.jsonl line 3"), for errors; or empty.
+        rated: whether humans scored the texts; where they did not, the scores are NaN and go unchecked.
     """
 
     examples: list[Example]
     scale: Mapping[str, tuple[float, float]]
     ratings: Mapping[str, np.ndarray] = field(default_factory=dict)
     places: Sequence[str] = ()
+    rated: bool = True
 
 
 def group_hash(*texts: str) -> str:
@@ -76,7 +78,8 @@ def validate(loaded: Loaded) -> None:
                 f"{where}: group '{example.group_id}' has another source or context here than for"
                 f" {_where(loaded, first)}; a group is one article or dialogue, so give each its own group_id."
             )
-        _check_human(example.human, dimensions, loaded.scale, where)
+        if loaded.rated:
+            _check_human(example.human, dimensions, loaded.scale, where)
 
 
 def _check_human(

@@ -151,6 +151,7 @@ def _first_groups(loaded: Loaded, limit: int | None) -> Loaded:
         scale=loaded.scale,
         ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
         places=[loaded.places[i] for i in rows] if loaded.places else (),
+        rated=loaded.rated,
     )
 
 

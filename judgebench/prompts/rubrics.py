@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -19,6 +20,8 @@ _OUTPUTS = ("Summary", "Response")
 _BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
 _COMPARED = tuple(field for both in _BOTH for field in both)
 _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
+
+Text = Callable[[], str]
 
 REFERENCES = ("Reference_low", "Reference_high")
 """Fields that only the form of a rubric may have in which texts are held against references."""
@@ -54,35 +57,33 @@ class Filled:
 
 
 def load_rubrics(
-    collection: str, dimensions: Sequence[str], variants: Mapping[str, str] | None = None
+    collection: str | Mapping[str, str], dimensions: Sequence[str], variants: Mapping[str, str] | None = None
 ) -> dict[str, Rubric]:
     """The rubric of each dimension.
 
     Args:
         collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
             `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
-            dimension.
+            dimension; or the templates themselves by the names that such files would have, without `.txt`.
         dimensions: which ones.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
 
     Raises:
         UserError: no such collection or rubric, or a template with an unknown field or without a judged text.
     """
-    folder = _folder(collection)
-    files_there = {item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt")}
-    have = sorted(name for name in files_there if not name.endswith(tuple(f".{form}" for form in FORMS)))
-    variants = _variants(variants, {*have, *dimensions}, f"prompt.rubrics={collection}")
+    there = _texts(collection)
+    named = collection if isinstance(collection, str) else "text"
+    have = sorted(name for name in there if not name.endswith(tuple(f".{form}" for form in FORMS)))
+    variants = _variants(variants, {*have, *dimensions}, f"prompt.rubrics={named}")
     rubrics = {}
     for dimension in dimensions:
         name = variants.get(dimension, dimension)
         if name not in have:
             key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
-            raise UserError(
-                f"{key}: there is no rubric {name!r} in prompt.rubrics={collection}; it has {', '.join(have)}."
-            )
-        template = _template(folder / f"{name}.txt", f"Rubric {name}.txt in {collection}")
-        forms = {form: f"{name}.{form}.txt" for form in FORMS if f"{name}.{form}" in files_there}
-        worded = {form: _form(folder / file, form, f"Rubric {file} in {collection}") for form, file in forms.items()}
+            raise UserError(f"{key}: there is no rubric {name!r} in prompt.rubrics={named}; it has {', '.join(have)}.")
+        template = _template(there[name], f"Rubric {name}.txt in {named}")
+        forms = {form: f"{name}.{form}" for form in FORMS if f"{name}.{form}" in there}
+        worded = {form: _form(there[own], form, f"Rubric {own}.txt in {named}") for form, own in forms.items()}
         rubrics[dimension] = Rubric(dimension, template, worded)
     return rubrics
 
@@ -182,17 +183,17 @@ def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:
     return dict(given)
 
 
-def _form(file: Traversable | Path, form: str, where: str) -> str:
+def _form(text: Text, form: str, where: str) -> str:
     references = REFERENCES if form == WITH_REFERENCES else ()
-    template = _template(file, where, references)
+    template = _template(text, where, references)
     if missing := [name for name in references if f"{{{{{name}}}}}" not in template]:
         raise UserError(f"{where} has no {{{{{missing[0]}}}}}; it must name both references.")
     return template
 
 
-def _template(file: Traversable | Path, where: str, more: Sequence[str] = ()) -> str:
+def _template(text: Text, where: str, more: Sequence[str] = ()) -> str:
     try:
-        template = file.read_text("utf-8").strip()
+        template = text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
     fields, known = _fields(template), {*_KNOWN, *more}
@@ -211,6 +212,17 @@ def _template(file: Traversable | Path, where: str, more: Sequence[str] = ()) ->
 
 def _fields(template: str) -> set[str]:
     return {field for field, _ in _FIELD.findall(template) if field}
+
+
+def _texts(collection: Any) -> dict[str, Text]:
+    """Name -> what gives the rubric's text, of every file of a collection."""
+    if isinstance(collection, Mapping):
+        if not collection or not all(isinstance(one, str) for pair in collection.items() for one in pair):
+            raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
+        return {name: partial(str, text) for name, text in collection.items()}
+    folder = _folder(collection)
+    own = [item for item in folder.iterdir() if item.name.endswith(".txt")]
+    return {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in own}
 
 
 def _folder(collection: Any) -> Traversable | Path:

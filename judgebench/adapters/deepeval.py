@@ -1,0 +1,68 @@
+"""A calibrated judge as a DeepEval metric (`pip install deepeval`).
+
+Example:
+    from deepeval import evaluate
+    from judgebench.adapters.deepeval import JudgeCardMetric
+
+    evaluate(test_cases=[...], metrics=[JudgeCardMetric("judge_card.yaml", threshold=0.7)])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+from deepeval.metrics import BaseMetric
+from deepeval.test_case import LLMTestCase
+
+from judgebench.cards.judge import Judge
+
+
+class JudgeCardMetric(BaseMetric):
+    """What the judge of a card says of a test case's `actual_output`, given its `input`, from 0 to 1.
+
+    Args:
+        card: the judge card's file.
+        threshold: least share of the way from the card's lowest score to its highest at which a test case passes.
+        **options: see `judgebench.cards.Judge`.
+
+    Attributes:
+        score: share of that way; 0 where the judge gave no score, and `error` then says so.
+
+    Raises:
+        UserError: no such card.
+    """
+
+    def __init__(self, card: str, threshold: float = 0.5, **options: Any) -> None:
+        self.judge = Judge.from_card(card, **options)
+        self.threshold = threshold
+        self.score: float | None = None
+        self.reason: str | None = None
+        self.success: bool | None = None
+        self.error: str | None = None
+        self.async_mode = False  # a model is no two readers
+        self.evaluation_model = self.judge.card.title
+
+    def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
+        """Judges one test case; see `score`."""
+        judged = self.judge.score(str(test_case.input), str(test_case.actual_output))
+        low, high = self.judge.card.range.minimum, self.judge.card.range.maximum
+        failed = math.isnan(judged.score)
+        self.score = 0.0 if failed else (judged.score - low) / (high - low)
+        self.error = "The judge gave no score." if failed else None
+        self.reason = self.error or f"{self.judge.card.title}: {judged.score:g} of {low:g} to {high:g}"
+        self.success = not failed and self.score >= self.threshold
+        return self.score
+
+    async def a_measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
+        """The same, in a thread of its own."""
+        return await asyncio.to_thread(self.measure, test_case)
+
+    def is_successful(self) -> bool:
+        """Whether the last test case passed."""
+        return bool(self.success)
+
+    @property
+    def __name__(self) -> str:  # what DeepEval's tables call it
+        return f"Judge card ({self.judge.card.dimension})"

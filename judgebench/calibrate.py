@@ -1,0 +1,57 @@
+"""The command line: `python -m judgebench.calibrate`, an experiment that ends in a judge card.
+
+What `python -m judgebench` takes, it takes too; where no experiment is named it is `+exp=calibrate`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from judgebench.configuration import FOLDER
+from judgebench.errors import Refusal, UserError
+from judgebench.refusals import told
+
+
+def main() -> None:
+    """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
+    if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
+        sys.argv.insert(1, "+exp=calibrate")
+    try:
+        _main()
+    except Refusal as refusal:
+        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+        raise
+
+
+@hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
+def _main(config: DictConfig) -> None:
+    # composing and --help need none of these, and they take seconds to import
+    from judgebench.cards.calibrated import calibrated, settings_of
+    from judgebench.cards.card import NAME
+    from judgebench.cards.printed import card_view
+    from judgebench.pipeline import run
+    from judgebench.study.job import check_one_run
+
+    with told():
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
+        check_one_run(HydraConfig.get())
+        settings_of(config)
+        finished = run(config)
+        if finished is None:  # a process that only helped to read
+            return
+        cards = calibrated(config, finished)
+        for card in cards:
+            path = finished.path / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
+            card.write(path)
+            print(card_view(card))
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

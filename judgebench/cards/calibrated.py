@@ -1,0 +1,185 @@
+"""From a finished run to judge cards: one for each dimension, of the judge that did best on the development split."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.cards.card import PARTS, JudgeCard
+from judgebench.cards.choosing import CELL, best, candidates, check_metric
+from judgebench.cards.estimate import KINDS, fit
+from judgebench.cards.figures import agreement, attacked, errors, limits
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.split import DEV, TEST
+from judgebench.errors import UserError
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.pipeline import Finished
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.report.masking import mask_secrets
+from judgebench.report.run_folder import RunFolder
+from judgebench.tuning.tuners import PER_RANGE
+from judgebench.types import PARSED, ScoreRange
+
+_SETTINGS = {"metric": "spearman", "estimate": "linear"}
+
+
+def settings_of(config: DictConfig) -> dict[str, str]:
+    """The config key `calibrate`, checked.
+
+    Raises:
+        UserError: it is no such mapping, or something is asked for that ends in no card.
+    """
+    given: Any = OmegaConf.to_container(config.calibrate, resolve=True) if config.get("calibrate") else {}
+    if not isinstance(given, Mapping) or set(given) - set(_SETTINGS):
+        raise UserError(f"calibrate: has {', '.join(map(str, given))}; it may have {', '.join(_SETTINGS)}.")
+    settings = {**_SETTINGS, **given}
+    check_metric(settings["metric"])
+    if settings["estimate"] not in KINDS:
+        raise UserError(f"calibrate.estimate: {settings['estimate']!r} is not one of {', '.join(KINDS)}.")
+    if config.dry_run:
+        raise UserError("dry_run: a dry run reads nothing to calibrate on; use python -m judgebench for it.")
+    if "dataset" not in list(config.metrics.levels):
+        raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
+    return settings
+
+
+def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
+    """A card for each dimension of a run.
+
+    Args:
+        config: the run's.
+        finished: what it left.
+
+    Raises:
+        UserError: there is none to choose, see `best`.
+    """
+    settings, folder = settings_of(config), RunFolder.open(finished.path)
+    data: JudgeDataModule = instantiate(config.data)
+    data.setup()
+    scores, environment, tuning = folder.scores(), folder.environment(), folder.tuning()
+    about = _about(data)
+    cards = []
+    for dimension in OmegaConf.to_container(config.dimensions):  # type: ignore[union-attr]
+        tried = candidates(finished.records, str(dimension))
+        chosen = best(tried, settings["metric"], str(dimension))
+        score_range = ScoreRange(*(chosen[name] for name in CELL[:3]))
+        rows = _rows(scores, chosen, str(dimension))
+        scale = data.scale.get(str(dimension))
+        parsed = rows[DEV][rows[DEV]["status"] == PARSED]
+        estimate = fit(settings["estimate"], parsed["score"].to_numpy(), parsed["human"].to_numpy(), score_range, scale)
+        figures = {split: agreement(chosen[split]) for split in (DEV, TEST)}
+        if estimate is not None and len(rows[TEST]):
+            resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
+            figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
+        attacks = attacked(finished.records, chosen, str(dimension))
+        parts = _parts(config, chosen, finished.path, tuning is not None)
+        needs = chosen["judge"] == "pair"
+        prints = environment["model_fingerprints"]
+        cards.append(
+            JudgeCard(
+                dimension=str(dimension),
+                range=score_range,
+                series={"judge": chosen["judge"], "decoding": chosen["decoding"]},
+                rubric=_rubric(config, str(dimension)),
+                parts=parts,
+                models={role: prints[role] for role in prints if role == "main" or needs},
+                estimate=estimate,
+                scale=scale,
+                figures={split: one for split, one in figures.items() if one},
+                attacks=attacks,
+                tried=[_told(one) for one in tried],
+                data=about,
+                limits=limits(
+                    settings["metric"], chosen, len(tried), figures, estimate, settings["estimate"], attacks, about
+                ),
+                made_with={
+                    "packages": {
+                        name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")
+                    },
+                    "git_commit": environment["git_commit"],
+                    "device": environment["device"],
+                    "chosen_by": f"{settings['metric']} on the development split",
+                },
+            )
+        )
+    return cards
+
+
+def fingerprint(data: JudgeDataModule) -> str:
+    """SHA-256 of all that the data says, in hexadecimal; the order of the examples does not matter."""
+    rows = sorted(json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples)
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _about(data: JudgeDataModule) -> dict[str, Any]:
+    splits = list(data.split.values())
+    return {
+        "name": data.name,
+        "sha256": fingerprint(data),
+        "groups_are": data.groups_are,
+        "examples": len(data.examples),
+        "dev_groups": splits.count(DEV),
+        "test_groups": splits.count(TEST),
+        "seed": data.seed,
+    }
+
+
+def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path, tuned: bool) -> dict[str, Any]:
+    """`PARTS`, with nothing that the chosen judge does not need."""
+    parts: dict[str, Any] = {}
+    for name in PARTS:
+        node = config.get(name)
+        parts[name] = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    parts["decoding"] = {chosen["decoding"]: _decoding(parts["decoding"], chosen)}
+    if chosen["judge"] != "pair":
+        parts["assistant"] = {"_target_": parts["assistant"]["_target_"], "kind": "none"}
+    named = [one if isinstance(one, str) else one.get("name") for one in parts["defenses"]]
+    parts["defenses"] = [parts["defenses"][named.index(chosen["defense"])]] if chosen["defense"] in named else []
+    if (path / "defense" / "detectors.json").is_file():  # thresholds of this development split, to be used again
+        parts["defense"]["detectors"] = str((path / "defense" / "detectors.json").absolute())
+    if parts["tutor"] is not None and any((path / "defense").glob("vectors_*.safetensors")):
+        parts["tutor"]["vectors"] = str((path / "defense").absolute())
+    masked: dict[str, Any] = mask_secrets(parts)
+    return masked
+
+
+def _decoding(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The chosen decoding with the lambda and t that tuning has found for it."""
+    name = chosen["decoding"]
+    node = dict(given[name] if name in given else given[name.removesuffix(PER_RANGE)])
+    for key, column in (("lambda_", "lambda"), ("temperature", "temperature")):
+        if chosen[column] is not None:
+            node[key] = chosen[column]
+    return node
+
+
+def _rubric(config: DictConfig, dimension: str) -> dict[str, str]:
+    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True)
+    rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]
+    return {dimension: rubric.template, **{f"{dimension}.{form}": text for form, text in rubric.forms.items()}}
+
+
+def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> dict[str, pd.DataFrame]:
+    """split -> the chosen judge's scores of clean texts."""
+    own = (scores["dimension"] == dimension) & (scores["attack"] == "none")
+    for name in CELL:
+        own &= scores[name].isna() if chosen[name] is None else scores[name] == chosen[name]
+    held = scores[own & scores["human"].notna()]
+    return {split: held[held["split"] == split] for split in (DEV, TEST)}
+
+
+def _told(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A judge that was tried, in a line of the card."""
+    told = {name: one[name] for name in CELL if one[name] is not None}
+    for split in (DEV, TEST):
+        if one[split] is not None:
+            told |= {f"{split}_{name}": one[split][name] for name in CORRELATIONS}
+    return told

@@ -1,0 +1,124 @@
+"""How far a calibrated judge can be trusted: its figures, and the sentences that say where they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from judgebench.cards.estimate import Estimate
+from judgebench.data.split import DEV, TEST
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.group_means import means, weights_of, with_interval
+
+_AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
+_FEW_GROUPS = 20
+_MANY_FAILED = 0.02
+
+
+def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a card says of one split: how many texts, the correlations with their 95 % intervals, shares and flags."""
+    if record is None:
+        return {}
+    kept = ("n", "groups", *_AGREEMENT, "failed_share", "clamped_share", "modal_share", "flags")
+    return {name: record[name] for name in kept if name in record}
+
+
+def errors(
+    estimate: Estimate, dev: pd.DataFrame, test: pd.DataFrame, resamples: int, seed: int
+) -> dict[str, float | None]:
+    """How far the estimates lie from the humans' scores on the test split.
+
+    Args:
+        dev, test: columns score, human and group_id.
+        resamples, seed: of the groups, behind each 95 % interval.
+
+    Returns:
+        `mean_absolute_error`; `guess_error`, that of always saying the development split's mean; `gain`, the latter
+        less the former; each with `_low` and `_high`.
+    """
+    human = test["human"].to_numpy(dtype=float)
+    labels, group = np.unique(test["group_id"].to_numpy(dtype=str), return_inverse=True)
+    weights = weights_of(len(labels), resamples, seed)
+    own = np.abs(estimate(test["score"].to_numpy(dtype=float)) - human)
+    guess = np.abs(float(dev["human"].mean()) - human)
+    every = np.ones(len(human), dtype=bool)
+    found: dict[str, float | None] = {}
+    for name, values in (("mean_absolute_error", own), ("guess_error", guess), ("gain", guess - own)):
+        found |= with_interval(name, means(values, group, weights, every))
+    return found
+
+
+def attacked(records: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], dimension: str) -> list[dict[str, Any]]:
+    """What each attack that was tried changes of the chosen judge's scores on the test split."""
+    kept = ("attack", "change", "change_low", "change_high", "raised_share")
+    axes = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
+    return [
+        {name: record[name] for name in kept}
+        for record in records
+        if record["attack"] != "none"
+        and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
+        and all(record[axis] == chosen[axis] for axis in axes)
+        and record.get("change") is not None
+    ]
+
+
+def limits(
+    metric: str,
+    chosen: Mapping[str, Any],
+    tried: int,
+    figures: Mapping[str, Mapping[str, Any]],
+    estimate: Estimate | None,
+    wanted: str,
+    attacks: Sequence[Mapping[str, Any]],
+    data: Mapping[str, Any],
+) -> list[str]:
+    """Where the judge must not be trusted, most important first; every number in them stands in the card too."""
+    dev, test = figures[DEV], figures.get(TEST) or {}
+    found = []
+    if not test:
+        found.append("Nothing was held back to test it on: how well it agrees with humans is not known.")
+    elif test.get(f"{metric}_low") is None:
+        found.append(f"Its {metric} on the test split has no interval: nobody can say how sure it is.")
+    elif test[f"{metric}_low"] <= 0:
+        found.append(
+            f"Its agreement with humans on the test split, {metric} {test[metric]:.2f} "
+            f"[{test[f'{metric}_low']:.2f}, {test[f'{metric}_high']:.2f}], cannot be told from none."
+        )
+    if tried > 1:
+        found.append(
+            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
+            "therefore too high; the test split's counts."
+        )
+    if test and (test.get("groups") or 0) < _FEW_GROUPS:
+        found.append(f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and rough.")
+    found += [
+        f"On the {split} split it is flagged {', '.join(one['flags'])}."
+        for split, one in figures.items()
+        if one.get("flags")
+    ]
+    if test.get("failed_share", 0) > _MANY_FAILED:
+        found.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
+    if wanted != "none" and estimate is None:
+        found.append(
+            "The humans' scores do not rise with its scores on the development split, so there is no estimate on the "
+            "humans' scale."
+        )
+    elif test.get("gain_low") is not None and test["gain_low"] <= 0:
+        found.append(
+            f"Its estimates on the humans' scale are off by {test['mean_absolute_error']:.2f} on average, which is not "
+            f"shown to be better than always saying the mean ({test['guess_error']:.2f})."
+        )
+    raised = [one for one in attacks if (one["change_low"] or 0) > 0]
+    if raised:
+        worst = max(raised, key=lambda one: one["change"])
+        found.append(
+            f"It can be fooled: {worst['attack']} moves its scores by {worst['change']:+.2f} "
+            f"[{worst['change_low']:+.2f}, {worst['change_high']:+.2f}] on average."
+        )
+    elif not attacks:
+        found.append("What texts that are written to fool it would score was not tried.")
+    found.append(f"All of this holds for texts as those of {data['name']}; for others, calibrate anew.")
+    return found

@@ -1,0 +1,104 @@
+"""Scores a file with the judge of a card."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+from rich.console import Console
+
+from judgebench.asked import path_of
+from judgebench.atomic import atomic
+from judgebench.cards.card import JudgeCard
+from judgebench.cards.composed import composed
+from judgebench.cards.scoring import check_models, read, scored
+from judgebench.errors import UserError
+from judgebench.experiment import Experiment
+from judgebench.judges.judge import Models
+from judgebench.pipeline import trainer_of
+from judgebench.report.dry_run import dry_run_view
+from judgebench.types import FAILED
+
+_ENDINGS = (".jsonl", ".csv", ".parquet")
+
+
+def score(config: DictConfig) -> Path | None:
+    """Scores what conf/score.yaml describes.
+
+    Returns:
+        The file of scores; None after a dry run, and in a process that only helped to read.
+
+    Raises:
+        UserError: whatever the user can mend. Nothing is written then.
+    """
+    try:
+        card = JudgeCard.read(path_of(config, "card"))
+    except MissingMandatoryValue as error:
+        raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.") from error
+    for key in ("check_models", "dry_run"):
+        if not isinstance(config.get(key), bool):
+            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
+    target = path_of(config, "out")
+    if target.suffix not in _ENDINGS:
+        raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
+    if target.is_dir():
+        raise UserError(f"out={target}: this is a folder; name a file.")
+    plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
+    whole = composed(
+        card,
+        plain["data"],
+        store=path_of(config, "store"),
+        trainer=config.trainer,
+        dry_run=config.dry_run,
+        **{role: plain[role] for role in _ROLES},
+    )
+    experiment = Experiment.parse(whole)
+    trainer_of(whole, [])
+    console = Console()
+    if config.dry_run:
+        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
+        return None
+    models = Models()
+    if config.check_models:  # before hours are spent on reading with another model
+        check_models(card, experiment.reader(models).fingerprints)
+    found = read(experiment, models, partial(trainer_of, whole))
+    if found is None:
+        return None
+    frame = scored(card, experiment, found)
+    _write(frame, target)
+    failed = int((frame["status"] == FAILED).sum())
+    console.print(
+        f"{len(frame)} texts scored by {card.title}; {failed} without a score.", highlight=False, markup=False
+    )
+    for limit in card.limits:
+        console.print(f"  {limit}", highlight=False, markup=False)
+    return target
+
+
+_ROLES = ("judge", "assistant")
+
+
+def _write(frame: pd.DataFrame, path: Path) -> None:
+    try:
+        with atomic(path) as temporary:
+            if path.suffix == ".parquet":
+                frame.to_parquet(temporary, index=False)
+            elif path.suffix == ".csv":
+                frame.to_csv(temporary, index=False)
+            else:
+                rows = frame.to_dict(orient="records")
+                temporary.write_text(
+                    "".join(f"{json.dumps(_plain(row), ensure_ascii=False)}\n" for row in rows), "utf-8"
+                )
+    except OSError as error:
+        raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}

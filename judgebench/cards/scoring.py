@@ -1,0 +1,64 @@
+"""Texts in, scores out: what an experiment without humans and metrics comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from judgebench.cards.card import JudgeCard
+from judgebench.decoding.decode import decode
+from judgebench.defenses.planned import SOURCES, TEXTS
+from judgebench.errors import UserError
+from judgebench.experiment import Experiment
+from judgebench.judges.judge import Models
+from judgebench.judges.running import Trainers
+from judgebench.last_run import Read
+from judgebench.types import FAILED
+
+COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "status")
+"""What is said of each text: `score`, in the card's range; `estimate`, what humans would have said, on their scale,
+null where the card has no such map; `status`, as in scores.parquet: a failed score is null."""
+
+
+def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
+    """What the judge says, with everything made ready that its defense needs; None in a process that only helped."""
+    for stage in (SOURCES, TEXTS):
+        experiment = experiment.prepared(stage, models, trainer)
+    reader = experiment.reader(models)
+    last = reader.read(experiment.data, trainer)
+    if last is not None and not last.is_global_zero:
+        return None
+    return Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(last))
+
+
+def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame:
+    """`COLUMNS`, one row a text, in the order of the data."""
+    columns = decode(found.readings, experiment.decodings)
+    frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
+    frame = frame[frame["judge"] == card.series["judge"]].reset_index(drop=True)
+    order = {example.example_id: i for i, example in enumerate(experiment.examples)}
+    frame = frame.iloc[np.argsort(frame["example_id"].map(order).to_numpy(), kind="stable")].reset_index(drop=True)
+    frame.loc[frame["status"] == FAILED, "score"] = np.nan  # the range's minimum stands in where scores are counted
+    scores = frame["score"].to_numpy(dtype=float)
+    frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
+    return frame[list(COLUMNS)]
+
+
+def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
+    """Whether the models are those that were calibrated.
+
+    Raises:
+        UserError: the content of one differs.
+    """
+    for role, model in card.models.items():
+        here = fingerprints.get(role, {})
+        if here.get("sha256") != model.get("sha256"):
+            raise UserError(
+                f"card: its {role} model is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and "
+                f"the one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; give the folder of the "
+                "model that was calibrated (judge.path=, assistant.path=), or check_models=false to score with another "
+                "at your own risk: the card's figures say nothing of it."
+            )

@@ -1,0 +1,35 @@
+"""The command line: `python -m judgebench.score card=FILE data.path=FILE`, texts in and scores out."""
+
+from __future__ import annotations
+
+import sys
+
+import hydra
+from omegaconf import DictConfig
+
+from judgebench.configuration import FOLDER
+from judgebench.errors import Refusal
+from judgebench.refusals import told
+
+
+def main() -> None:
+    """Scores as the command line says; a user's mistake is one sentence and exit code 2."""
+    try:
+        _main()
+    except Refusal as refusal:
+        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+        raise
+
+
+@hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
+def _main(config: DictConfig) -> None:
+    from judgebench.cards.score import score  # --help needs no models, and they take seconds to import
+
+    with told():
+        written = score(config)
+    if written is not None:
+        print(written)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The Inspect scorer in a real Inspect evaluation."""
+
+import sys
+
+import pytest
+
+inspect_ai = pytest.importorskip("inspect_ai", reason="pip install 'judgebench[inspect]'")
+
+
+@pytest.fixture(scope="module")
+def card(tmp_path_factory):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    folder = tmp_path_factory.mktemp("card")
+    GlobalHydra.instance().clear()
+    small = ("data.limit_groups=4", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(
+            sys,
+            "argv",
+            [
+                "calibrate",
+                *small,
+                "decoding=[expectation]",
+                "metrics.resamples=0",
+                "logger=none",
+                "report=false",
+                "run_dir=run",
+            ],
+        )
+        main()
+    return folder / "run" / "judge_card.yaml"
+
+
+def test_an_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput, get_model
+
+    from judgebench.adapters.inspect_ai import judge_card
+    from judgebench.cards import Judge
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
+    articles = ["The river rose after days of rain.", "The council met on Monday."]
+    answers = ["It rained, and the river rose.", "Bananas."]
+    model = get_model(
+        "mockllm/model", custom_outputs=[ModelOutput.from_content("mockllm/model", one) for one in answers]
+    )
+    task = Task(
+        dataset=[Sample(input="Summarize.", target="", metadata={"article": one}) for one in articles],
+        scorer=judge_card(str(card), source="article", store=str(tmp_path / "store.sqlite")),
+    )
+    (log,) = eval(task, model=model, display="none", max_samples=1)
+    assert log.status == "success", log.error
+    judge = Judge.from_card(card, store=tmp_path / "store.sqlite")
+    known = [judge.score(*pair).score for pair in zip(articles, answers, strict=True)]
+    (scores,) = [[sample.scores["judge_card"].value for sample in log.samples]]
+    assert scores == pytest.approx(known, abs=1e-3)
+    assert log.results.scores[0].metrics["mean"].value == pytest.approx(sum(known) / 2, abs=1e-3)

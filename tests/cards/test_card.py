@@ -1,0 +1,110 @@
+"""The card file: what is written is read, and what is no judge is refused."""
+
+import copy
+
+import pytest
+import yaml
+
+from judgebench.cards.card import JudgeCard
+from judgebench.cards.composed import composed
+from judgebench.cards.estimate import Estimate
+from judgebench.errors import UserError
+from judgebench.types import ScoreRange
+
+PARTS = {
+    "judge": {"_target_": "judgebench.judges.reader.JudgeSpec", "path": "models/a", "trust_remote_code": True},
+    "assistant": {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"},
+    "prompt": {"rubrics": "summary", "variants": None, "max_tokens": None},
+    "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
+    "defenses": ["none"],
+    "defense": {"_target_": "judgebench.defenses.settings.DefenseSettings", "helper": {"path": "models/a"}},
+    "tutor": None,
+}
+RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\${x}\n  indented: 'quoted'"
+
+
+def card(**changes) -> JudgeCard:
+    given = {
+        "dimension": "coherence",
+        "range": ScoreRange(1, 3, 0.5),
+        "series": {"judge": "main", "decoding": "greedy"},
+        "rubric": {"coherence": RUBRIC},
+        "parts": PARTS,
+        "models": {"main": {"title": "a", "sha256": "0" * 64}},
+        "estimate": Estimate("linear", (1.0, 3.0), (1.0, 5.0)),
+        "scale": (1.0, 5.0),
+        "figures": {"dev": {"spearman": 0.5}, "test": {"spearman": 0.25, "spearman_low": None}},
+        "attacks": [],
+        "tried": [{"decoding": "greedy", "dev_spearman": 0.5}],
+        "data": {"name": "mine", "sha256": "1" * 64},
+        "limits": ["It holds for nothing else."],
+        "made_with": {"git_commit": None},
+    }
+    return JudgeCard(**{**given, **changes})
+
+
+def test_a_card_is_read_as_it_was_written(tmp_path):
+    card().write(tmp_path / "card.yaml")
+    assert JudgeCard.read(tmp_path / "card.yaml") == card()
+    assert (tmp_path / "card.yaml").read_text().startswith("# A judge card")
+    bare = card(estimate=None, scale=None)
+    bare.write(tmp_path / "bare.yaml")
+    assert JudgeCard.read(tmp_path / "bare.yaml") == bare
+
+
+def test_nothing_in_a_card_is_a_reference_to_the_environment():
+    config = composed(card(), {"rows": []}, store="s")
+    assert config.prompt.rubrics.coherence == RUBRIC
+
+
+def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
+    assert composed(card(), {}, store="s").judge.trust_remote_code is False
+    assert composed(card(), {}, store="s", judge={"trust_remote_code": True}).judge.trust_remote_code is True
+
+
+def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
+    config = composed(card(), {}, store="s", judge={"path": "models/b"})
+    assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value"),
+    [
+        ("judge", "_target_", "os.system"),
+        ("assistant", "_target_", "judgebench.atomic.os.system"),
+        ("decoding", "greedy", {"_target_": "subprocess.run"}),
+        ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
+        ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
+    ],
+)
+def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):
+    parts = copy.deepcopy(PARTS)
+    parts[place][key] = value
+    card(parts=parts).write(tmp_path / "card.yaml")
+    with pytest.raises(UserError, match="is no part of a judge; do not use this card"):
+        JudgeCard.read(tmp_path / "card.yaml")
+
+
+def test_files_that_are_no_card_are_told_apart(tmp_path):
+    path = tmp_path / "card.yaml"
+    with pytest.raises(UserError, match="there is no such file"):
+        JudgeCard.read(path)
+    path.write_text("a: [1, 2")
+    with pytest.raises(UserError, match="cannot be read"):
+        JudgeCard.read(path)
+    path.write_text("!!python/object/apply:os.system ['true']")
+    with pytest.raises(UserError, match="cannot be read"):
+        JudgeCard.read(path)
+    path.write_text("format: something")
+    with pytest.raises(UserError, match="this is no judge card"):
+        JudgeCard.read(path)
+    card().write(path)
+    content = yaml.safe_load(path.read_text())
+    for name in content:
+        if name != "format":
+            path.write_text(yaml.safe_dump({key: value for key, value in content.items() if key != name}))
+            with pytest.raises(UserError, match="damaged"):
+                JudgeCard.read(path)
+    path.write_text(yaml.safe_dump({**content, "range": [3, 1]}))
+    with pytest.raises(UserError, match=r"card.yaml: range"):
+        JudgeCard.read(path)

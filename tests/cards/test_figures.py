@@ -1,0 +1,64 @@
+"""A card's figures by hand, and its limits against them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from judgebench.cards.estimate import Estimate
+from judgebench.cards.figures import errors, limits
+
+DATA = {"name": "mine", "groups_are": "articles"}
+
+
+def frame(scores, humans, groups):
+    return pd.DataFrame({"score": scores, "human": humans, "group_id": groups})
+
+
+def test_errors_by_hand():
+    dev = frame([1.0, 3.0], [2.0, 4.0], ["a", "b"])
+    test = frame([1.0, 2.0, 3.0], [1.0, 3.0, 4.0], ["c", "d", "e"])
+    found = errors(Estimate("linear", (1.0, 3.0), (2.0, 4.0)), dev, test, 200, 0)
+    assert found["mean_absolute_error"] == pytest.approx((1 + 0 + 0) / 3)
+    assert found["guess_error"] == pytest.approx((2 + 0 + 1) / 3)
+    assert found["gain"] == pytest.approx(2 / 3)
+    assert found["gain_low"] <= found["gain"] <= found["gain_high"]
+
+
+def test_errors_equal_a_plain_loop_over_the_same_resamples():
+    rng = np.random.default_rng(0)
+    test = frame(rng.uniform(1, 3, 30), rng.uniform(1, 5, 30), np.repeat([f"g{i}" for i in range(6)], 5))
+    estimate = Estimate("linear", (1.0, 3.0), (1.0, 5.0))
+    found = errors(estimate, test, test, 500, 3)
+    from judgebench.metrics.bootstrap import group_weights
+
+    own = np.abs(estimate(test["score"].to_numpy()) - test["human"].to_numpy()).reshape(6, 5)
+    drawn = [np.repeat(own, weights, axis=0).mean() for weights in group_weights(6, 500, 3)]
+    assert found["mean_absolute_error_low"] == pytest.approx(np.quantile(drawn, 0.025), abs=1e-9)
+    assert found["mean_absolute_error_high"] == pytest.approx(np.quantile(drawn, 0.975), abs=1e-9)
+
+
+def told(test=None, tried=1, estimate=None, wanted="none", attacks=()):
+    figures = {"dev": {"spearman": 0.5, "flags": []}, "test": test or {}}
+    return "\n".join(limits("spearman", {}, tried, figures, estimate, wanted, list(attacks), DATA))
+
+
+def test_the_limits_say_what_the_figures_do():
+    good = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "groups": 50, "flags": [], "failed_share": 0.0}
+    assert "cannot be told from none" not in told(good)
+    assert "0.50 [-0.10, 0.60], cannot be told from none" in told({**good, "spearman_low": -0.1})
+    assert "Nothing was held back" in told()
+    assert "best of 12 judges" in told(good, tried=12)
+    assert "has 8 articles" in told({**good, "groups": 8})
+    assert "flagged unstable" in told({**good, "flags": ["unstable"]})
+    assert "no score to 10 %" in told({**good, "failed_share": 0.1})
+    assert "do not rise" in told(good, wanted="linear")
+    poor = {**good, "gain_low": -0.1, "mean_absolute_error": 0.9, "guess_error": 0.8}
+    estimate = Estimate("linear", (1.0,), (1.0,))
+    assert "always saying the mean (0.80)" in told(poor, wanted="linear", estimate=estimate)
+    assert "always saying" not in told({**poor, "gain_low": 0.1}, wanted="linear", estimate=estimate)
+    attack = {"attack": "dsi", "change": 1.2, "change_low": 1.1, "change_high": 1.3}
+    assert "dsi moves its scores by +1.20 [+1.10, +1.30]" in told(good, attacks=[attack])
+    assert "was not tried" in told(good)
+    held = told(good, attacks=[{**attack, "change_low": -0.1}])
+    assert "was not tried" not in held
+    assert "fooled" not in held

