@@ -30,6 +30,9 @@ from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ORDERS, PLACES, Condition, ScoreRange
 
+MEASURE = "measure"
+"""The value of `dry_run` that reads a little, to tell how long the whole takes."""
+
 _METRICS = ("levels", "resamples", "seed")
 _TUNES = ("dev", "exact", "published", "shared")
 _KNOBS = ("decoding.lambda=", "decoding.temperature=")
@@ -249,9 +252,10 @@ def check_compared(
 
 def check_run(config: DictConfig) -> None:
     """The keys that are neither parts nor prompts."""
-    for key in ("dry_run", "report"):
-        if not isinstance(config.get(key), bool):
-            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
+    if not isinstance(config.get("report"), bool):
+        raise UserError(f"report: {config.get('report')!r} is neither true nor false.")
+    if not isinstance(config.get("dry_run"), bool) and config.get("dry_run") != MEASURE:
+        raise UserError(f"dry_run: {config.get('dry_run')!r} is none of true, false and {MEASURE}.")
     settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
     if set(settings) != set(_METRICS):
         raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")

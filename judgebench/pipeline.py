@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
 
-from judgebench.asked import path_of
+from judgebench.asked import MEASURE, path_of
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
 from judgebench.data.split import DEV
@@ -28,6 +28,7 @@ from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
+from judgebench.judges.pace import Pace, measure
 from judgebench.judges.reader import Reader
 from judgebench.last_run import Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences
@@ -82,7 +83,8 @@ def run(config: DictConfig) -> Finished | None:
         trainer_of(config, [])
         logger = instantiate(config.logger)
     if config.dry_run:
-        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
+        paces = measured(experiment) if config.dry_run == MEASURE else None
+        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
         if experiment.answers is not None:
             console.print(experiment.answers.note, highlight=False, markup=False)
         return None
@@ -167,6 +169,16 @@ def run(config: DictConfig) -> Finished | None:
         console.print(agreement_lines(experiment.agreement))
     console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
     return Finished(folder.path, records)
+
+
+def measured(experiment: Experiment) -> list[Pace]:
+    """How fast the experiment's passes are, from reading a little of what can be read already; nothing of answers that
+    were given earlier."""
+    reader = experiment.reader()
+    if not isinstance(reader, Reader):
+        return []
+    make = partial(trainer_of, experiment.config)
+    return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, experiment.data, make)
 
 
 def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:

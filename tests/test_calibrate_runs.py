@@ -59,6 +59,10 @@ def score(calibrated, monkeypatch, capfd):
     return call
 
 
+def texts_of(folder: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
+
+
 def chosen_rows(folder: Path, card: JudgeCard) -> pd.DataFrame:
     scores = pd.read_parquet(folder / "run" / "scores.parquet")
     own = (scores["judge"] == card.series["judge"]) & (scores["decoding"] == card.series["decoding"])
@@ -86,7 +90,7 @@ def test_a_file_is_scored_as_the_run_scored_its_texts(calibrated, score):
     assert out.splitlines()[-1] == "scores.csv"
     card = JudgeCard.read(calibrated / "run" / "judge_card.yaml")
     found, known = pd.read_csv(calibrated / "scores.csv"), chosen_rows(calibrated, card)
-    assert list(found["example_id"]) == [json.loads(line)["example_id"] for line in open("texts.jsonl")]
+    assert list(found["example_id"]) == [row["example_id"] for row in texts_of(calibrated)]
     assert np.abs(found["score"].to_numpy() - known.loc[found["example_id"], "score"].to_numpy()).max() < 1e-9
     if card.estimate is not None:
         assert np.allclose(found["estimate"], card.estimate(found["score"].to_numpy()))
@@ -96,7 +100,7 @@ def test_scores_are_the_same_in_python_and_one_by_one(calibrated, monkeypatch):
     monkeypatch.chdir(calibrated)
     card = JudgeCard.read("run/judge_card.yaml")
     judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite")
-    rows = [json.loads(line) for line in open("texts.jsonl")][:5]
+    rows = texts_of(calibrated)[:5]
     texts = [{"source": row["source"], "output": row["output"]} for row in rows]
     together = judge.score_all(texts)
     alone = judge.score(**texts[3])

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 from rich.console import Console
 
-from judgebench.asked import path_of
+from judgebench.asked import MEASURE, path_of
 from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
@@ -21,7 +21,7 @@ from judgebench.cards.scoring import check_models, read, scored
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
-from judgebench.pipeline import trainer_of
+from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.types import FAILED
 
@@ -41,9 +41,8 @@ def score(config: DictConfig) -> Path | None:
         card = JudgeCard.read(path_of(config, "card"))
     except MissingMandatoryValue as error:
         raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.") from error
-    for key in ("check_models", "dry_run"):
-        if not isinstance(config.get(key), bool):
-            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
+    if not isinstance(config.get("check_models"), bool):
+        raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
     target = path_of(config, "out")
     if target.suffix not in _ENDINGS:
         raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
@@ -62,7 +61,8 @@ def score(config: DictConfig) -> Path | None:
     trainer_of(whole, [])
     console = Console()
     if config.dry_run:
-        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
+        paces = measured(experiment) if config.dry_run == MEASURE else None
+        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
         return None
     models = Models()
     if config.check_models:  # before hours are spent on reading with another model

@@ -26,6 +26,7 @@ def compute(
     data: L.LightningDataModule,
     trainer: Trainers,
     doing: str = "Reading",
+    most: int | None = None,
 ) -> L.Trainer | None:
     """Computes and stores what is missing of each pass.
 
@@ -34,12 +35,13 @@ def compute(
         models: where the models come from; see `Models.make_room`.
         data: its `batches` are set to what is to be read.
         doing: what the progress bar says.
+        most: batches of each pass that are read; None reads all.
 
     Returns:
         The last trainer that ran; None if nothing was missing.
     """
     last = None
-    todo = [(pass_, pending) for pass_ in passes if (pending := _pending(pass_, token_budget, store))]
+    todo = [(pass_, pending[:most]) for pass_ in passes if (pending := pending_batches(pass_, token_budget, store))]
     for i, (pass_, pending) in enumerate(todo):
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         last = trainer([StoreWriter(store), ReadingBar(" and ".join(s.title for s in pass_.sources), doing)])
@@ -56,7 +58,7 @@ def compute(
     return last
 
 
-def _pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
     """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same ones:
     a batch that was never finished is read whole."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from judgebench.judges.pace import Pace
 from judgebench.report.tables import judges_line
 from judgebench.types import Condition, Prompt
 
@@ -20,6 +21,7 @@ def dry_run_view(
     tokens: Mapping[Condition, tuple[int, int]],
     titles: Mapping[str, str | None],
     planned: Sequence[str] = (),
+    paces: Sequence[Pace] | None = None,
 ) -> RenderableType:
     """Conditions with their numbers of examples and tokens, and the first prompt of each, to the letter.
 
@@ -28,8 +30,9 @@ def dry_run_view(
         tokens: condition -> prompt tokens together, and those of them that must be computed.
         titles: `main` and `assistant`, the models' names.
         planned: defenses whose prompts cannot be shown, for they need what a run computes first.
+        paces: how fast the passes are, where that was measured.
     """
-    table = Table(box=box.SIMPLE_HEAD, title="Dry run: nothing was computed", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=_TITLES[paces is not None], title_justify="left")
     ordered = any(condition.order for condition in tokens)
     axes = ("dimension", "range", "attack", "defense", *(("judged text",) if ordered else ()))
     for name in axes:
@@ -55,8 +58,46 @@ def dry_run_view(
         Text(judges_line(titles), style="bold"),
         table,
         *(Text(line, style="dim") for line in (untold if planned else ())),
+        *(Text(line) for line in pace_lines(paces or ())),
         *firsts,
     )
+
+
+_TITLES = {
+    False: "Dry run: nothing was computed",
+    True: "Dry run: a little was read, and is stored",
+}
+
+
+def pace_lines(paces: Sequence[Pace]) -> list[str]:
+    """How long the rest of a run will take, pass by pass and together."""
+    lines = []
+    for pace in paces:
+        if not pace.left:
+            lines.append(f"{pace.title}: every reading is in the store.")
+        elif pace.seconds is not None:
+            rate = f"{pace.read / pace.took:,.0f} tokens a second"
+            lines.append(f"{pace.title}: {pace.left:,} tokens are left, at {rate} {duration(pace.seconds)}.")
+    known = [pace.seconds for pace in paces if pace.seconds is not None]
+    if len(known) == len(paces) > 1:
+        lines.append(f"Together: {duration(sum(known))}, without loading and what is done with the scores.")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them, to two of its units.
+
+    Example:
+        >>> [duration(seconds) for seconds in (0.4, 59.6, 3599, 7260, 190000)]
+        ['under a second', '1 min 0 s', '59 min 59 s', '2 h 1 min', '2 d 4 h']
+    """
+    if seconds < 1:
+        return "under a second"
+    whole = round(seconds)
+    for name, smaller, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // part} {smaller}"
+    return f"{whole} s"
 
 
 class _Exact:

@@ -1,5 +1,6 @@
 """The DeepEval metric in a real DeepEval evaluation."""
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,10 +18,12 @@ from judgebench.adapters.deepeval import JudgeCardMetric
 from judgebench.cards import Judge
 
 metric = JudgeCardMetric("run/judge_card.yaml", threshold=0.0)
-case = LLMTestCase(input="The river rose after days of rain.", actual_output="It rained, and the river rose.")
+case = LLMTestCase(input="The river rose after rain.", actual_output="It rained, and the river rose.")
 found = evaluate(
-    test_cases=[case], metrics=[metric], async_config=AsyncConfig(run_async=False),
-    display_config=DisplayConfig(show_indicator=False, print_results=False), cache_config=CacheConfig(write_cache=False),
+    test_cases=[case], metrics=[metric],
+    async_config=AsyncConfig(run_async=False),
+    display_config=DisplayConfig(show_indicator=False, print_results=False),
+    cache_config=CacheConfig(write_cache=False),
 )
 (data,) = found.test_results[0].metrics_data
 judged = Judge.from_card("run/judge_card.yaml").score(case.input, case.actual_output)
@@ -38,8 +41,6 @@ def test_an_evaluation_is_scored_by_the_card(tmp_path):
     small = ("data.limit_groups=4", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
     more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run")
     quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0"}
-    import os
-
     for command in (["-m", "judgebench.calibrate", *small, *more], ["-c", PROGRAM]):
         done = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True

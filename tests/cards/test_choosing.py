@@ -52,5 +52,5 @@ def test_ties_go_to_the_first():
 
 def test_unknown_metrics_are_refused():
     assert check_metric("kendall") == "kendall"
-    with pytest.raises(UserError, match="calibrate.metric"):
+    with pytest.raises(UserError, match=r"calibrate\.metric"):
         check_metric("accuracy")
