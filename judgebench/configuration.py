@@ -2,8 +2,41 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from itertools import takewhile
 from pathlib import Path
+
+from omegaconf import OmegaConf
 
 _PACKAGE = Path(__file__).resolve().parent
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
+
+
+def sentences(group: str) -> dict[str, str]:
+    """Choice -> the first sentence of its file's opening comment, of every file of a group and its subfolders.
+
+    Args:
+        group: a folder of conf/, as `exp`.
+    """
+    found = {}
+    for file in sorted((FOLDER / group).rglob("*.yaml")):
+        lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
+        text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
+        sentence = re.match(r".*?[.?](?=\s|$)", text)
+        found[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
+    return found
+
+
+def listed(group: str) -> str:
+    """The choices of a group, a line each, for --help."""
+    told = sentences(group)
+    width = max(map(len, told), default=0)
+    return "\n".join(
+        textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
+        for name, sentence in told.items()
+    )
+
+
+OmegaConf.register_new_resolver("choices_of", listed, replace=True)

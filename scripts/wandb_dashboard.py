@@ -1,0 +1,165 @@
+"""W&B workspaces for judgebench's runs, as code: one for contrastive decoding, one for attacks and defenses.
+
+    python scripts/wandb_dashboard.py cd  RUN [RUN ...] --entity ME     # RUN: a run folder, whose numbers get panels
+    python scripts/wandb_dashboard.py cap RUN [RUN ...] --entity ME
+
+Runs are sent with `wandb sync RUN/wandb/offline-*`; the workspace then shows all runs of the project. `--dry-run`
+prints what would be saved and needs no network. It takes the package wandb-workspaces (`pip install wandb-workspaces`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# wandb looks for its telemetry server when it is imported
+os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+
+from judgebench.errors import UserError
+from judgebench.report.run_folder import RunFolder
+from judgebench.tracking.wandb import differences, scalars
+
+KNOBS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
+
+
+def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """Names of the numbers and of the figures that some runs have logged.
+
+    Raises:
+        UserError: one of them is no run folder.
+    """
+    numbers: dict[str, None] = {}
+    figures: dict[str, None] = {}
+    for path in folders:
+        folder = RunFolder.open(path)
+        numbers |= dict.fromkeys([*scalars(folder.metrics()), *differences(folder.comparisons())])
+        figures |= dict.fromkeys(f"figures/{found.stem}" for found in sorted((path / "figures").glob("*.png")))
+    return list(numbers), list(figures)
+
+
+def bars(title: str, names: Sequence[str]) -> list[wr.BarPlot]:
+    """A panel with a bar a name and run, or none where there is no name."""
+    if not names:
+        return []
+    return [wr.BarPlot(title=title, metrics=[wr.SummaryMetric(name) for name in names], orientation="h")]
+
+
+def ending(names: Sequence[str], *endings: str, attacked: bool | None = None, split: str = "test") -> list[str]:
+    """Names of one split's numbers, under attacks (True), without (False) or all (None)."""
+    return [
+        name
+        for name in names
+        if name.startswith(f"{split}/")
+        and name.rsplit("/", 1)[-1] in endings
+        and attacked in (None, "attack=" in name)
+        and " minus/" not in name
+    ]
+
+
+def common(figures: Sequence[str], tables: Sequence[str]) -> list[ws.Section]:
+    """Sections that both workspaces end with."""
+    shown = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
+    listed = [wr.WeavePanelSummaryTable(table_name=name) for name in tables]
+    return [ws.Section(name="Figures", panels=shown), ws.Section(name="Tables", panels=listed)]
+
+
+def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequence[str]) -> ws.Workspace:
+    """Agreement by range, bias, whether contrast helps, what sweeps tried."""
+    against = [name for name in numbers if " minus/" in name and name.endswith("/difference")]
+    holm = [name for name in numbers if " minus/" in name and name.endswith("/p_holm")]
+    dev = ending(numbers, "spearman", attacked=False, split="dev")
+    knobs = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in KNOBS[:2]]
+    tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in dev if "/pair/" in name]
+    return ws.Workspace(
+        entity=entity,
+        project=project,
+        name="judgebench: contrastive decoding",
+        sections=[
+            ws.Section(
+                name="Agreement with humans",
+                panels=bars("Spearman, test split", ending(numbers, "spearman", attacked=False)),
+                is_open=True,
+            ),
+            ws.Section(
+                name="Range bias",
+                panels=[
+                    *bars("Distance from the humans' scores (Wasserstein)", ending(numbers, "bias_wasserstein")),
+                    *bars("Share of the most frequent score", ending(numbers, "modal_share", attacked=False)),
+                    *bars("Spread of Spearman over ranges", ending(numbers, "stability")),
+                ],
+                is_open=True,
+            ),
+            ws.Section(
+                name="Does contrast help?",
+                panels=[*bars("Difference in Spearman", against), *bars("p of the permutation test, Holm", holm)],
+            ),
+            ws.Section(
+                name="Sweeps",
+                panels=[wr.ParallelCoordinatesPlot(columns=[*knobs, *tried])] if tried else [],
+            ),
+            *common(figures, ("metrics", "comparisons", "tuning", "examples")),
+        ],
+    )
+
+
+def defended(entity: str, project: str, numbers: Sequence[str], figures: Sequence[str]) -> ws.Workspace:
+    """What attacks change under each defense, what that costs in agreement, and how it was found."""
+    clean = ending(numbers, "spearman", attacked=False)
+    knobs = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in KNOBS[2:]]
+    tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in clean if "defense=" in name]
+    return ws.Workspace(
+        entity=entity,
+        project=project,
+        name="judgebench: attacks and defenses",
+        sections=[
+            ws.Section(
+                name="What attacks change",
+                panels=[
+                    *bars("Change of the score", ending(numbers, "change", attacked=True)),
+                    *bars("Share of texts whose score rises", ending(numbers, "raised_share", attacked=True)),
+                ],
+                is_open=True,
+            ),
+            ws.Section(name="Agreement without attack", panels=bars("Spearman, test split", clean), is_open=True),
+            ws.Section(
+                name="Sweeps of the strengths",
+                panels=[wr.ParallelCoordinatesPlot(columns=[*knobs, *tried])] if tried else [],
+            ),
+            *common(figures, ("metrics", "defense/costs", "defense/strengths", "defense/detectors", "examples")),
+        ],
+    )
+
+
+WORKSPACES = {"cd": contrastive, "cap": defended}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=WORKSPACES)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--entity", required=True, help="the W&B user or team")
+    parser.add_argument("--project", default="judgebench")
+    parser.add_argument("--dry-run", action="store_true", help="print the workspace and save nothing")
+    given = parser.parse_args(arguments)
+    try:
+        workspace = WORKSPACES[given.kind](given.entity, given.project, *names_of(given.runs))
+    except UserError as error:
+        print(f"wandb_dashboard: {error}", file=sys.stderr)
+        return 2
+    if given.dry_run:
+        print(json.dumps(json.loads(workspace._to_model().model_dump_json(by_alias=True)), indent=1))
+        return 0
+    workspace.save()
+    print(workspace.url)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
