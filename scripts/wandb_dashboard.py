@@ -90,9 +90,12 @@ def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequ
             ws.Section(
                 name="Range bias",
                 panels=[
-                    *bars("Distance from the humans' scores (Wasserstein)", ending(numbers, "bias_wasserstein")),
+                    *bars(
+                        "Distance from the humans' scores (Wasserstein)",
+                        ending(numbers, "bias_wasserstein", attacked=False),
+                    ),
                     *bars("Share of the most frequent score", ending(numbers, "modal_share", attacked=False)),
-                    *bars("Spread of Spearman over ranges", ending(numbers, "stability")),
+                    *bars("Spread of Spearman over ranges", ending(numbers, "stability", attacked=False)),
                 ],
                 is_open=True,
             ),
