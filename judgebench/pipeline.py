@@ -124,6 +124,7 @@ def run(config: DictConfig) -> Finished | None:
     folder.write_scores(scores)
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
+    phrase_files: list[Path] = []
     if experiment.phrases:
         kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
         phrase_files = folder.write_phrases(kept, trace)
@@ -158,11 +159,10 @@ def run(config: DictConfig) -> Finished | None:
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
-            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
-            if defense_files:
-                more |= {"defense": defended, "defense_files": defense_files}
-            if experiment.phrases:
-                more |= {"trace": trace, "phrase_files": phrase_files}
+            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "trace": trace}
+            more |= {"defense": defended if defense_files else None, "models": read.fingerprints}
+            files = [folder.path / name for name in ("readings.parquet", "scores.parquet", "metrics.json")]
+            more["files"] = [*files, *phrase_files, *defense_files]
             log_run(logger, written, records, figures, scores, readings, **more)
     folder.write_environment(**cost)
     if experiment.agreement:

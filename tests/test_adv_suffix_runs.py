@@ -179,7 +179,9 @@ def test_wandb_holds_the_trace_and_the_phrase(learned):
     assert column["phrase"] == tried.phrase.tolist()
     assert column["score"] == pytest.approx(tried.score.tolist())
     kinds = {a.type: a for a in artifacts(the_file(folder))}
-    assert {entry.path for entry in kinds["phrase"].manifest.contents} == {"phrase.json", "trace.parquet"}
+    assert {entry.path for entry in kinds["phrase"].manifest.contents} == {"phrase.json"}
+    files = {"readings.parquet", "scores.parquet", "metrics.json", "trace.parquet"}
+    assert {entry.path for entry in kinds["results"].manifest.contents} == files
 
 
 def artifacts(path):

@@ -24,6 +24,7 @@ from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.series import shown_split
+from judgebench.tracking.artifacts import keep, used_files
 from judgebench.types import ScoreRange
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def log_run(
     comparisons: Sequence[Mapping[str, Any]] = (),
     tuning: Sequence[Mapping[str, Any]] = (),
     trace: pd.DataFrame | None = None,
-    phrase_files: Sequence[Path] = (),
     defense: DefenseRecords | None = None,
-    defense_files: Sequence[Path] = (),
+    files: Sequence[Path] = (),
+    models: Mapping[str, Any] | None = None,
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -115,10 +116,10 @@ def log_run(
         examples: how many examples, spread evenly over the test split (over all if there is none).
         comparisons, tuning: comparisons.json and tuning.json.
         trace: of the search for a phrase, as the table `attack/trace`: every word that was scored.
-        phrase_files: files of learned phrases, kept as the artifact `phrase-<run id>`.
         defense: the records of `defense/`, as the tables `defense/standards` (without what is nested),
             `defense/strengths`, `defense/references`, `defense/costs` and `defense/detectors`.
-        defense_files: the files of `defense/`, kept as the artifact `defense-<run id>`.
+        files: files of the run folder that are kept as artifacts, see `judgebench.tracking.artifacts`.
+        models: role -> title and fingerprint of each model, for the artifacts' metadata.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -143,12 +144,7 @@ def log_run(
                 tried = trace[trace["score"].notna()]
                 content["attack/trace"] = wandb.Table(dataframe=tried)
             content |= {f"defense/{name}": _table(*rows) for name, rows in _defense_rows(defense).items()}
-            for kind, files in (("phrase", phrase_files), ("defense", defense_files)):
-                if files:
-                    artifact = wandb.Artifact(f"{kind}-{run.id}", type=kind)
-                    for path in files:
-                        artifact.add_file(str(path))
-                    run.log_artifact(artifact)
+            keep(run, files, used_files(config), {"models": dict(models or {})})
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)

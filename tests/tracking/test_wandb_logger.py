@@ -125,7 +125,7 @@ def run_dir(tmp_path_factory, home):
         config = RunFolder(path).write_config({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
         found = defense_records()
         files = write_defenses(RunFolder(path), found, Findings())
-        told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "defense_files": files}
+        told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "files": files}
         log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS, **told)
     return path
 
@@ -195,7 +195,7 @@ def test_what_defenses_found_are_tables_and_an_artifact(run_dir, logged):
     assert rows[-1]["alpha_high"] is None
     assert "defense/detectors" not in logged.history
     (artifact,) = logged.artifacts
-    assert artifact == ("defense", {"standards.json", "strengths.json", "costs.json", "references.parquet"})
+    assert artifact == ("results", {"standards.json", "strengths.json", "costs.json", "references.parquet"})
 
 
 def test_all_records_are_a_table(run_dir, logged):
