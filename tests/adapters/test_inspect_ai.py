@@ -8,14 +8,14 @@ inspect_ai = pytest.importorskip("inspect_ai", reason="pip install 'judgebench[i
 
 
 @pytest.fixture(scope="module")
-def card(tmp_path_factory):
+def card(tmp_path_factory, tiny_pair):
     from hydra.core.global_hydra import GlobalHydra
 
     from judgebench.calibrate import main
 
     folder = tmp_path_factory.mktemp("card")
     GlobalHydra.instance().clear()
-    small = ("data.limit_groups=4", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
+    small = ("data.limit_groups=2", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(
@@ -23,6 +23,8 @@ def card(tmp_path_factory):
             "argv",
             [
                 "calibrate",
+                "judge=local",
+                f"judge.path={tiny_pair[0]}",
                 *small,
                 "decoding=[expectation]",
                 "metrics.resamples=0",
