@@ -40,7 +40,8 @@ def card(tmp_path_factory, tiny_pair):
 def test_an_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.solver import solver
 
     from judgebench.adapters.inspect_ai import judge_card
     from judgebench.cards import Judge
@@ -49,14 +50,23 @@ def test_an_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
     monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
     articles = ["The river rose after days of rain.", "The council met on Monday."]
     answers = ["It rained, and the river rose.", "Bananas."]
-    model = get_model(
-        "mockllm/model", custom_outputs=[ModelOutput.from_content("mockllm/model", one) for one in answers]
-    )
+
+    @solver
+    def answer():
+        """Answers that were written before: Inspect counts a model's tokens with a file that it would download."""
+
+        async def solve(state, generate):
+            state.output = ModelOutput.from_content("none", answers[articles.index(state.metadata["article"])])
+            return state
+
+        return solve
+
     task = Task(
         dataset=[Sample(input="Summarize.", target="", metadata={"article": one}) for one in articles],
+        solver=answer(),
         scorer=judge_card(str(card), source="article", store=str(tmp_path / "store.sqlite")),
     )
-    (log,) = eval(task, model=model, display="none", max_samples=1)
+    (log,) = eval(task, model="mockllm/model", display="none", max_samples=1)
     assert log.status == "success", log.error
     judge = Judge.from_card(card, store=tmp_path / "store.sqlite")
     known = [judge.score(*pair).score for pair in zip(articles, answers, strict=True)]
