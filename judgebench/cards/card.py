@@ -23,7 +23,9 @@ PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tut
 
 _MAKERS = {
     "judgebench.judges.reader.JudgeSpec",
+    "judgebench.judges.api.settings.ApiSpec",
     "judgebench.judges.assistants.assistant",
+    "judgebench.judges.assistants.served_assistant",
     "judgebench.decoding.Greedy",
     "judgebench.decoding.Expectation",
     "judgebench.decoding.Contrastive",

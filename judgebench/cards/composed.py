@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
+from judgebench.errors import UserError
 
 _TRAINER = {
     "_target_": "lightning.Trainer",
@@ -45,10 +46,14 @@ def composed(
         data: arguments of `judgebench.data.unrated.Unrated`.
         store, run_dir, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
         judge, assistant: what differs here from the card, such as the folder where the model lies. A card never says
-            by itself that code which comes with a model may run.
+            by itself that code which comes with a model may run, nor where a key is sent.
+
+    Raises:
+        UserError: the card's judge is behind a URL that asks for a key, and nobody here has said that it may have it.
     """
     parts = copy.deepcopy(dict(card.parts))
     for role, given in (("judge", judge), ("assistant", assistant)):
+        _check_key(role, parts[role], given or {})
         parts[role] = {**parts[role], "trust_remote_code": False, **(given or {})}
     helper = (parts["defense"] or {}).get("helper")
     for other in (helper, parts["tutor"]):
@@ -80,6 +85,16 @@ def composed(
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     config.trainer = OmegaConf.create(_TRAINER) if trainer is None else trainer
     return config
+
+
+def _check_key(role: str, part: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """A card comes from anybody: a variable of this environment goes to its address only where the user says so."""
+    if part.get("key_variable") is not None and "key_variable" not in given:
+        raise UserError(
+            f"card: its {role} is at {given.get('url', part.get('url'))} and would be sent the key in the environment "
+            f"variable {part['key_variable']}; if you trust that address, say so with +{role}.key_variable="
+            f"{part['key_variable']} (in Python {role}={{'key_variable': ...}})."
+        )
 
 
 def _literal(node: Any) -> Any:

@@ -62,6 +62,16 @@ def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
     assert composed(card(), {}, store="s", judge={"trust_remote_code": True}).judge.trust_remote_code is True
 
 
+def test_a_key_goes_nowhere_that_the_user_has_not_named():
+    served = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": "http://evil", "key_variable": "AWS_SECRET"}
+    asking = card(parts={**PARTS, "judge": {**PARTS["judge"], **served}})
+    with pytest.raises(
+        UserError, match=r"http://evil and would be sent the key in the environment variable AWS_SECRET"
+    ):
+        composed(asking, {}, store="s")
+    assert composed(asking, {}, store="s", judge={"key_variable": "MINE"}).judge.key_variable == "MINE"
+
+
 def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
     config = composed(card(), {}, store="s", judge={"path": "models/b"})
     assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
