@@ -54,7 +54,8 @@ def composed(
     parts = copy.deepcopy(dict(card.parts))
     for role, given in (("judge", judge), ("assistant", assistant)):
         _check_key(role, parts[role], given or {})
-        parts[role] = {**parts[role], "trust_remote_code": False, **(given or {})}
+        safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
+        parts[role] = {**parts[role], **safe, **(given or {})}
     helper = (parts["defense"] or {}).get("helper")
     for other in (helper, parts["tutor"]):
         if isinstance(other, dict):
