@@ -1,0 +1,161 @@
+"""Every command of the README does what it says: on a tiny judge, as a dry run where that tells enough."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+from judgebench.configuration import FOLDER
+
+README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+COMMANDS = list(dict.fromkeys(re.findall(r"`(python -m judgebench[^`]*)`", README)))
+SMALL = ("data.limit_groups=2", "logger=none")
+DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
+
+
+def words_of(command: str) -> list[str]:
+    return shlex.split(command)[2:]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_pair) -> Path:
+    """A folder with whatever the commands name: data of each kind, a phrase, earlier answers, a run, a card."""
+    folder = tmp_path_factory.mktemp("readme")
+    texts = [
+        (f"Article {a} says that it rained in town {a}.", f"It rained, {s}.") for a in range(4) for s in ("a", "b")
+    ]
+    rows = [
+        {"example_id": f"{i}", "source": source, "output": output, "human": {"coherence": 1 + i % 5}}
+        for i, (source, output) in enumerate(texts)
+    ]
+    write(folder / "mine.jsonl", rows)
+    write(folder / "answers.jsonl", [{"example_id": row["example_id"], "text": "Rating: 3"} for row in rows])
+    voted = [{"source": s, "first": o, "second": f"{o} Much.", "preference": "first"} for s, o in texts[::2]]
+    write(folder / "voted.jsonl", [{**row, "first_system": "x", "second_system": "y"} for row in voted])
+    experts = dict.fromkeys(DIMENSIONS, 3)
+    paired = [
+        {
+            "id": source[:9],
+            "model_id": output[-2],
+            "text": source,
+            "decoded": output,
+            "expert_annotations": [experts] * 3,
+        }
+        for source, output in texts
+    ]
+    write(folder / "paired.jsonl", paired)
+    (folder / "phrase.json").write_text(json.dumps({"phrase": "great well"}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        calibrate = (
+            "python -m judgebench.calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR"
+        )
+        assert calibrate in COMMANDS
+        run(
+            patch,
+            [*filled(words_of(calibrate), folder, tiny_pair), "logger=none", "run_dir=run", "metrics.resamples=50"],
+        )
+    (folder / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
+    return folder
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]:
+    """The command with what is here in place of what its reader has."""
+    file = "paired.jsonl"
+    if words[0] != "judgebench" or "data=jsonl" in words:
+        file = "mine.jsonl"
+    if "data=jsonl_pairs" in words:
+        file = "voted.jsonl"
+    found = []
+    for word in words:
+        model = pair[1] if word.startswith("assistant.path=") else pair[0]
+        word = word.replace("RUN/attack/phrase.json", str(folder / "phrase.json")).replace("path=FILE", f"path={file}")
+        word = re.sub(r"path=DIR$", f"path={model}", word)
+        found.append(str(folder / "run") if word == "RUN" else word)
+    return found
+
+
+def run(patch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """One of judgebench's commands in this process; it must end well."""
+    import importlib
+
+    name, *arguments = words
+    module = importlib.import_module(
+        {"judgebench": "judgebench.__main__", "judgebench.report": "judgebench.report.__main__"}.get(name, name)
+    )
+    patch.setattr(sys, "argv", [name, *arguments])
+    GlobalHydra.instance().clear()
+    code = None
+    try:
+        module.main()
+    except SystemExit as end:
+        code = end.code
+    assert not code, words
+
+
+def composed(words: list[str]):
+    GlobalHydra.instance().clear()
+    overrides = [word for word in words[1:] if word != "-m"]
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        return compose("config", overrides, return_hydra_config=True)
+
+
+def only_composes(words: list[str]) -> str | None:
+    """Why a command is only composed here; None where it is run."""
+    if "-m" in words and any(word.startswith("+sweeps=") for word in words):
+        return "sweeps are run by their own tests"
+    judge = composed(words).judge
+    if "url" not in judge and not (str(judge.path).startswith("package:") or Path(str(judge.path)).exists()):
+        return "it takes its model from the hub"
+    return None
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    words = filled(words_of(command), place, tiny_pair)
+    if words[0] == "judgebench":
+        if "--help" in words:
+            return  # tests/test_configuration.py reads it
+        if only_composes(words):
+            assert composed(words).run_dir
+            return
+        if "dry_run=true" not in words:
+            words.append("dry_run=true")
+        if "data.path=voted.jsonl" not in words:
+            words += SMALL
+    elif words[0] == "judgebench.calibrate":
+        assert (place / "run" / "judge_card.yaml").is_file()  # it ran first
+        return
+    run(monkeypatch, words)
+    if words[0] == "judgebench.score":
+        assert len((place / "scores.jsonl").read_text().splitlines()) == 8
+
+
+def test_the_lines_of_python_run(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (code,) = re.findall(
+        r"((?:^    .*\n|^\n)*    from judgebench.cards import Judge\n(?:^    .*\n|^\n)*)", README, re.MULTILINE
+    )
+    exec("\n".join(line[4:] for line in code.splitlines()), {})
+    assert len(capsys.readouterr().out.split()) >= 2
+
+
+def test_everything_that_the_readme_points_to_is_there():
+    root = FOLDER.parent
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
+        assert (root / picture).is_file()
+    for path in re.findall(r"`((?:scripts|conf|judgebench|hydra_plugins|tests)/[\w./-]+)`", README):
+        assert (root / path).exists(), path
+    make = set(re.findall(r"^([a-z]+):", (root / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)", README)) <= make
