@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 # wandb looks for its telemetry server when it is imported
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -44,7 +45,7 @@ def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
     return list(numbers), list(figures)
 
 
-def bars(title: str, names: Sequence[str]) -> list[wr.BarPlot]:
+def bars(title: str, names: Sequence[str]) -> list[Any]:
     """A panel with a bar a name and run, or none where there is no name."""
     if not names:
         return []
@@ -65,8 +66,8 @@ def ending(names: Sequence[str], *endings: str, attacked: bool | None = None, sp
 
 def common(figures: Sequence[str], tables: Sequence[str]) -> list[ws.Section]:
     """Sections that both workspaces end with."""
-    shown = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
-    listed = [wr.WeavePanelSummaryTable(table_name=name) for name in tables]
+    shown: list[Any] = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
+    listed: list[Any] = [wr.WeavePanelSummaryTable(table_name=name) for name in tables]
     return [ws.Section(name="Figures", panels=shown), ws.Section(name="Tables", panels=listed)]
 
 

@@ -210,4 +210,4 @@ def _represent_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceN
 
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(list, _represent_list)
-_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[assignment, method-assign]
+_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]

@@ -119,7 +119,8 @@ class Judge:
             check_models(self.card, found.fingerprints)
             self._check = False  # they do not change while they are held
         frame = scored(self.card, experiment, found)
-        return [Judged(float(row.score), float(row.estimate), str(row.status)) for row in frame.itertuples(index=False)]
+        columns = (frame["score"].astype(float), frame["estimate"].astype(float), frame["status"].astype(str))
+        return [Judged(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _trainer(config: Any, callbacks: list[Any]) -> L.Trainer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,5 +99,5 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
         raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _plain(row: Mapping[Any, Any]) -> dict[Any, Any]:
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from judgebench.data.jsonl import example_name
 from judgebench.data.loaded import Loaded, group_hash
@@ -33,7 +33,7 @@ class Unrated(JudgeDataModule):
         UserError: fields that are none of these; from `setup`, everything that is wrong with the rows.
     """
 
-    groups_are: ClassVar[str] = "groups"
+    groups_are = "groups"
 
     def __init__(
         self,
