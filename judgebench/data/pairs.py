@@ -102,6 +102,7 @@ def _pair(text: Example, rival: Example) -> Example:
         human={dimension: score - rival.human[dimension] for dimension, score in text.human.items()},
         rival_id=rival.example_id,
         rival=rival.output,
+        rival_system_id=rival.system_id,
     )
 
 
