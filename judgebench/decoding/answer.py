@@ -167,8 +167,8 @@ _PART = re.compile(rf"{TOKEN} for [a-z]")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
 _NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
 _TIED = re.compile(
-    r"\W*(?:(?:it is|it's|this is) )?(?:an? )?(?:tie|draw|tied|equal(?:ly good)?|both(?: (?:(?:summaries|responses|texts)"
-    r" )?(?:are )?equal(?:ly good)?)?|neither(?: (?:one )?is better)?)\W*",
+    r"\W*(?:(?:it is|it's|this is) )?(?:an? )?(?:tie|draw|tied|equal(?:ly good)?"
+    r"|both(?: (?:(?:summaries|responses|texts) )?(?:are )?equal(?:ly good)?)?|neither(?: (?:one )?is better)?)\W*",
     re.IGNORECASE,
 )
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
