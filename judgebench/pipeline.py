@@ -35,6 +35,7 @@ from judgebench.metrics.compare import compare, default_pairs
 from judgebench.metrics.costs import cost_records
 from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
+from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
@@ -110,6 +111,7 @@ def run(config: DictConfig) -> Finished | None:
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
         differences = attack_differences(columns, pairs, dataset, **resampled)
         suffix = suffix_records(columns, experiment.suffixes, dataset, **resampled)
+        rankings = pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules)
         findings = experiment.findings
         defended = DefenseRecords.of(findings, cost_records(read.columns, findings.costs, dataset))
 
@@ -122,6 +124,8 @@ def run(config: DictConfig) -> Finished | None:
     folder.write_scores(scores)
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
+    if rankings:
+        folder.write_pairwise(rankings)
     if experiment.phrases:
         kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
         phrase_files = folder.write_phrases(kept, trace)
@@ -148,15 +152,15 @@ def run(config: DictConfig) -> Finished | None:
         seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
         known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
         told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
-        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended}
-        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended}
+        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended, "pairwise": rankings}
+        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended, "pairwise": rankings}
         figures = draw_all(**drawn, **seen, **known) if config.report else {}
         if config.report:
             folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
-            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
+            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "pairwise": rankings}
             if defense_files:
                 more |= {"defense": defended, "defense_files": defense_files}
             if experiment.phrases:

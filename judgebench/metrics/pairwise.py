@@ -86,10 +86,7 @@ def pairwise_records(
     }
     records = []
     for cell, pairs in found.items():
-        head: dict[str, Any] = {"dataset": dataset} | {
-            name: value for name, value in cell.named.items() if not name.startswith("range_")
-        }
-        head |= {"rule": (rules or {}).get(cell.decoding)}
+        head: dict[str, Any] = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)}
         head |= {name: getattr(ranking, name) for name in ("outcome", "ties", "prior", "reference", "human_tie")}
         head |= {"resamples": resamples, "seed": seed}
         threshold = thresholds.get(cell._replace(split=DEV))
