@@ -85,11 +85,6 @@ def check_replayed(config: DictConfig) -> None:
         raise UserError(
             "tune: judge=replay has answers and no probabilities, so there is no lambda or t to choose; take tune=none."
         )
-    if rivals_of(OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None)[1]:
-        raise UserError(
-            "prompt.rivals: judge=replay reads answers about single texts, and these prompts compare two; take "
-            "prompt=paper."
-        )
     for name in listed(config, "defenses"):
         if name in REFERENCE_DEFENSES:
             raise _must_compute(str(name))
