@@ -76,10 +76,9 @@ class Comparisons:
             place, attacked: [n] as above; None is 0 everywhere.
         """
         none = np.zeros(len(one), dtype=np.int64)
-        signs = [none if sign is None else sign for sign in (place, attacked)]
         turned = one > other
         first, second = np.where(turned, other, one), np.where(turned, one, other)
-        signs = [np.where(turned, -sign, sign) for sign in signs]
+        signs = [none if sign is None else np.where(turned, -sign, sign) for sign in (place, attacked)]
         ends = np.where(turned, outcomes[::-1], outcomes)
         apart = first != second
         kinds = np.stack([first, second, *signs])[:, apart]
@@ -89,7 +88,7 @@ class Comparisons:
         rows = np.concatenate([entry + kind * count for kind in range(3)])
         columns = np.tile(group[apart], 3)
         held = sparse.coo_array((ends[:, apart].reshape(-1), (rows, columns)), shape=(3 * count, groups))
-        return cls(systems, *found, sparse.csr_array(held))
+        return cls(systems, found[0], found[1], found[2], found[3], sparse.csr_array(held))
 
     def outcomes(self, weights: np.ndarray) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
@@ -196,6 +195,14 @@ def dominant(comparisons: Comparisons, ties: str = HALF) -> list[list[int]]:
     beaten = wins + (tied if ties == HALF else 0)
     found = _components(beaten, strong=True)
     return sorted(found, key=lambda level: -len(_reached(beaten, level[0])))
+
+
+def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
+    """Whether `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses all."""
+    won, tied, lost = comparisons.outcomes(np.ones((1, comparisons.counts.shape[1])))[:, 0]
+    ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
+    told = bool((signs != 0).all()) and not tied.any()
+    return told and bool(len(signs)) and not (ahead.any() and behind.any())
 
 
 def ranks(strengths: np.ndarray) -> np.ndarray:
@@ -364,13 +371,13 @@ def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> 
     if model.ties == HALF:
         won, lost = won + drawn, lost + drawn
     count = comparisons.systems
-    reach = np.zeros((len(won), count, count), dtype=np.float32)
-    for ahead, behind, wins in (
+    wins = np.zeros((count * count, len(won)), dtype=np.float32)
+    for ahead, behind, some in (
         (comparisons.one, comparisons.other, won),
         (comparisons.other, comparisons.one, lost),
     ):
-        np.add.at(reach, (slice(None), ahead, behind), wins > 0)
-    reach = (reach + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
+        np.add.at(wins, ahead * count + behind, some.T > 0)
+    reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
         reach = (reach @ reach > 0).astype(np.float32)
     return np.asarray(reach.all(axis=(1, 2)))

@@ -135,7 +135,9 @@ class _Pairs:
             part[name].astype(np.float64)
             for name in ("score_first", "score_second", "tie_first", "tie_second", "human")
         ]
-        return cls(one, other, *numbers, 1 / often[which], groups.tolist(), group, systems)
+        first, second, tie_first, tie_second, human = numbers
+        share = 1 / often[which]
+        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
 
     @property
     def score(self) -> np.ndarray:
@@ -178,8 +180,8 @@ class _Pairs:
 
     def _comparisons(self, outcomes: np.ndarray, place: np.ndarray | None, attacked: np.ndarray | None) -> Comparisons:
         often = outcomes.shape[1] // max(1, len(self.one))
-        met = (np.tile(side, often) for side in (self.one, self.other, self.group))
-        return Comparisons.of(len(self.systems), len(self.groups), *met, outcomes, place, attacked)
+        one, other, group = (np.tile(side, often) for side in (self.one, self.other, self.group))
+        return Comparisons.of(len(self.systems), len(self.groups), one, other, group, outcomes, place, attacked)
 
 
 def _ends(winner: np.ndarray) -> np.ndarray:
@@ -259,9 +261,19 @@ def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: 
         resting = f"{told}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
     else:
         resting = None
+    for name, asked, signs in (
+        ("the place", model.place, comparisons.place),
+        ("the attack", model.attack, comparisons.attacked),
+    ):
+        if asked and bradley_terry.decided_by(comparisons, signs):
+            if not model.prior:
+                reason = f"{name} decides every comparison, so nothing is told of strengths"
+                return _Side(comparisons, None, reason, None)
+            resting = f"{name} decides every comparison: what it is worth is finite by pairwise.prior ({model.prior:g})"
+            resting += " alone, and nothing is told of strengths"
     fitted = bradley_terry.fit(comparisons, weights, model)
     if not np.isfinite(fitted.strengths[0]).all():
-        reason = "the place, or the attack, decides every comparison: the likeliest strengths are not to be told; "
+        reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
         return _Side(comparisons, None, f"{reason}pairwise.prior=1 holds them back", None)
     return _Side(comparisons, fitted, None, resting)
 

@@ -135,6 +135,11 @@ def effect(estimate: Estimate) -> str:
     return _with_ends(estimate, lambda value: f"{round(value, 2) + 0.0:+.2f}")
 
 
+def bare_effect(estimate: Estimate) -> str:
+    """Log-odds with sign, without interval."""
+    return effect(Estimate(estimate.value))
+
+
 def correlation(estimate: Estimate) -> str:
     """A number of at most 1 with its interval, two decimals."""
     return _with_ends(estimate, lambda value: f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1))
@@ -155,13 +160,13 @@ def rank(placed: Placed) -> str:
 
 
 def ends(placed: Placed) -> str:
-    """Wins, ties and losses; shares of comparisons are rounded to whole ones.
+    """Wins, ties and losses; shares of comparisons have a decimal.
 
     Example:
-        >>> ends(Placed(2, 1, 3, Estimate(None), 10.4, 0, 4.6, None))
-        '10/0/5'
+        >>> ends(Placed(2, 1, 3, Estimate(None), 10.44, 0, 5, None))
+        '10.4/0/5'
     """
-    return "/".join(f"{value:.0f}" for value in (placed.wins, placed.ties, placed.losses))
+    return "/".join(f"{value:.1f}".removesuffix(".0") for value in (placed.wins, placed.ties, placed.losses))
 
 
 def share(value: float | None) -> str:
@@ -188,9 +193,8 @@ def pairwise_note(records: Sequence[Mapping[str, Any]], groups: str) -> str:
     told += "the mean of all systems" if one["reference"] is None else f"is {one['reference']}"
     told += f"; {model}. {_OUTCOMES.get(one['outcome'], '')}".rstrip()
     if one["prior"]:
-        told += (
-            f" Beforehand each system drew even in {one['prior']:g} imagined comparison(s) with one of mean strength."
-        )
+        told += f" Beforehand each system drew even in {one['prior']:g} imagined comparison"
+        told += f"{'' if one['prior'] == 1 else 's'} with one of mean strength."
     told += (
         " W/T/L: comparisons won, tied and lost, in shares of one where the judge's preference is one. Humans: from "
     )
@@ -278,13 +282,16 @@ def _notes(record: Mapping[str, Any]) -> list[str]:
 
 
 def _placed(one: Mapping[str, Any], prefix: str) -> Placed:
-    ranked = (one[f"{prefix}{name}"] for name in ("rank", "rank_low", "rank_high"))
-    counts = (float(one[f"{prefix}{name}"]) for name in ("wins", "ties", "losses"))
-    return Placed(*ranked, _estimate(one, f"{prefix}elo"), *counts, number(one[f"{prefix}win_share"]))
+    rank, low, high = (one[f"{prefix}{name}"] for name in ("rank", "rank_low", "rank_high"))
+    wins, ties, losses = (float(one[f"{prefix}{name}"]) for name in ("wins", "ties", "losses"))
+    return Placed(
+        rank, low, high, _estimate(one, f"{prefix}elo"), wins, ties, losses, number(one[f"{prefix}win_share"])
+    )
 
 
 def _estimate(record: Mapping[str, Any], name: str) -> Estimate:
-    return Estimate(*(number(record[f"{name}{end}"]) for end in ("", "_low", "_high")))
+    value, low, high = (number(record[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return Estimate(value, low, high)
 
 
 def _with_ends(estimate: Estimate, shown: Callable[[float], str], unit: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -16,12 +17,21 @@ from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.pairwise import RankingBlock, arrange_pairwise, leading
 from judgebench.report.results import Estimate
-from judgebench.report.series import Series
 from judgebench.report.style import HUMANS, INK, MUTED, finish, house_style, marks, panels, series_label, shorten
 
 _COLORS = "PuOr_r"  # color-blind readers tell its ends apart
 _MOST_WRITTEN = 16
 _MOST_DRAWN = 60
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One who ranks: how it is drawn, and system -> Elo."""
+
+    label: str
+    color: str
+    marker: str
+    found: Mapping[str, Estimate]
 
 
 def pairwise_figures(
@@ -48,7 +58,8 @@ def pairwise_figures(
 
 
 def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]) -> Figure:
-    """Elo with its interval, a row a system, judges beside humans; the first block's strongest on top.
+    """Elo with its interval, a row a system, judges on the left and humans on the right; the first block's strongest on
+    top.
 
     Args:
         blocks: of one condition, a judge each.
@@ -56,33 +67,33 @@ def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | No
     """
     order = [row.system for row in blocks[0].rows]
     drawn = marks([block.series for block in blocks])
-    lanes: list[tuple[Series | None, str, str, dict[str, Estimate]]] = [
-        (one.series, drawn[one.series].color, drawn[one.series].marker, {row.system: row.judge.elo for row in one.rows})
+    lanes = [
+        Lane(series_label(one.series, titles), drawn[one.series].color, drawn[one.series].marker,
+             {row.system: row.judge.elo for row in one.rows})
         for one in blocks
-    ]
-    lanes.append((None, HUMANS, "s", {row.system: row.humans.elo for row in blocks[0].rows}))
+    ]  # fmt: skip
+    humans = Lane("humans", HUMANS, "s", {row.system: row.humans.elo for row in blocks[0].rows})
     groups = titles.get("groups") or "articles"
+    sides = [("judge", lanes), ("humans", [humans])]
+    if all(one.value is None for one in humans.found.values()):
+        sides = sides[:1]
     with house_style():
-        figure, (axis,) = panels(1, 1, 0.7 + 0.2 * max(1.6, len(lanes)) * len(order))
-        axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
-        for lane, (_, color, marker, found) in enumerate(lanes):
-            shift = 0.56 * (lane - (len(lanes) - 1) / 2) / max(1, len(lanes) - 1)
-            _draw(axis, [found[name] for name in order], shift, color, marker)
-        axis.set_yticks(range(len(order)), [shorten(name, 28) for name in order])
-        axis.set_ylim(len(order) - 0.5, -0.5)
-        axis.set_xlabel("Elo")
-        axis.grid(axis="x")
-        axis.tick_params(axis="y", length=0)
-        for line in range(1, len(order)):
-            axis.axhline(line - 0.5, color="#eeeeee", linewidth=0.6, zorder=0)
-        labels = [series_label(series, titles) if series else "humans" for series, *_ in lanes]
-        handles = [
-            Line2D([], [], color=color, marker=marker, linestyle="none", markersize=6) for _, color, marker, _ in lanes
-        ]
-        bounded = any(one.low is not None for *_, found in lanes for one in found.values())
+        figure, axes = panels(len(sides), 2, 0.7 + 0.2 * max(1.2, len(lanes)) * len(order), share_y=False)
+        for axis, (name, held) in zip(axes, sides, strict=True):
+            axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
+            for number, lane in enumerate(held):
+                shift = 0.5 * (number - (len(held) - 1) / 2) / max(1, len(held) - 1)
+                _draw(axis, [lane.found[system] for system in order], shift, lane.color, lane.marker)
+            _rows(axis, order if name == "judge" else [""] * len(order))
+            axis.set_title(name)
+        shown = [lane for _, held in sides for lane in held]
+        handles = [Line2D([], [], color=one.color, marker=one.marker, linestyle="none", markersize=6) for one in shown]
+        bounded = any(one.low is not None for lane in shown for one in lane.found.values())
         caption = f"Strengths on the Elo scale from {blocks[0].size(groups)}: 400 points are odds of 10 to 1. "
         caption += f"Bars: 95 % interval, {groups} resampled. " if bounded else ""
+        caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
         caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0].notes)}"
+        labels = [lane.label for lane in shown]
         return finish(figure, f"Systems ranked: {blocks[0].condition}", caption.strip(), handles, labels)
 
 
@@ -127,6 +138,16 @@ def _draw(axis: Axes, found: Sequence[Estimate], shift: float, color: str, marke
         if one.low is not None and one.high is not None:
             axis.plot([one.low, one.high], [row + shift] * 2, color=color, linewidth=1.6, zorder=2)
         axis.plot([one.value], [row + shift], marker, color=color, markersize=5, zorder=3)
+
+
+def _rows(axis: Axes, names: Sequence[str]) -> None:
+    axis.set_yticks(range(len(names)), [shorten(name, 28) for name in names])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.set_xlabel("Elo")
+    axis.grid(axis="x")
+    axis.tick_params(axis="y", length=0)
+    for line in range(1, len(names)):
+        axis.axhline(line - 0.5, color="#eeeeee", linewidth=0.6, zorder=0)
 
 
 def _matrix(axis: Axes, values: np.ndarray, order: Sequence[str], labels: bool) -> None:

@@ -13,8 +13,8 @@ from judgebench.report import pairwise
 from judgebench.report.tables import titled
 
 _MEASURES = {
-    "place one": ("place_effect", pairwise.effect),
-    "attacked": ("attack_effect", pairwise.effect),
+    "place one": ("place_effect", pairwise.bare_effect),
+    "attacked": ("attack_effect", pairwise.bare_effect),
     "AUC": ("auc", pairwise.shares),
     "tau": ("tau", pairwise.correlation),
     "same": ("accuracy", pairwise.shares),
@@ -22,6 +22,8 @@ _MEASURES = {
     "strengths": ("strength_spearman", pairwise.correlation),
 }
 """Column -> number, and how it is written; one without any number is left out."""
+
+_LABEL = 24
 
 
 def pairwise_tables(records: Sequence[Mapping[str, Any]], groups: str) -> list[RenderableType]:
@@ -55,7 +57,7 @@ def _preferences(blocks: Sequence[pairwise.RankingBlock], condition: str, groups
     table = titled(f"{condition}: preferences against the humans', {blocks[0].size(groups)}")
     names = [name for name, (key, _) in _MEASURES.items() if any(b.estimates[key].value is not None for b in blocks)]
     for name in ("judge, decoding", *names):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", min_width=_LABEL if name == "judge, decoding" else None)
     for block in blocks:
         cells = [_MEASURES[name][1](block.estimates[_MEASURES[name][0]]) for name in names]
         table.add_row(*(Text(f"{cell} ") for cell in (block.label, *cells)))

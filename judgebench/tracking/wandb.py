@@ -160,8 +160,7 @@ def log_run(
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
-            found = scalars(records) | differences(comparisons) | rankings(pairwise)
-            run.summary.update(found)
+            run.summary.update(scalars(records) | differences(comparisons) | rankings(pairwise))
         failed = False
     finally:
         run.finish(exit_code=int(failed))

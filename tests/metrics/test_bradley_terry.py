@@ -12,6 +12,7 @@ from judgebench.metrics.bradley_terry import (
     DAVIDSON,
     Comparisons,
     Model,
+    decided_by,
     dominant,
     fit,
     parts,
@@ -212,6 +213,9 @@ def test_a_place_that_decides_everything_says_nothing_of_strengths():
         (i, k, place > 0, 0, place < 0, {"place": place}) for i, k in combinations(range(3), 2) for place in (1, -1)
     ]
     assert np.isnan(fit(met(rows), ALONE, Model(place=True)).strengths).all()
+    assert decided_by(met(rows), met(rows).place)
+    mixed = met([*rows, (0, 1, 0.1, 0, 0.9, {"place": 1})])
+    assert not decided_by(mixed, mixed.place)
     held = fit(met(rows), ALONE, Model(prior=1.0, place=True))
     assert held.strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
     assert held.place[0] > 1

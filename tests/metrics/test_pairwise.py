@@ -134,6 +134,11 @@ def test_a_judge_that_is_the_humans_has_their_ranking():
 def test_a_judge_of_places_alone_ranks_nobody():
     rows = [(g, i, k, 0.9, 0.1, h) for g, i, k, _, _, h in drawn(2)]
     record = ranked(rows)
+    assert record["resting"] is None
+    always = ranked([(*row[:3], 1, 0, row[5]) for row in rows])
+    assert always["resting"].startswith(
+        "the place decides every comparison: what it is worth is finite by pairwise.prior (1)"
+    )
     assert [row["strength"] for row in record["ranking"]] == pytest.approx([0] * 4, abs=1e-8)
     assert {row["rank"] for row in record["ranking"]} == {1}
     assert (record["strength_spearman"], record["tau"], record["auc"]) == (0, 0, 0.5)
@@ -191,7 +196,7 @@ def test_what_makes_no_ranking_is_said_in_a_sentence():
     assert unrated["human_unranked"] == "nobody compared these texts"
     assert (unrated["tau"], unrated["rated"]) == (None, 0)
     placing = [("g1", "a", "b", 1, 0, 1), ("g1", "b", "c", 1, 0, 1)]
-    assert "the place, or the attack, decides every comparison" in ranked(placing, prior=0)["unranked"]
+    assert "the place decides every comparison" in ranked(placing, prior=0)["unranked"]
 
 
 def test_resamples_without_strengths_take_the_intervals_away():

@@ -94,7 +94,7 @@ def test_what_is_missing_is_said_and_never_shown_as_a_number(columns):
     }
     found = pairwise_records(placing, "mini", Ranking(prior=0.0), resamples=20, rules=RULES)
     block = leading(arrange_pairwise(found))[0]
-    assert "Judge: no strengths, for the place, or the attack, decides every comparison" in block.notes[0]
+    assert "Judge: no strengths, for the place decides every comparison" in block.notes[0]
     assert {pairwise.rank(row.judge) for row in block.rows} == {"-"}
     assert "ranks no systems: Judge: no strengths" in pairwise_sentences([block])[0]
     assert set(pairwise_figures(found, TITLES)) == {("wins", "joint")}
@@ -106,9 +106,11 @@ def test_figures_show_systems_beside_the_humans_and_who_beats_whom(records):
     figures = pairwise_figures(records, TITLES)
     assert set(figures) == {("ranking", "joint"), ("wins", "joint")}
     block = leading(arrange_pairwise(records))[0]
-    axis = figures["ranking", "joint"].axes[0]
-    assert [text.get_text() for text in axis.get_yticklabels()] == [row.system for row in block.rows]
-    points = [line for line in axis.lines if line.get_marker() in ("o", "D", "s") and len(line.get_xdata()) == 1]
+    axes = figures["ranking", "joint"].axes
+    assert [text.get_text() for text in axes[0].get_yticklabels()] == [row.system for row in block.rows]
+    assert [axis.get_title(loc="left") for axis in axes] == ["judge", "humans"]
+    lines = [line for axis in axes for line in axis.lines]
+    points = [line for line in lines if line.get_marker() in ("o", "D", "s") and len(line.get_xdata()) == 1]
     drawn = sorted(float(line.get_xdata()[0]) for line in points)
     shown = [
         placed.elo.value
@@ -161,8 +163,8 @@ def test_tracking_has_every_systems_elo(records):
 
 
 def test_numbers_as_people_read_them():
-    placed = pairwise.Placed(3, 3, 3, Estimate(None), 1, 2.6, 0, None)
-    assert (pairwise.rank(placed), pairwise.ends(placed), pairwise.share(placed.win_share)) == ("3", "1/3/0", "-")
+    placed = pairwise.Placed(3, 3, 3, Estimate(None), 1, 2.64, 0, None)
+    assert (pairwise.rank(placed), pairwise.ends(placed), pairwise.share(placed.win_share)) == ("3", "1/2.6/0", "-")
     assert pairwise.effect(Estimate(-0.004)) == "+0.00"
     assert pairwise.correlation(Estimate(0.51, -0.2, 1.0)) == ".51 [-.20,1.00]"
     assert pairwise.shares(Estimate(0.913, 0.83, 0.97)) == "91 % [83,97]"
