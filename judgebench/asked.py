@@ -24,11 +24,12 @@ from judgebench.judges.reader import JudgeSpec, check_fit
 from judgebench.judges.replay import ReplaySpec
 from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.evaluate import check_settings
+from judgebench.metrics.ranking import Ranking
 from judgebench.prompts.builder import NO_DEFENSE
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import ORDERS, PLACES, Condition, ScoreRange
+from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, TIE, Condition, ScoreRange
 
 MEASURE = "measure"
 """The value of `dry_run` that reads a little, to tell how long the whole takes."""
@@ -86,11 +87,6 @@ def check_replayed(config: DictConfig) -> None:
     if config.get("tune") is not None:
         raise UserError(
             "tune: judge=replay has answers and no probabilities, so there is no lambda or t to choose; take tune=none."
-        )
-    if rivals_of(OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None)[1]:
-        raise UserError(
-            "prompt.rivals: judge=replay reads answers about single texts, and these prompts compare two; take "
-            "prompt=paper."
         )
     for name in listed(config, "defenses"):
         if name in REFERENCE_DEFENSES:
@@ -243,11 +239,46 @@ def check_compared(
             "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
             "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper."
         )
-    if comparative and ranges != [PLACES]:
+    if comparative and ranges not in ([PLACES], [PLACES_OR_TIE]):
         raise UserError(
             f"ranges: {', '.join(map(str, ranges))} cannot be asked for where two texts are compared: the answer is "
-            "the place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself."
+            "the place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself, or "
+            "'ranges=[[0,2]]' where 0 is a tie."
         )
+
+
+def check_paired(data: JudgeDataModule, comparative: bool) -> None:
+    """Whether data whose rows are pairs of texts is compared, just as it stands.
+
+    Raises:
+        UserError: it is not, or the command line asks for other pairs.
+    """
+    if not data.paired:
+        return
+    if not comparative:
+        raise UserError(
+            f"data: each row of {data.name} is two texts, and these rubrics judge one alone; choose prompt=comparative."
+        )
+    if given := [one for one in _overrides() if one.lstrip("+").startswith(("prompt.rivals=", "prompt.rivals_seed="))]:
+        raise UserError(
+            f"{given[0]}: {data.name} says itself who meets whom, so this would change nothing; leave it out."
+        )
+
+
+def check_ties(tieless: Sequence[str], ranges: Sequence[ScoreRange]) -> None:
+    """Whether every rubric says how a tie is answered, where the judge may find one; else `UserError`."""
+    if PLACES_OR_TIE in ranges and tieless:
+        raise UserError(
+            f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {tieless[0]!r} does not say that "
+            f"this is answered with {TIE:g}; write so in it, as in {{ties:, or 0 if both are equally good}}, or give "
+            "'ranges=[[1,2]]'."
+        )
+
+
+def ranking_of(config: DictConfig) -> Ranking:
+    """How systems are ranked where texts are compared."""
+    given = config.get("pairwise")
+    return Ranking.parse(OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given)
 
 
 def check_run(config: DictConfig) -> None:
@@ -260,6 +291,7 @@ def check_run(config: DictConfig) -> None:
     if set(settings) != set(_METRICS):
         raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
     check_settings(**settings)
+    ranking_of(config)
     _check_tune(config)
 
 

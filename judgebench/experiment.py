@@ -16,10 +16,12 @@ from judgebench.asked import (
     check_compared,
     check_learnable,
     check_learned,
+    check_paired,
     check_parts,
     check_ready,
     check_replayed,
     check_run,
+    check_ties,
     decodings_of,
     defense_settings,
     distinct,
@@ -27,6 +29,7 @@ from judgebench.asked import (
     listed,
     most_tokens,
     path_of,
+    ranking_of,
     rivals_of,
     searched,
     tuner_of,
@@ -38,7 +41,7 @@ from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
 from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.pairs import pairs
+from judgebench.data.pairs import pairs, systems_of
 from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
@@ -53,6 +56,7 @@ from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
@@ -138,11 +142,15 @@ class Experiment:
         asked, rivals = rivals_of(asked)
         closed = judge.source.encoder_decoder
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed)
+        check_paired(data, builder.comparative)
         check_compared(builder.comparative, rivals, ranges, defenses)
+        check_ties(builder.tieless if builder.comparative else [], ranges)
         cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
         conditions = all_conditions(cells, attacks, defenses, bool(rivals))
         tuner = tuner_of(config, judge, assistant, decodings, data, conditions)
-        examples = pairs(data.examples, rivals) if rivals else data.examples
+        examples = pairs(data.examples, rivals) if rivals and not data.paired else data.examples
+        if rivals:
+            ranking_of(config).check(systems_of(examples))
         if search is not None:
             check_learned(search, tuner, decodings)
             search.examples(examples, data.split, DEV)
@@ -162,6 +170,8 @@ class Experiment:
         check_run(config)
         other = copy.copy(self)  # with whatever of its properties is computed already
         other.config, other.decodings = config, decodings
+        if other.comparative:
+            other.ranking.check(systems_of(other.examples))
         other.tuner = tuner_of(config, self.judge, self.assistant, decodings, self.data, self.conditions)
         return other
 
@@ -240,6 +250,11 @@ class Experiment:
             "defense": defense,
         }
         return Lesson(self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known)
+
+    @property
+    def ranking(self) -> Ranking:
+        """How systems are ranked where texts are compared."""
+        return ranking_of(self.config)
 
     @property
     def comparative(self) -> bool:

@@ -36,6 +36,7 @@ from judgebench.metrics.compare import compare, default_pairs
 from judgebench.metrics.costs import cost_records
 from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
+from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
@@ -112,6 +113,7 @@ def run(config: DictConfig) -> Finished | None:
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
         differences = attack_differences(columns, pairs, dataset, **resampled)
         suffix = suffix_records(columns, experiment.suffixes, dataset, **resampled)
+        rankings = pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules)
         findings = experiment.findings
         defended = DefenseRecords.of(findings, cost_records(read.columns, findings.costs, dataset))
 
@@ -125,6 +127,8 @@ def run(config: DictConfig) -> Finished | None:
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
     phrase_files: list[Path] = []
+    if rankings:
+        folder.write_pairwise(rankings)
     if experiment.phrases:
         kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
         phrase_files = folder.write_phrases(kept, trace)
@@ -151,8 +155,8 @@ def run(config: DictConfig) -> Finished | None:
         seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
         known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
         told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
-        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended}
-        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended}
+        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended, "pairwise": rankings}
+        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended, "pairwise": rankings}
         figures = draw_all(**drawn, **seen, **known) if config.report else {}
         if config.report:
             folder.write_figures(figures)
@@ -160,7 +164,7 @@ def run(config: DictConfig) -> Finished | None:
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "trace": trace}
-            more |= {"defense": defended if defense_files else None, "models": read.fingerprints}
+            more |= {"defense": defended if defense_files else None, "models": read.fingerprints, "pairwise": rankings}
             files = [folder.path / name for name in ("readings.parquet", "scores.parquet", "metrics.json")]
             more["files"] = [*files, *phrase_files, *defense_files]
             log_run(logger, written, records, figures, scores, readings, **more)

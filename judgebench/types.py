@@ -34,8 +34,12 @@ class Example:
         human: dimension -> human score, on the data's own scale.
         context: further text that the judged one may draw on (TopicalChat's fact), empty where there is none.
         rival_id, rival: example_id and text of another system's output for the same source, which the judged text is
-            compared with; empty where it is judged alone. The example is then the pair, called `<text_id>~<rival_id>`,
-            and `human` is by how much the humans prefer the judged text: its score less the rival's.
+            compared with; empty where it is judged alone. The example is then the pair, called `<text_id>~<rival_id>`
+            unless `own_id` names the judged text, and `human` is by how much the humans prefer the judged text: its
+            score less the rival's, or what they said when they compared the two.
+        rival_system_id: what wrote the rival.
+        own_id: the judged text's name in a pair whose name does not tell it, as where several people compared the
+            same two texts; else empty.
     """
 
     example_id: str
@@ -47,10 +51,14 @@ class Example:
     context: str = ""
     rival_id: str = ""
     rival: str = ""
+    rival_system_id: str = ""
+    own_id: str = ""
 
     @property
     def text_id(self) -> str:
         """The example_id of the judged text by itself, whatever it is compared with."""
+        if self.own_id:
+            return self.own_id
         return self.example_id.removesuffix(f"~{self.rival_id}") if self.rival_id else self.example_id
 
 
@@ -169,9 +177,23 @@ class Rubric:
 PLACES = ScoreRange(1, 2)
 """What a judge answers that compares two texts: the place of the better one."""
 
+TIE = 0.0
+PLACES_OR_TIE = ScoreRange(TIE, 2)
+"""What it answers where it may also find them equally good: a place, or 0."""
+
 FIRST, SECOND = "first", "second"
 ORDERS = (FIRST, SECOND)
 """In which place the judged text stands when it is compared with its rival."""
+
+
+def place_of(answer: float) -> float:
+    """The place that an answer of `PLACES` or `PLACES_OR_TIE` names; a tie lies midway between the two.
+
+    Example:
+        >>> [place_of(answer) for answer in PLACES_OR_TIE.values]
+        [1.5, 1.0, 2.0]
+    """
+    return (PLACES.minimum + PLACES.maximum) / 2 if answer == TIE else float(answer)
 
 
 @dataclass(frozen=True)

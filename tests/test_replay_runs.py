@@ -140,7 +140,7 @@ def test_reasoning_ends_in_a_final_rating(judgebench, mine):
         ("defenses=[perplexity]", "defenses: perplexity must compute something"),
         ("tune=dev", "tune: judge=replay has answers and no probabilities"),
         ("tutor=smollm2", "tutor: judge=replay computes nothing"),
-        ("prompt=comparative", "prompt.rivals: judge=replay reads answers about single texts"),
+        ("prompt=comparative", "judge.fields.order: this run has orders first, second"),
         ("dimensions=[coherence,fluency]", "judge.fields.dimension: this run has dimensions coherence, fluency"),
         ("judge.path=null", "judge.path: name the file with the judge's answers"),
         ("judge.path=nowhere.jsonl", "nowhere.jsonl: there is no such file; judge.path must be an existing file"),

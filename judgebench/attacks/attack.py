@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from judgebench.errors import UserError
-from judgebench.types import FIRST, Condition, Example
+from judgebench.types import FIRST, PLACES, Condition, Example
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _TEXT, _NO_TEXT = "text", "no_text"
@@ -68,7 +68,7 @@ class TemplateAttack:
 
     def attacked(self, text: str, condition: Condition) -> str:
         """See `Attack.attacked`. Every field is filled in one pass: what the text says is never read as a template."""
-        ends = condition.range
+        ends = PLACES if condition.order else condition.range
         worst, best = (ends.text(end) for end in (ends.minimum, ends.maximum))
         if condition.order == FIRST:
             worst, best = best, worst

@@ -35,6 +35,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         groups_are: what its groups are, in the plural, for titles: "articles", "dialogues", or "groups" where only the
             user knows.
         note: what whoever reads its results must know, in a sentence.
+        paired: whether its examples are pairs of texts, which people compared.
         batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
 
     Raises:
@@ -44,6 +45,7 @@ class JudgeDataModule(LightningDataModule, ABC):
     name: str
     groups_are: str = "articles"
     note: str | None = None
+    paired: bool = False
 
     def __init__(
         self,

@@ -84,6 +84,11 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     return found
 
 
+def systems_of(pairs_of: Iterable[Example]) -> list[str]:
+    """What wrote the texts of pairs, in order of appearance."""
+    return list(dict.fromkeys(name for one in pairs_of for name in (one.system_id, one.rival_system_id)))
+
+
 def _circle(group: Sequence[Example], rivals: Rivals) -> list[tuple[Example, list[Example]]]:
     """Each text with those that it meets."""
     ordered = sorted(group, key=lambda example: example.example_id)
@@ -102,6 +107,7 @@ def _pair(text: Example, rival: Example) -> Example:
         human={dimension: score - rival.human[dimension] for dimension, score in text.human.items()},
         rival_id=rival.example_id,
         rival=rival.output,
+        rival_system_id=rival.system_id,
     )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from judgebench.decoding.letters import with_scores
 from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
-from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
+from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 Evidence = Callable[[str], Sequence[str]]
 """The number tokens of a text that may be its answer."""
@@ -64,19 +64,30 @@ def _lettered(text: str, choices: Mapping[str, float] | None) -> str:
     return with_scores(text, choices) if choices else text
 
 
-def parse_place(text: str, choices: Mapping[str, float] | None = None) -> Score:
-    """The place, 1 or 2, that a free-text answer names to the question which of two texts is better.
+def parse_place(text: str, choices: Mapping[str, float] | None = None, score_range: ScoreRange = PLACES) -> Score:
+    """The place, 1 or 2, that a free-text answer names to the question which of two texts is better; 0 is a tie, where
+    `score_range` is `PLACES_OR_TIE`.
 
-    What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the like, where all such
-    lines name one place.
+    What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the like, or `Tie` where
+    there may be one, where all such lines name one answer. Between a place and a tie there is nothing: such a number
+    has failed.
 
     Example:
         >>> parse_place("Summary 2."), parse_place("Summary 1 says more than Summary 2.")
         (Score(value=2.0, status='parsed'), Score(value=1.0, status='failed'))
+        >>> parse_place("It is a tie.", score_range=PLACES_OR_TIE)
+        Score(value=0.0, status='parsed')
     """
-    read = parse_answer(text, PLACES, choices)
-    named = {match[1] for line in text.split("\n") if (match := _NAMED.fullmatch(line))}
-    return Score(float(named.pop()), PARSED) if read.status == FAILED and len(named) == 1 else read
+    read = parse_answer(text, score_range, choices)
+    tied = score_range == PLACES_OR_TIE
+    if tied and read.status == PARSED and read.value not in score_range.values:
+        read = Score(TIE, FAILED)
+    if read.status != FAILED:
+        return read
+    lines = text.split("\n")
+    named = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
+    named |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
+    return Score(named.pop(), PARSED) if len(named) == 1 else read
 
 
 def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
@@ -155,6 +166,11 @@ _FRACTION = re.compile(rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|
 _PART = re.compile(rf"{TOKEN} for [a-z]")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
 _NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
+_TIED = re.compile(
+    r"\W*(?:(?:it is|it's|this is) )?(?:an? )?(?:tie|draw|tied|equal(?:ly good)?"
+    r"|both(?: (?:(?:summaries|responses|texts) )?(?:are )?equal(?:ly good)?)?|neither(?: (?:one )?is better)?)\W*",
+    re.IGNORECASE,
+)
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
 
 

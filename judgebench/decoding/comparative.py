@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.decoding.decode import KEYS
+from judgebench.decoding.decode import KEYS, TIED
 from judgebench.types import CLAMPED, FAILED, FIRST, ORDERS, PARSED, PLACES, SECOND, ScoreRange
 
 WINS = ScoreRange(0, 1, 0.5)
@@ -24,10 +24,10 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
     The CAP paper's `p = 1/2 (P(first wins | A first) + P(second wins | A second))` (section 2.1, after Shi et al.
     2024), with `P` the share of a decoding's answer that is the text's own place: 0 or 1 where it is one of the places,
-    something between where it is their expectation.
+    something between where it is their expectation. A tie, where the judge may find one, is half a win for each.
 
-    An order whose answer could not be read, or named a place that there is not, is undecided: to count it as the lowest
-    score, as for texts judged alone, would be a verdict for the rival.
+    An order whose answer could not be read, or named a place that there is not, is undecided, like a tie: to count it
+    as the lowest score, as for texts judged alone, would be a verdict for the rival.
 
     Args:
         columns: of scores, as `decode` gives them, a row an order; those of texts that were judged alone, which have
@@ -35,8 +35,9 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
     Returns:
         A row a pair, condition, judge and decoding, in the order in which these appear: the columns without `order`,
-        on the range `WINS`, with score_first and score_second, the probability of winning in each place; score, their
-        mean; status, `failed` where either order is undecided for want of an answer, else `parsed`.
+        on the range `WINS`, with score_first and score_second, the probability of winning in each place, half of that
+        of a tie added; score, their mean; tie_first and tie_second, the probability of a tie itself; status, `failed`
+        where either order is undecided for want of an answer, else `parsed`.
 
     Raises:
         ValueError: one of the two orders is missing, or there twice.
@@ -60,12 +61,16 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     }
     kept: dict[str, np.ndarray] = {name: np.asarray(column)[first] for name, column in columns.items()}
     del kept["order"]
+    kept.pop(TIED, None)
     count = len(first)
+    tied = np.where(lost, 1.0, np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64))
     return kept | {
         **{name: np.full(count, value) for name, value in _ENDS.items()},
         "score_first": won[FIRST],
         "score_second": won[SECOND],
         "score": (won[FIRST] + won[SECOND]) / 2,
+        "tie_first": tied[first],
+        "tie_second": tied[second],
         "status": np.where(lost[first] | lost[second], FAILED, PARSED),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 from judgebench.decoding.answer import parse_answer, parse_final, parse_place
 from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import FAILED, PARSED, Reading, Score, ScoreRange
+from judgebench.types import FAILED, PARSED, TIE, Reading, Score, ScoreRange, place_of
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -18,9 +18,14 @@ KEYS = (
 )
 """What identifies an example under a condition, in every table."""
 
-COMPARED = ("text_id", "rival_id", "order")
-"""What besides `KEYS` tells of a pair of texts that are compared: the judged text, its rival, in which place the judged
-text stands. The example_id is the pair's."""
+COMPARED = ("text_id", "rival_id", "rival_system_id", "order")
+"""What besides `KEYS` tells of a pair of texts that are compared: the judged text, its rival, what wrote that, in which
+place the judged text stands. The example_id is the pair's."""
+
+TIED = "tied"
+"""Of texts that are compared: how much of an answer says that both are equally good, 0 to 1."""
+
+_TIE_COUNTS = np.array([0.0, 3.0, 4.0]), np.array([0.0, 1.0, 4.0])  # alike but for the tie, in the middle: 2 apart
 
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
@@ -32,6 +37,7 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     compared = {
         "text_id": [e.text_id for e in examples],
         "rival_id": [e.rival_id for e in examples],
+        "rival_system_id": [e.rival_system_id for e in examples],
         "order": [c.order for c in conditions],
     }
     return {
@@ -66,7 +72,7 @@ def decode(
 
     Returns:
         `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
-        also `COMPARED`, and a score is a place (see `judgebench.decoding.comparative`).
+        also `COMPARED` and `TIED`, and a score is a place as `place_of` has it (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
@@ -78,7 +84,7 @@ def decode(
             parts += _decoded(held, cell[1], name, decoding)
     if answered := [reading for reading in readings if reading.text is not None]:
         parts.append(_parsed(answered))
-    names = [*COLUMNS, *(name for name in COMPARED if name in parts[0])]
+    names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
@@ -94,20 +100,32 @@ def _decoded(
     readings: Sequence[Reading], score_range: ScoreRange, name: str, decoding: Decoding
 ) -> list[dict[str, Any]]:
     values = np.array(score_range.values)
-    main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)
+    compared = bool(readings[0].prompt.condition.order)
+    if compared:
+        values = np.array([place_of(value) for value in score_range.values])
+    ascending = np.argsort(values)
+    values = values[ascending]
+    main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)[:, ascending]
     assistant = None
     if readings[0].assistant_logprobs is not None:
-        assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)
+        assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)[:, ascending]
     if decoding.needs_assistant:
-        judged = {"pair": (decoding.scores(main, assistant, values), main)}
+        judged = {"pair": (main, assistant)}
     else:
-        judged = {"main": (decoding.scores(main, None, values), main)}
+        judged = {"main": (main, None)}
         if assistant is not None:
-            judged["assistant"] = (decoding.scores(assistant, None, values), assistant)
-    return [
-        _columns(readings, judge, name, decoding.lambda_, decoding.temperature, scores, _statuses(given))
-        for judge, (scores, given) in judged.items()
-    ]
+            judged["assistant"] = (assistant, None)
+    parts = []
+    for judge, (given, other) in judged.items():
+        how = (judge, name, decoding.lambda_, decoding.temperature)
+        part = _columns(readings, *how, decoding.scores(given, other, values), _statuses(given))
+        if compared:
+            part[TIED] = np.zeros(len(readings))
+            if len(values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
+                more, less = (decoding.scores(given, other, counts) for counts in _TIE_COUNTS)
+                part[TIED] = (more - less) / 2
+        parts.append(part)
+    return parts
 
 
 def _statuses(logprobs: np.ndarray) -> np.ndarray:
@@ -117,7 +135,14 @@ def _statuses(logprobs: np.ndarray) -> np.ndarray:
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     how = [reading.generation for reading in readings]
     scores = [_answer(reading) for reading in readings]
-    columns = _columns(readings, "", "", None, None, [s.value for s in scores], [s.status for s in scores])
+    values = [score.value for score in scores]
+    places = [
+        place_of(value) if reading.prompt.condition.order else value
+        for value, reading in zip(values, readings, strict=True)
+    ]
+    columns = _columns(readings, "", "", None, None, places, [score.status for score in scores])
+    if "order" in columns:
+        columns[TIED] = [float(value == TIE) for value in values]
     columns["judge"] = [h.judge if h else "" for h in how]
     columns["decoding"] = [h.decoding if h else "" for h in how]
     columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
@@ -128,7 +153,7 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
 def _answer(reading: Reading) -> Score:
     text, condition, choices = reading.text or "", reading.prompt.condition, reading.prompt.choices
     if condition.order:
-        return parse_place(text, choices)
+        return parse_place(text, choices, condition.range)
     reasoned = reading.generation is not None and reading.generation.reasoned
     return (parse_final if reasoned else parse_answer)(text, condition.range, choices)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from judgebench.data.rows import Row
 from judgebench.data.split import TEST
 from judgebench.errors import UserError
-from judgebench.types import Condition, Prompt, ScoreRange
+from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
-_AXES = ("dimension", "range", "attack", "defense")
+_AXES = ("dimension", "range", "attack", "defense", "order")
 _NAMED = 3
 
 
@@ -25,6 +25,7 @@ class AnswerFields:
         group_id, system_id: the example's too, where a row does not give its name.
         dimension, range, attack, defense: under what the answer was given. A range is `[1, 5]` or "1-5"; a row without
             an attack or a defense was given without one.
+        order: where two texts were compared, `first` or `second`: in which place the judged text of the pair stood.
     """
 
     text: str
@@ -35,6 +36,7 @@ class AnswerFields:
     range: str | None = None
     attack: str | None = None
     defense: str | None = None
+    order: str | None = None
 
     @classmethod
     def parse(cls, given: Any) -> AnswerFields:
@@ -169,6 +171,14 @@ def match(
         texts[key], places[key] = text, row.place
     if not count:
         raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
+    lone = [key for key in texts if key[1].order and (key[0], _turned(key[1])) not in texts]
+    if lone and len(lone) == len(texts):
+        raise UserError(
+            f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' has one with its "
+            f"judged text {lone[0][1].order} alone. What the place does cannot be told from one order."
+        )
+    for key in lone:
+        del texts[key]
     if not texts and not elsewhere:
         raise UserError(
             f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
@@ -242,6 +252,13 @@ def _axes(row: Row, named: AnswerFields) -> dict[str, str]:
     for axis in ("attack", "defense"):
         if (field := getattr(named, axis)) is not None:
             found[axis] = row.identifier(field) if row.has(field) else "none"
+    if named.order is not None:
+        found["order"] = row.identifier(named.order).lower()
+        if found["order"] not in ORDERS:
+            raise UserError(
+                f"{row.place}: field '{named.order}' must say in which place the judged text stood, "
+                f"{' or '.join(ORDERS)}, got {row.identifier(named.order)!r}."
+            )
     return found
 
 
@@ -253,6 +270,10 @@ def _range(row: Row, field: str) -> str:
         return str(ScoreRange.parse(value))
     except UserError as error:
         raise UserError(f"{row.place}: field '{field}': {error}") from error
+
+
+def _turned(condition: Condition) -> Condition:
+    return replace(condition, order=next(order for order in ORDERS if order != condition.order))
 
 
 def _key(prompt: Prompt) -> tuple[str, Condition]:

@@ -51,8 +51,8 @@ CELL = tuple(name.rstrip("_") for name in Cell._fields)
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 
-COMPARED = ("text_id", "score_first", "score_second")
-"""What a table of scores has besides where texts are compared."""
+COMPARED = ("text_id", "score_first", "score_second", "rival_id", "rival_system_id", "tie_first", "tie_second")
+"""What a table of scores has besides where texts are compared; only the ranking of systems needs the last four."""
 
 _NUMBERS = ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human")
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.errors import UserError
-from judgebench.types import FIRST, Example, Rubric, ScoreRange
+from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4]|(?:low|high)_score)\}")
+_TIES = re.compile(r"\{ties:([^{}]*)\}")
+_NAMES_TIE = re.compile(rf"(?<![\w.,]){TIE:g}(?![\w%]|[.,]\d)")
 _SOURCES = ("Document", "Dialogue")
 _OUTPUTS = ("Summary", "Response")
 _BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
@@ -104,6 +106,11 @@ def is_comparative(rubrics: Mapping[str, Rubric]) -> bool:
     return any(compares.values())
 
 
+def names_tie(rubric: Rubric) -> bool:
+    """Whether a rubric that compares two texts says how a tie is answered: with `TIE`, in its own words."""
+    return _NAMES_TIE.search(_with_ties(rubric.template, True)) is not None
+
+
 def fill(
     rubric: Rubric,
     score_range: ScoreRange,
@@ -115,7 +122,8 @@ def fill(
 ) -> Filled:
     """The rubric about one example.
 
-    Every field is filled in one pass over the template: what an example says is never read as a template.
+    Every field is filled in one pass over the template: what an example says is never read as a template. What stands
+    in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
 
     Args:
         source: stands in for the example's source where it had to be shortened.
@@ -136,13 +144,14 @@ def fill(
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, judged)
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
+    template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     parts: list[str] = []
     said: list[tuple[int, int]] = []
     to_judge: list[tuple[int, int]] = []
     length, at = 0, 0
-    for match in _FIELD.finditer(rubric.template):
+    for match in _FIELD.finditer(template):
         name = match[1] or match[2]
-        parts += [rubric.template[at : match.start()], values[name]]
+        parts += [template[at : match.start()], values[name]]
         start = length + len(parts[-2])
         length = start + len(parts[-1])
         if match[1]:
@@ -150,7 +159,7 @@ def fill(
         if name in (*_OUTPUTS, *_COMPARED):
             to_judge.append((start, length))
         at = match.end()
-    parts.append(rubric.template[at:])
+    parts.append(template[at:])
     text = "".join(parts)
     own = to_judge[0][0] if to_judge else len(text)
     return Filled(text[:own], text[own:], tuple(said), tuple(to_judge))
@@ -160,6 +169,10 @@ def reference_score(score_range: ScoreRange, side: str) -> float:
     """The score that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
     quarter = (score_range.maximum - score_range.minimum) / 4
     return score_range.minimum + quarter if side == "low" else score_range.maximum - quarter
+
+
+def _with_ties(template: str, allowed: bool) -> str:
+    return _TIES.sub(r"\1" if allowed else "", template)
 
 
 def _quarter(score_range: ScoreRange, i: int) -> str:

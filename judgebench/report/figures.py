@@ -20,6 +20,7 @@ from judgebench.report.detector_figure import detector_figure
 from judgebench.report.heat_map import grid_figure
 from judgebench.report.humans import Scale
 from judgebench.report.logprob_figure import logprob_figure
+from judgebench.report.pairwise_figure import pairwise_figures
 from judgebench.report.path_figure import path_figure
 from judgebench.report.robustness import unattacked
 from judgebench.report.score_figure import score_figure
@@ -43,6 +44,7 @@ def draw_all(
     tuning: Sequence[Mapping[str, Any]] | None = None,
     suffix: Sequence[Mapping[str, Any]] = (),
     defense: DefenseRecords | None = None,
+    pairwise: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
@@ -51,6 +53,7 @@ def draw_all(
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
     words. Of defenses those of `defense_figures`, as `front_<dimension>`, and `detectors`: precision against recall.
+    Where texts were compared `ranking_<dimension>` and `wins_<dimension>`: systems' strengths, and who beats whom.
     """
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -66,6 +69,8 @@ def draw_all(
         parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
     for (kind, dimension), figure in defense_figures(records, defense or DefenseRecords(), titles).items():
+        figures[f"{kind}_{file_name(dimension)}"] = figure
+    for (kind, dimension), figure in pairwise_figures(pairwise, titles).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
     figures["detectors"] = detector_figure(defense.detectors if defense else ())
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import choices, comparative, defended, diagnosis, differences, readied, robustness, suffix_curves
+from judgebench.report import pairwise as ranked
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
@@ -56,6 +57,7 @@ def render_report(
     suffix: Sequence[Mapping[str, Any]] = (),
     attack_differences: Sequence[Mapping[str, Any]] = (),
     defense: DefenseRecords | None = None,
+    pairwise: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
@@ -71,6 +73,7 @@ def render_report(
         similarity: `family_records` of the readings.
         suffix, attack_differences: attack/suffix.json and attack/differences.json.
         defense: the records of defense/.
+        pairwise: pairwise.json, where texts were compared.
     """
     split = shown_split(record["split"] for record in records)
     clean = robustness.unattacked(records)
@@ -86,6 +89,7 @@ def render_report(
     diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
+    rankings = ranked.arrange_pairwise(pairwise)
     ready = readied.arrange_readied(defense or DefenseRecords(), groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
     shown = compared[differences.SHOWN]
@@ -95,6 +99,9 @@ def render_report(
         examples=examples_word(titles),
         pairs=pairs,
         comparative=comparative,
+        rankings=rankings,
+        pairwise=ranked,
+        pairwise_note=ranked.pairwise_note(pairwise, groups),
         datasets=list(dict.fromkeys(record["dataset"] for record in records)),
         split=split,
         dimensions=list(dict.fromkeys(scores["dimension"])),
@@ -103,6 +110,7 @@ def render_report(
         answers=[
             *favorite_sentences(found),
             *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
+            *ranked.pairwise_sentences(rankings),
             *change_sentences(shown, groups),
             *spread_sentences(blocks),
             *robustness.attack_sentences(attacks),

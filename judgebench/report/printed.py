@@ -16,6 +16,7 @@ from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
+from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed_attacks import attack_tables
 from judgebench.report.printed_defenses import readied_tables
 from judgebench.report.readied import arrange_readied
@@ -34,6 +35,7 @@ def run_tables(
     suffix: Sequence[Mapping[str, Any]] = (),
     attack_differences: Sequence[Mapping[str, Any]] = (),
     defense: DefenseRecords | None = None,
+    pairwise: Sequence[Mapping[str, Any]] = (),
 ) -> RenderableType:
     """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
     have a table of their own; the other tables are of clean ones.
@@ -44,6 +46,7 @@ def run_tables(
         similarity: `family_records` of the readings.
         suffix, attack_differences: attack/suffix.json and attack/differences.json.
         defense: the records of defense/.
+        pairwise: pairwise.json.
     """
     groups = groups_word(titles)
     blocks = arrange(records, shown_split(record["split"] for record in records))
@@ -53,6 +56,7 @@ def run_tables(
     parts: list[RenderableType] = [metrics_table(clean, titles)]
     if pairs:
         parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
+    parts += pairwise_tables(pairwise, groups)
     parts += attack_tables(records, suffix, attack_differences, groups)
     parts += readied_tables(arrange_readied(defense or DefenseRecords(), groups))
     if compared := arrange_comparisons(unattacked(comparisons)):

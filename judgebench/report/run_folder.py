@@ -56,17 +56,17 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
-READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "order")]
+READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id", "order")]
 SCORES_COMPARED = [
-    *[(name, pa.string()) for name in ("text_id", "rival_id")],
-    *[(name, pa.float64()) for name in ("score_first", "score_second")],
+    *[(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id")],
+    *[(name, pa.float64()) for name in ("score_first", "score_second", "tie_first", "tie_second")],
 ]
 """Columns that the two tables have besides in a run that compares texts, at their end. Its readings have a row an
 order, its scores a row a pair."""
 
 FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
-    *("comparisons.json", "tuning.json", "report.html"),
+    *("comparisons.json", "pairwise.json", "tuning.json", "report.html"),
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
 
@@ -78,7 +78,7 @@ _DEFENSE = re.compile(
 
 _FIGURE = re.compile(
     r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
-    r"(candidates|embeddings|separability|strengths|front)_[\w-]+)\.(png|svg)"
+    r"(candidates|embeddings|separability|strengths|front|ranking|wins)_[\w-]+)\.(png|svg)"
 )
 _TABLE = re.compile(
     r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
@@ -230,6 +230,10 @@ class RunFolder:
         """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.compare`."""
         self.write_json("comparisons.json", list(comparisons))
 
+    def write_pairwise(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Writes pairwise.json: systems ranked by comparisons, and the humans', see `judgebench.metrics.pairwise`."""
+        self.write_json("pairwise.json", list(records))
+
     def write_tuning(self, tuning: Any) -> None:
         """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
         self.write_json("tuning.json", tuning)
@@ -316,6 +320,11 @@ class RunFolder:
     def comparisons(self) -> list[dict[str, Any]]:
         """The paired differences; empty where the run has none."""
         content: list[dict[str, Any]] = self.optional_json("comparisons.json") or []
+        return content
+
+    def pairwise(self) -> list[dict[str, Any]]:
+        """The rankings of systems; empty where the run compared no texts."""
+        content: list[dict[str, Any]] = self.optional_json("pairwise.json") or []
         return content
 
     def tuning(self) -> Any:

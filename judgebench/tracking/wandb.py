@@ -55,6 +55,10 @@ _SCALARS = (
     *("position_bias", "consistency", "human_agreement"),
     *("change", "change_low", "change_high", "delta", "rate_of_means", "mean_of_rates", "raised_share", "win_share"),
 )
+_PAIRWISE = (
+    *("strength_pearson", "strength_spearman", "strength_spearman_low", "strength_spearman_high", "strength_kendall"),
+    *("tau", "auc", "accuracy", "accuracy_calibrated", "tie_threshold", "place_effect", "attack_effect"),
+)
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
 
@@ -104,6 +108,7 @@ def log_run(
     defense: DefenseRecords | None = None,
     files: Sequence[Path] = (),
     models: Mapping[str, Any] | None = None,
+    pairwise: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -120,6 +125,8 @@ def log_run(
             `defense/strengths`, `defense/references`, `defense/costs` and `defense/detectors`.
         files: files of the run folder that are kept as artifacts, see `judgebench.tracking.artifacts`.
         models: role -> title and fingerprint of each model, for the artifacts' metadata.
+        pairwise: pairwise.json, as the tables `pairwise` (a row a judge and decoding) and `ranking` (a row a system),
+            and in the summary.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -144,11 +151,12 @@ def log_run(
                 tried = trace[trace["score"].notna()]
                 content["attack/trace"] = wandb.Table(dataframe=tried)
             content |= {f"defense/{name}": _table(*rows) for name, rows in _defense_rows(defense).items()}
+            content |= {name: _table(*_metric_rows(found)) for name, found in _pairwise_rows(pairwise).items() if found}
             keep(run, files, used_files(config), {"models": dict(models or {})})
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
-            run.summary.update(scalars(records) | differences(comparisons))
+            run.summary.update(scalars(records) | differences(comparisons) | rankings(pairwise))
         failed = False
     finally:
         run.finish(exit_code=int(failed))
@@ -201,6 +209,33 @@ def differences(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             name += _setting({"lambda": record["first_lambda"], "temperature": record["first_temperature"]})
         found |= {f"{name}/{key}": float(record[key]) for key in _DIFFERENCES if record[key] is not None}
     return found
+
+
+def rankings(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """How systems are ranked, under readable names: the numbers of a record of pairwise.json, named as in `scalars`,
+    and the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
+    found: dict[str, float] = {}
+    several = Counter(_pairwise_name(record) for record in records)
+    for record in records:
+        name = _pairwise_name(record)
+        name += _setting(record) if several[name] > 1 else ""
+        given = {key: record[key] for key in _PAIRWISE} | {
+            f"elo/{one['system']}": one["elo"] for one in record["ranking"]
+        }
+        found |= {f"{name}/{key}": float(value) for key, value in given.items() if value is not None}
+    return found
+
+
+def _pairwise_name(record: Mapping[str, Any]) -> str:
+    given = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
+    return "/".join([record["split"], record["dimension"], *given, record["judge"], record["decoding"]])
+
+
+def _pairwise_rows(records: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Name of a table -> its rows."""
+    keys = ("dataset", "split", "dimension", "attack", "defense", "judge", "decoding", "lambda", "temperature")
+    systems = [{key: record[key] for key in keys} | dict(one) for record in records for one in record["ranking"]]
+    return {"pairwise": [_flat(record) for record in records], "ranking": systems}
 
 
 def _compared(record: Mapping[str, Any]) -> dict[str, str]:

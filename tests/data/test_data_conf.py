@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from judgebench.data.jsonl import JsonLines
+from judgebench.data.jsonl_pairs import JsonPairs
 from judgebench.data.mini import Mini
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.summeval import SummEval
@@ -20,7 +21,15 @@ from judgebench.data.topicalchat import TopicalChat
 from judgebench.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "mini": Mini}
+CLASSES = {
+    "summeval": SummEval,
+    "topicalchat": TopicalChat,
+    "jsonl": JsonLines,
+    "jsonl_pairs": JsonPairs,
+    "mini": Mini,
+}
+RUBRICS = {"topicalchat": "dialogue", "jsonl_pairs": "answer"}
+GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups"}
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +53,8 @@ def test_the_defaults_make_the_class(name: str) -> None:
     assert type(data) is CLASSES[name]
     assert isinstance(data, JudgeDataModule)
     assert data.name == name
-    assert data.rubrics == config.rubrics == ("dialogue" if name == "topicalchat" else "summary")
-    assert data.groups_are == {"topicalchat": "dialogues", "jsonl": "groups"}.get(name, "articles")
+    assert data.rubrics == config.rubrics == RUBRICS.get(name, "summary")
+    assert data.groups_are == GROUPS.get(name, "articles")
     assert (data.limit_groups, data.dev_share, data.seed) == (None, 0.1, 0)
 
 

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics
-from judgebench.types import ORDERS, PLACES, Example, ScoreRange
+from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_tie
+from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
 SUMMARY = ["coherence", "consistency", "relevance", "relevance_as_printed", "fluency"]
@@ -153,6 +155,7 @@ COMPARED = Example(
 COMPARATIVE = [
     *(("comparative_summary", d) for d in ("joint", "coherence", "consistency", "fluency", "relevance")),
     *(("comparative_dialogue", d) for d in DIALOGUE),
+    ("comparative_answer", "overall"),
 ]
 
 
@@ -171,6 +174,38 @@ def test_comparative_rubrics_name_both_texts_after_all_that_a_group_shares(colle
     assert one.prefix.endswith(f"{first}: ")
     said = ["The article.", *(["The fact."] if collection == "comparative_dialogue" else [])]
     assert [one.text[start:end] for start, end in one.said] == [*said, "The judged summary.", "The rival."]
+
+
+@pytest.mark.parametrize(("collection", "dimension"), COMPARATIVE)
+def test_comparative_rubrics_ask_for_ties_only_where_there_may_be_any(collection, dimension):
+    rubric = load_rubrics(collection, [dimension])[dimension]
+    plain, tied = (fill(rubric, scale, COMPARED, order="first").text for scale in (PLACES, PLACES_OR_TIE))
+    said = re.search(r"2 for (Summary|Response) 2(, or 0 if both are equally [^.{}]+)\. NO", tied)
+    assert said is not None
+    assert tied.replace(said[2], "") == plain
+    assert names_tie(rubric)
+
+
+def test_a_rubric_of_ones_own_says_how_a_tie_is_answered_or_does_not(tmp_path):
+    both = "{{Document}} {{Summary_1}} {{Summary_2}}"
+    for name, text in {
+        "words": "1, 2, or 0 for a tie?",
+        "letters": "A (1), B (2), C (0)",
+        "optional": "1 or 2{ties: or 0}?",
+        "none": "Which of the 10 is better, 1.0 or 2.0?",
+        "ends": "{min_range} or {max_range}?",
+    }.items():
+        (tmp_path / f"{name}.txt").write_text(f"{both} {text}")
+    rubrics = load_rubrics(str(tmp_path), ["words", "letters", "optional", "none", "ends"])
+    assert {name for name, rubric in rubrics.items() if names_tie(rubric)} == {"words", "letters", "optional"}
+    assert fill(rubrics["optional"], PLACES, COMPARED, order="first").text.endswith("1 or 2?")
+    assert fill(rubrics["optional"], PLACES_OR_TIE, COMPARED, order="first").text.endswith("1 or 2 or 0?")
+
+
+def test_what_a_text_says_of_ties_is_no_part_of_the_rubric():
+    rubric = load_rubrics("comparative_summary", ["joint"])["joint"]
+    text = "A {ties: or 0} summary."
+    assert text in fill(rubric, PLACES, COMPARED, output=text, order="first").text
 
 
 @pytest.mark.parametrize("order", ORDERS)

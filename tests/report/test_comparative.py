@@ -133,8 +133,10 @@ def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run
     folder.write_readings(run.readings)
     folder.write_scores(run.scores)
     readings, scores = folder.readings(), folder.scores()
-    assert list(readings.columns) == [*READINGS_SCHEMA.names, "text_id", "rival_id", "order"]
-    assert list(scores.columns) == [*SCORES_SCHEMA.names, "text_id", "rival_id", "score_first", "score_second"]
+    names = ("text_id", "rival_id", "rival_system_id")
+    assert list(readings.columns) == [*READINGS_SCHEMA.names, *names, "order"]
+    numbers = ("score_first", "score_second", "tie_first", "tie_second")
+    assert list(scores.columns) == [*SCORES_SCHEMA.names, *names, *numbers]
     assert readings.order.tolist() == run.readings.order.tolist()
     np.testing.assert_array_equal(scores.score_first, run.scores.score_first)
     alone = Reading(

@@ -20,7 +20,7 @@ from judgebench.defenses import Findings
 from judgebench.report.defense_files import write_defenses
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
-from judgebench.tracking.wandb import differences, log_run, scalars
+from judgebench.tracking.wandb import _PAIRWISE, differences, log_run, scalars
 from tests.report.conftest import MIXED, build_run
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
@@ -87,6 +87,17 @@ TUNING = [
 ]
 
 
+PAIRWISE = [
+    {"dataset": "mini", **cell(**{"lambda": None, "temperature": None}), "judge": "main", "decoding": "greedy"}
+    | dict.fromkeys(_PAIRWISE)
+    | {
+        "auc": 0.625,
+        "margins": [{"above": 0.0}],
+        "ranking": [{"system": "a", "elo": 1050.0, "rank": 1, "human_rank": None}],
+    }
+]
+
+
 def figure():
     drawn = Figure(figsize=(4, 3))
     drawn.subplots().plot([1, 2])
@@ -126,6 +137,7 @@ def run_dir(tmp_path_factory, home):
         found = defense_records()
         files = write_defenses(RunFolder(path), found, Findings())
         told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "files": files}
+        told |= {"pairwise": PAIRWISE}
         log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS, **told)
     return path
 
@@ -174,6 +186,16 @@ def test_comparisons_and_tuning_are_tables_without_what_is_nested(run_dir, logge
     (tuned,) = table(run_dir, logged, "tuning")
     assert (tuned["lambda"], tuned["exact_kappa"], tuned["exact_high"]) == (0.5, 0.25, None)
     assert not any("grid" in name or "intervals" in name for name in tuned)
+
+
+def test_rankings_are_tables_and_in_the_summary(run_dir, logged):
+    (one,) = table(run_dir, logged, "pairwise")
+    assert (one["auc"], one["tau"]) == (0.625, None)
+    assert not {"ranking", "margins"} & set(one)
+    (system,) = table(run_dir, logged, "ranking")
+    assert (system["system"], system["elo"], system["human_rank"], system["split"]) == ("a", 1050.0, None, "test")
+    assert logged.summary["test/coherence/main/greedy/elo/a"] == 1050.0
+    assert logged.summary["test/coherence/main/greedy/auc"] == 0.625
 
 
 def table(run_dir, logged, name):

@@ -14,7 +14,7 @@ from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PrefixEngine
 from judgebench.judges.linears import forget_gradients
-from judgebench.types import ORDERS, Condition, ScoreRange
+from judgebench.types import ORDERS, Condition, ScoreRange, place_of
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,8 @@ class PhraseScorer:
 
 def worth(condition: Condition) -> tuple[float, ...]:
     """[K] what each candidate is worth to who is judged: the score itself; where texts are compared, 1 for the place of
-    the judged text and 0 for its rival's."""
+    the judged text, 0 for its rival's and 1/2 for a tie."""
     if condition.order in ORDERS:
-        return tuple(float(place == ORDERS.index(condition.order) + 1) for place in condition.range.values)
+        own = ORDERS.index(condition.order) + 1
+        return tuple(1 - abs(place_of(answer) - own) for answer in condition.range.values)
     return condition.range.values

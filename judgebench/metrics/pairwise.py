@@ -1,0 +1,363 @@
+"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from judgebench.metrics import bradley_terry
+from judgebench.metrics.bootstrap import RESAMPLES
+from judgebench.metrics.bradley_terry import DAVIDSON, ELO, ELO_MEAN, Comparisons, Fitted, Model
+from judgebench.metrics.cells import COMPARED, Cell, cells, checked
+from judgebench.metrics.correlation import CORRELATIONS, correlate_rows
+from judgebench.metrics.group_means import unknown, weights_of, with_interval
+from judgebench.metrics.preference import Preferences, best_threshold
+from judgebench.metrics.ranking import AGREED, MEAN, Ranking
+from judgebench.metrics.robustness import CLEAN
+from judgebench.types import FIRST, ORDERS, SECOND
+
+DEV = "dev"
+
+_NEEDED = (*COMPARED, "human")
+_EQUAL = 1e-9
+_FEWEST = 3
+"""Systems whose strengths can be correlated: two always lie on a line."""
+
+
+def pairwise_records(
+    scores: Mapping[str, np.ndarray],
+    dataset: str,
+    ranking: Ranking | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    rules: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Strengths of systems after each judge and after the humans, and whether the two prefer alike.
+
+    Two texts that met twice, each once as the judged one, are one comparison, each row half of it. The humans compared
+    the same pairs: a text is better whose score is higher, or which they preferred.
+
+    Args:
+        scores: columns as `evaluate` takes them, of texts that were compared; of others there is no record.
+        dataset: its name, put into each record.
+        ranking: how; None is the default.
+        resamples, seed: of the groups, see `check_settings`; judge and humans are resampled alike.
+        rules: see `evaluate`.
+
+    Returns:
+        A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature), in the order in which
+        these appear, of JSON's own types and never NaN. Numbers with an interval have its ends as `_low` and `_high`.
+
+        - dataset, what identifies the cell, rule; outcome, ties, prior, reference, human_tie, resamples, seed: as asked
+          for;
+        - pairs: distinct pairs of texts, of two systems; groups; systems;
+        - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
+          None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
+          human_tie_odds: Davidson's nu;
+        - unranked, human_unranked: a sentence where there are no strengths, else None; resting, human_resting: a
+          sentence where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
+          the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
+        - strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
+          None with fewer than three;
+        - tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
+          `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
+          accuracy_calibrated is hence no test;
+        - ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
+          (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
+          with each of these names;
+        - margins: see `Preferences.margins`; system_pairs: a record a pair of systems that met: first, second, pairs,
+          win_share of the first, human_win_share, agreement with the humans where they prefer one (with ends).
+
+    Raises:
+        ValueError: see `cells.checked`, or a column of compared texts is missing.
+    """
+    ranking = ranking or Ranking()
+    columns = checked(scores)
+    if "score_first" not in columns:
+        return []
+    if missing := [name for name in _NEEDED if name not in columns]:
+        raise ValueError(f"scores: missing columns {', '.join(missing)}")
+    found = {cell: _Pairs.of(columns, rows) for cell, rows in cells(columns).items()}
+    thresholds = {
+        cell: best_threshold(pairs.preferences(ranking)) for cell, pairs in found.items() if cell.split == DEV
+    }
+    records = []
+    for cell, pairs in found.items():
+        head: dict[str, Any] = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)}
+        head |= {name: getattr(ranking, name) for name in ("outcome", "ties", "prior", "reference", "human_tie")}
+        head |= {"resamples": resamples, "seed": seed}
+        threshold = thresholds.get(cell._replace(split=DEV))
+        records.append(head | _record(cell, pairs, ranking, threshold, resamples, seed))
+    return records
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The pairs of one cell.
+
+    Attributes:
+        one, other: [n] what wrote the judged text, and its rival.
+        first, second, tie_first, tie_second: see `win_probabilities`.
+        human: [n] by how much the humans prefer the judged text; NaN where they did not say.
+        share: [n] how much of a distinct pair each row is.
+        groups: the distinct groups; group: [n] which of them.
+    """
+
+    one: np.ndarray
+    other: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    tie_first: np.ndarray
+    tie_second: np.ndarray
+    human: np.ndarray
+    share: np.ndarray
+    groups: list[Any]
+    group: np.ndarray
+    systems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, np.ndarray], rows: np.ndarray) -> _Pairs:
+        part = {name: columns[name][rows] for name in (*_NEEDED, "system_id", "group_id")}
+        texts = [part[name].astype(str) for name in ("text_id", "rival_id")]
+        groups, group = np.unique(part["group_id"].astype(str), return_inverse=True)
+        names_of, text = np.unique(np.concatenate(texts), return_inverse=True)
+        ends = text.reshape(2, -1)
+        met = ends.min(axis=0) * len(names_of) + ends.max(axis=0)
+        _, which, often = np.unique(met, return_inverse=True, return_counts=True)
+        names = [part[name].astype(str) for name in ("system_id", "rival_system_id")]
+        systems = list(dict.fromkeys(np.concatenate(names).tolist()))
+        number = {name: i for i, name in enumerate(systems)}
+        one, other = (np.array([number[name] for name in side.tolist()], dtype=np.int64) for side in names)
+        numbers = [
+            part[name].astype(np.float64)
+            for name in ("score_first", "score_second", "tie_first", "tie_second", "human")
+        ]
+        first, second, tie_first, tie_second, human = numbers
+        share = 1 / often[which]
+        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
+
+    @property
+    def score(self) -> np.ndarray:
+        """[n] the share that the judged text wins, both orders averaged."""
+        return (self.first + self.second) / 2
+
+    def preferences(self, ranking: Ranking) -> Preferences:
+        """Of the pairs of which the humans said something."""
+        rows = np.isfinite(self.human)
+        return Preferences(
+            self.score[rows] - 0.5, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie
+        )
+
+    def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
+        """How the pairs ended for the judge."""
+        signs = np.full(len(self.one), int(attacked))
+        if ranking.outcome == MEAN:
+            sides = {FIRST: (self.first, self.tie_first), SECOND: (self.second, self.tie_second)}
+            kinds = [
+                np.stack([won - tied / 2, tied, 1 - won - tied / 2]) * self.share / 2
+                for won, tied in (sides[o] for o in ORDERS)
+            ]
+            place = np.repeat([1, -1], len(self.one)) if ranking.position else None
+            return self._comparisons(np.hstack(kinds), place, np.tile(signs, 2))
+        score = self.score - 0.5
+        winner = np.where(np.abs(score) <= _EQUAL, 0.0, np.sign(score))
+        if ranking.outcome == AGREED:
+            both = [
+                np.where(np.abs(side - 0.5) <= _EQUAL, 0.0, np.sign(side - 0.5)) for side in (self.first, self.second)
+            ]
+            winner = np.where(both[0] == both[1], both[0], 0.0)
+        return self._comparisons(_ends(winner) * self.share, None, signs)
+
+    def by_humans(self, ranking: Ranking) -> Comparisons:
+        """How they ended for the humans; pairs of which they said nothing are left out."""
+        told = np.isfinite(self.human)
+        human = np.where(told, self.human, 0.0)
+        sides = np.where(np.abs(human) <= ranking.human_tie + _EQUAL, 0.0, np.sign(human))
+        return self._comparisons(_ends(sides) * self.share * told, None, None)
+
+    def _comparisons(self, outcomes: np.ndarray, place: np.ndarray | None, attacked: np.ndarray | None) -> Comparisons:
+        often = outcomes.shape[1] // max(1, len(self.one))
+        one, other, group = (np.tile(side, often) for side in (self.one, self.other, self.group))
+        return Comparisons.of(len(self.systems), len(self.groups), one, other, group, outcomes, place, attacked)
+
+
+def _ends(winner: np.ndarray) -> np.ndarray:
+    """[3, n] a win, a tie or a loss."""
+    return np.stack([winner > 0, winner == 0, winner < 0]).astype(float)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Strengths after one who compares, and what there is to say of them.
+
+    Attributes:
+        fitted: None where there are none, and then `unranked` says why.
+    """
+
+    comparisons: Comparisons
+    fitted: Fitted | None
+    unranked: str | None
+    resting: str | None
+
+
+def _record(
+    cell: Cell, pairs: _Pairs, ranking: Ranking, threshold: float | None, resamples: int, seed: int
+) -> dict[str, Any]:
+    weights = weights_of(len(pairs.groups), resamples, seed)
+    attacked = cell.attack != CLEAN
+    model = Model(ranking.ties, ranking.prior, ranking.position and ranking.outcome == MEAN, attacked)
+    judge = _side(pairs.judged(ranking, attacked), weights, model, pairs.systems)
+    humans = _side(pairs.by_humans(ranking), weights, Model(ranking.ties, ranking.prior), pairs.systems)
+    reference = pairs.systems.index(ranking.reference) if ranking.reference in pairs.systems else None
+    if ranking.reference is not None and reference is None:
+        note = f"no text of this split is by the reference {ranking.reference}"
+        judge, humans = (_Side(side.comparisons, None, side.unranked or note, None) for side in (judge, humans))
+    missing = [_undetermined(side) for side in (judge, humans)]
+    apart = pairs.one != pairs.other
+    record: dict[str, Any] = {
+        "pairs": round(float(pairs.share[apart].sum()), 9),
+        "groups": len(pairs.groups),
+        "systems": len(pairs.systems),
+    }
+    fitted = judge.fitted
+    for name in ("place", "attack"):
+        values = None if fitted is None else getattr(fitted, name)
+        record |= _bounded(f"{name}_effect", values, missing[0])
+    record |= {"tie_odds": _tie(judge), "human_tie_odds": _tie(humans)}
+    record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
+    record |= {"resting": judge.resting, "human_resting": humans.resting}
+    record["undetermined_share"] = max(missing)
+    record |= _correlations(judge, humans, max(missing))
+    preferences = pairs.preferences(ranking)
+    record |= preferences.agreement(weights, threshold)
+    record["ranking"] = _ranking(pairs, judge, humans, reference, missing)
+    record["margins"] = preferences.margins(ranking.margins, weights)
+    record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans, weights)
+    return record
+
+
+def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> _Side:
+    table = comparisons.table()
+    if len(systems) < 2:
+        return _Side(comparisons, None, f"all texts are by one system, {systems[0] if systems else 'none'}", None)
+    if not table.sum():
+        return _Side(comparisons, None, "nobody compared these texts", None)
+    apart = bradley_terry.parts(comparisons)
+    if len(apart) > 1:
+        named = "; ".join(_listed([systems[i] for i in part]) for part in apart)
+        reason = f"the systems fall into {len(apart)} parts that never met, directly or through others: {named}"
+        return _Side(comparisons, None, reason, None)
+    levels = bradley_terry.dominant(comparisons, model.ties)
+    if len(levels) > 1:
+        top, bottom = (_listed([systems[i] for i in levels[end]]) for end in (0, -1))
+        lost = "lost to" if model.ties == DAVIDSON else "lost to or tied with"
+        told = f"{top} never {lost} {bottom if len(levels) == 2 else 'any of the others'}"
+        if not model.prior:
+            reason = f"{told}: the likeliest strengths are infinite; pairwise.prior=1 holds them back"
+            return _Side(comparisons, None, reason, None)
+        resting = f"{told}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
+    else:
+        resting = None
+    for name, asked, signs in (
+        ("the place", model.place, comparisons.place),
+        ("the attack", model.attack, comparisons.attacked),
+    ):
+        if asked and bradley_terry.decided_by(comparisons, signs):
+            if not model.prior:
+                reason = f"{name} decides every comparison, so nothing is told of strengths"
+                return _Side(comparisons, None, reason, None)
+            resting = f"{name} decides every comparison: what it is worth is finite by pairwise.prior ({model.prior:g})"
+            resting += " alone, and nothing is told of strengths"
+    fitted = bradley_terry.fit(comparisons, weights, model)
+    if not np.isfinite(fitted.strengths[0]).all():
+        reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
+        return _Side(comparisons, None, f"{reason}pairwise.prior=1 holds them back", None)
+    return _Side(comparisons, fitted, None, resting)
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _undetermined(side: _Side) -> float:
+    """The share of resamples without strengths."""
+    if side.fitted is None or len(side.fitted.strengths) < 2:
+        return 0.0
+    return float((~np.isfinite(side.fitted.strengths[1:]).all(axis=1)).mean())
+
+
+def _bounded(name: str, values: np.ndarray | None, missing: float) -> dict[str, float | None]:
+    """A number of the data with the interval of its resamples, unless some of these do not have it."""
+    if values is None or np.isnan(values[0]):
+        return unknown((name,))
+    return with_interval(name, values[:1] if missing else values)
+
+
+def _tie(side: _Side) -> float | None:
+    return None if side.fitted is None or side.fitted.tie is None else float(side.fitted.tie[0])
+
+
+def _correlations(judge: _Side, humans: _Side, missing: float) -> dict[str, float | None]:
+    names = [f"strength_{name}" for name in CORRELATIONS]
+    if judge.fitted is None or humans.fitted is None or judge.fitted.strengths.shape[1] < _FEWEST:
+        return unknown(names)
+    sides = [np.round(side.fitted.strengths, 9) for side in (judge, humans) if side.fitted is not None]
+    whole = np.isfinite(sides[0]).all(axis=1) & np.isfinite(sides[1]).all(axis=1)
+    found = correlate_rows(*(side[whole] for side in sides))
+    record: dict[str, float | None] = {}
+    for name, values in zip(names, found, strict=True):
+        record |= _bounded(name, values, missing)
+    return record
+
+
+def _ranking(
+    pairs: _Pairs, judge: _Side, humans: _Side, reference: int | None, missing: Sequence[float]
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
+    for prefix, side, lost in (("", judge, missing[0]), ("human_", humans, missing[1])):
+        won, tied, _ = side.comparisons.table()
+        strengths = None if side.fitted is None else side.fitted.against(reference)
+        places = None if strengths is None else bradley_terry.ranks(strengths if not lost else strengths[:1])
+        for i, row in enumerate(rows):
+            row |= _placed(prefix, None if places is None else places[:, i])
+            own = None if strengths is None else strengths[:, i]
+            row |= _bounded(f"{prefix}strength", own, lost)
+            row |= _bounded(f"{prefix}elo", None if own is None else ELO_MEAN + ELO * own, lost)
+            ends = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
+            row |= {f"{prefix}{name}": value for name, value in zip(("wins", "ties", "losses"), ends, strict=True)}
+            row[f"{prefix}win_share"] = (ends[0] + ends[1] / 2) / sum(ends) if sum(ends) else None
+    by = "strength" if judge.fitted is not None else "win_share"
+    return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
+
+
+def _placed(prefix: str, ranks: np.ndarray | None) -> dict[str, int | None]:
+    """A rank, with the ranks between which it lies in 95 % of the resamples."""
+    names = [f"{prefix}rank{end}" for end in ("", "_low", "_high")]
+    if ranks is None:
+        return dict.fromkeys(names)
+    ends = np.quantile(ranks[1:], (0.025, 0.975), method="inverted_cdf").tolist() if len(ranks) > 1 else (None, None)
+    return dict(zip(names, (int(ranks[0]), *(None if end is None else int(end) for end in ends)), strict=True))
+
+
+def _system_pairs(
+    pairs: _Pairs, ranking: Ranking, judge: _Side, humans: _Side, weights: np.ndarray
+) -> list[dict[str, Any]]:
+    tables = [side.comparisons.table() for side in (judge, humans)]
+    preferences = pairs.preferences(ranking)
+    told = np.isfinite(pairs.human)
+    low, high = (end(pairs.one, pairs.other)[told] for end in (np.minimum, np.maximum))
+    met = np.zeros((len(pairs.systems),) * 2)
+    np.add.at(met, (np.minimum(pairs.one, pairs.other), np.maximum(pairs.one, pairs.other)), pairs.share)
+    records = []
+    for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
+        record: dict[str, Any] = {"first": pairs.systems[i], "second": pairs.systems[k], "pairs": float(met[i, k])}
+        for name, (won, tied, lost) in zip(("win_share", "human_win_share"), tables, strict=True):
+            total = won[i, k] + tied[i, k] + lost[i, k]
+            record[name] = float((won[i, k] + tied[i, k] / 2) / total) if total else None
+        agreed = preferences.of((low == i) & (high == k)).named(weights)
+        records.append(record | {"preferred": agreed.pop("pairs")} | agreed)
+    return records

@@ -1,0 +1,165 @@
+"""Systems ranked by comparisons as figures: strengths beside the humans', and who wins against whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from judgebench.metrics.bradley_terry import ELO_MEAN
+from judgebench.metrics.robustness import CLEAN
+from judgebench.report.pairwise import RankingBlock, arrange_pairwise, leading
+from judgebench.report.results import Estimate
+from judgebench.report.style import HUMANS, INK, MUTED, finish, house_style, marks, panels, series_label, shorten
+
+_COLORS = "PuOr_r"  # color-blind readers tell its ends apart
+_MOST_WRITTEN = 16
+_MOST_DRAWN = 60
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One who ranks: how it is drawn, and system -> Elo."""
+
+    label: str
+    color: str
+    marker: str
+    found: Mapping[str, Estimate]
+
+
+def pairwise_figures(
+    records: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]
+) -> dict[tuple[str, str], Figure]:
+    """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such.
+
+    Args:
+        records: pairwise.json.
+        titles: `main` and `assistant`, the models' names; `groups`, what a group is.
+    """
+    blocks = leading(arrange_pairwise(records))
+    found: dict[tuple[str, str], Figure] = {}
+    for dimension in dict.fromkeys(block.dimension for block in blocks):
+        own = [block for block in blocks if block.dimension == dimension]
+        first = next((b.condition for b in own if b.attack == CLEAN), own[0].condition)
+        own = [block for block in own if block.condition == first and 1 < len(block.rows) <= _MOST_DRAWN]
+        if not own:
+            continue
+        if any(row.judge.elo.value is not None for row in own[0].rows):
+            found["ranking", dimension] = ranking_figure(own, titles)
+        found["wins", dimension] = wins_figure(own, titles)
+    return found
+
+
+def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]) -> Figure:
+    """Elo with its interval, a row a system, judges on the left and humans on the right; the first block's strongest on
+    top.
+
+    Args:
+        blocks: of one condition, a judge each.
+        titles: see `pairwise_figures`.
+    """
+    order = [row.system for row in blocks[0].rows]
+    drawn = marks([block.series for block in blocks])
+    lanes = [
+        Lane(series_label(one.series, titles), drawn[one.series].color, drawn[one.series].marker,
+             {row.system: row.judge.elo for row in one.rows})
+        for one in blocks
+    ]  # fmt: skip
+    humans = Lane("humans", HUMANS, "s", {row.system: row.humans.elo for row in blocks[0].rows})
+    groups = titles.get("groups") or "articles"
+    sides = [("judge", lanes), ("humans", [humans])]
+    if all(one.value is None for one in humans.found.values()):
+        sides = sides[:1]
+    with house_style():
+        figure, axes = panels(len(sides), 2, 0.7 + 0.2 * max(1.2, len(lanes)) * len(order), share_y=False)
+        for axis, (name, held) in zip(axes, sides, strict=True):
+            axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
+            for number, lane in enumerate(held):
+                shift = 0.5 * (number - (len(held) - 1) / 2) / max(1, len(held) - 1)
+                _draw(axis, [lane.found[system] for system in order], shift, lane.color, lane.marker)
+            _rows(axis, order if name == "judge" else [""] * len(order))
+            axis.set_title(name)
+        shown = [lane for _, held in sides for lane in held]
+        handles = [Line2D([], [], color=one.color, marker=one.marker, linestyle="none", markersize=6) for one in shown]
+        bounded = any(one.low is not None for lane in shown for one in lane.found.values())
+        caption = f"Strengths on the Elo scale from {blocks[0].size(groups)}: 400 points are odds of 10 to 1. "
+        caption += f"Bars: 95 % interval, {groups} resampled. " if bounded else ""
+        caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
+        caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0].notes)}"
+        labels = [lane.label for lane in shown]
+        return finish(figure, f"Systems ranked: {blocks[0].condition}", caption.strip(), handles, labels)
+
+
+def wins_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]) -> Figure:
+    """How often the row's system wins against the column's, ties half: a panel a judge, and one for the humans.
+
+    Args:
+        blocks, titles: see `ranking_figure`.
+    """
+    order = [row.system for row in blocks[0].rows]
+    maps = [(series_label(block.series, {}), shares_of(block, order, 0)) for block in blocks]
+    maps.append(("humans", shares_of(blocks[0], order, 1)))
+    maps = [(name, values) for name, values in maps if np.isfinite(values).any()]
+    with house_style():
+        figure, axes = panels(len(maps), 2, 1.0 + 0.24 * len(order), share_y=False)
+        for place, (axis, (name, values)) in enumerate(zip(axes, maps, strict=True)):
+            _matrix(axis, values, order, labels=place % 2 == 0)
+            axis.set_title(name)
+        caption = (
+            f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
+            f"{blocks[0].size(titles.get('groups') or 'articles')}. Systems in the judge's order, the strongest first: "
+            "where judge and model agree, what lies above the diagonal is above 50."
+        )
+        return finish(figure, f"Who wins against whom: {blocks[0].condition}", caption, [], [])
+
+
+def shares_of(block: RankingBlock, order: Sequence[str], side: int) -> np.ndarray:
+    """[K, K] win shares of the row's system after the judge (0) or the humans (1); NaN where two did not meet."""
+    number = {name: i for i, name in enumerate(order)}
+    values = np.full((len(order), len(order)), np.nan)
+    for (first, second), found in block.shares.items():
+        share = found[side]
+        if share is not None:
+            values[number[first], number[second]], values[number[second], number[first]] = share, 1 - share
+    return values
+
+
+def _draw(axis: Axes, found: Sequence[Estimate], shift: float, color: str, marker: str) -> None:
+    for row, one in enumerate(found):
+        if one.value is None:
+            continue
+        if one.low is not None and one.high is not None:
+            axis.plot([one.low, one.high], [row + shift] * 2, color=color, linewidth=1.6, zorder=2)
+        axis.plot([one.value], [row + shift], marker, color=color, markersize=5, zorder=3)
+
+
+def _rows(axis: Axes, names: Sequence[str]) -> None:
+    axis.set_yticks(range(len(names)), [shorten(name, 28) for name in names])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.set_xlabel("Elo")
+    axis.grid(axis="x")
+    axis.tick_params(axis="y", length=0)
+    for line in range(1, len(names)):
+        axis.axhline(line - 0.5, color="#eeeeee", linewidth=0.6, zorder=0)
+
+
+def _matrix(axis: Axes, values: np.ndarray, order: Sequence[str], labels: bool) -> None:
+    norm, colors = Normalize(0, 1), mpl.colormaps[_COLORS]
+    axis.imshow(values, cmap=_COLORS, norm=norm, aspect="auto")
+    if len(order) <= _MOST_WRITTEN:
+        for row, column in np.argwhere(np.isfinite(values)).tolist():
+            value = float(values[row, column])
+            dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
+            axis.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6.5,
+                      color="white" if dark else INK)  # fmt: skip
+    names = [shorten(name, 18) for name in order]
+    axis.set_yticks(range(len(order)), names if labels else [""] * len(order))
+    axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
+    axis.tick_params(length=0)

@@ -1,0 +1,259 @@
+"""Strengths by comparisons: closed forms, an independent library, identities, and resamples one by one."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from judgebench.metrics.bradley_terry import (
+    DAVIDSON,
+    Comparisons,
+    Model,
+    decided_by,
+    dominant,
+    fit,
+    parts,
+    ranks,
+)
+from judgebench.metrics.group_means import weights_of
+
+ALONE = np.ones((1, 1))
+
+
+def met(rows, systems=None, groups=1):
+    """Comparisons of rows (one, other, wins, ties, losses), with place, attacked and group as (..., {name: value})."""
+    more = [row[5] if len(row) > 5 else {} for row in rows]
+    one, other = (np.array([row[i] for row in rows]) for i in range(2))
+    outcomes = np.array([row[2:5] for row in rows], dtype=float).T
+    place, attacked, group = (np.array([m.get(n, 0) for m in more]) for n in ("place", "attacked", "group"))
+    count = systems or int(max(one.max(), other.max())) + 1
+    return Comparisons.of(count, groups, one, other, group, outcomes, place, attacked)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def expected_rows(strengths, place=0.0, nu=0.0, often=10.0, sign=1):
+    """What happens on average among systems of such strengths: the likeliest strengths are these themselves."""
+    rows = []
+    for i, k in combinations(range(len(strengths)), 2):
+        d = strengths[i] - strengths[k] + place * sign
+        odds = np.array([np.exp(d / 2), nu, np.exp(-d / 2)])
+        rows.append((i, k, *(often * odds / odds.sum()), {"place": sign if place else 0}))
+    return rows
+
+
+def drawn(rng, systems=4, groups=6, often=3, ties=0.2):
+    rows = []
+    for group in range(groups):
+        for i, k in combinations(range(systems), 2):
+            for _ in range(often):
+                place = int(rng.choice([-1, 1]))
+                won = rng.random() < sigmoid(0.4 * (k - i) + 0.7 * place)
+                ends = (0, 1, 0) if rng.random() < ties else (won, 0, not won)
+                turned = rng.random() < 0.5
+                seen = (k, i, *ends[::-1]) if turned else (i, k, *ends)
+                rows.append((*seen, {"place": -place if turned else place, "group": group}))
+    return rows
+
+
+@pytest.mark.parametrize(("wins", "ties", "losses"), [(3, 0, 1), (5, 0, 5), (2, 4, 1), (0.7, 0, 0.3)])
+def test_two_systems_are_as_far_apart_as_the_log_odds_of_winning(wins, ties, losses):
+    found = fit(met([(0, 1, wins, ties, losses)]), ALONE, Model()).strengths[0]
+    assert found == pytest.approx(np.array([0.5, -0.5]) * np.log((wins + ties / 2) / (losses + ties / 2)))
+
+
+def test_three_systems_with_one_cycle_are_equal_and_a_chain_is_as_strong_as_its_links():
+    cycle = [(0, 1, 3, 0, 1), (1, 2, 3, 0, 1), (2, 0, 3, 0, 1)]
+    assert fit(met(cycle), ALONE, Model()).strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
+    # without the third pair the likeliest strengths fit both others exactly
+    chain = fit(met([(0, 1, 3, 0, 1), (1, 2, 2, 0, 1)]), ALONE, Model()).strengths[0]
+    assert (chain[0] - chain[1], chain[1] - chain[2]) == pytest.approx((np.log(3), np.log(2)))
+    assert chain.sum() == pytest.approx(0)
+
+
+strengths_of = st.lists(st.floats(-2, 2), min_size=2, max_size=6)
+
+
+@given(strengths_of, st.floats(-1.5, 1.5), st.floats(0.1, 2))
+@settings(max_examples=40)
+def test_what_is_expected_of_strengths_gives_them_back(strengths, place, nu):
+    rows = expected_rows(strengths, place or 0.5, nu) + expected_rows(strengths, place or 0.5, nu, sign=-1)
+    found = fit(met(rows), ALONE, Model(DAVIDSON, place=True))
+    assert found.strengths[0] == pytest.approx(np.array(strengths) - np.mean(strengths), abs=1e-6)
+    assert found.place[0] == pytest.approx(place or 0.5, abs=1e-6)
+    assert found.tie[0] == pytest.approx(nu, abs=1e-6)
+
+
+def test_it_agrees_with_a_logistic_regression_without_a_penalty():
+    rows = drawn(np.random.default_rng(0), systems=5, ties=0)
+    found = fit(met(rows, groups=6), np.ones((1, 6)), Model(place=True))
+    design = np.zeros((len(rows), 6))
+    for line, row in zip(design, rows, strict=True):
+        line[row[0]], line[row[1]], line[5] = 1, -1, row[5]["place"]
+    won = np.array([row[2] for row in rows])
+    other = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=10000)
+    # one strength is held at 0, for only differences count
+    other.fit(np.delete(design, 0, axis=1), won)
+    strengths = np.array([0.0, *other.coef_[0][:4]])
+    assert found.strengths[0] == pytest.approx(strengths - strengths.mean(), abs=1e-4)
+    assert found.place[0] == pytest.approx(other.coef_[0][4], abs=1e-4)
+
+
+def test_davidsons_two_systems_have_his_closed_form():
+    found = fit(met([(0, 1, 6, 3, 2)]), ALONE, Model(DAVIDSON))
+    assert found.strengths[0] == pytest.approx(np.array([0.5, -0.5]) * np.log(6 / 2))
+    assert found.tie[0] == pytest.approx(3 / np.sqrt(6 * 2))
+
+
+def test_davidsons_likelihood_is_flat_where_it_is_highest():
+    rows = drawn(np.random.default_rng(1))
+    found = fit(met(rows, groups=6), np.ones((1, 6)), Model(DAVIDSON, place=True))
+    best = np.array([*found.strengths[0], found.place[0], found.tie[0]])
+
+    def likelihood(given):
+        total = 0.0
+        for one, other, *ends, more in rows:
+            strong, weak = (
+                np.exp(given[one] + more["place"] * given[4] / 2),
+                np.exp(given[other] - more["place"] * given[4] / 2),
+            )
+            odds = np.array([strong, given[5] * np.sqrt(strong * weak), weak])
+            total += np.array(ends) @ np.log(odds / odds.sum())
+        return total
+
+    for i in range(6):
+        step = np.eye(6)[i] * 1e-5
+        assert (likelihood(best + step) - likelihood(best - step)) / 2e-5 == pytest.approx(0, abs=1e-4)
+        assert likelihood(best + 1000 * step) < likelihood(best)
+        assert likelihood(best - 1000 * step) < likelihood(best)
+
+
+@given(st.permutations(range(4)), st.sampled_from([Model(place=True), Model(DAVIDSON, 1.0, place=True)]))
+@settings(max_examples=25)
+def test_what_systems_are_called_does_not_matter(order, model):
+    rows = drawn(np.random.default_rng(2))
+    named = [(order[row[0]], order[row[1]], *row[2:]) for row in rows]
+    ours, theirs = (fit(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, named))
+    assert theirs.strengths[0][list(order)] == pytest.approx(ours.strengths[0], abs=1e-8)
+    assert theirs.place[0] == pytest.approx(ours.place[0], abs=1e-8)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25)
+def test_seen_from_the_other_side_nothing_changes_and_lost_for_won_turns_all_around(seed):
+    rows = drawn(np.random.default_rng(seed))
+    turned = [(row[1], row[0], *row[4:1:-1], {**row[5], "place": -row[5]["place"]}) for row in rows]
+    lost = [(*row[:2], *row[4:1:-1], row[5]) for row in rows]
+    model = Model(DAVIDSON, 0.5, place=True)
+    ours, same, opposite = (fit(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, turned, lost))
+    assert same.strengths == pytest.approx(ours.strengths, abs=1e-8)
+    assert opposite.strengths == pytest.approx(-ours.strengths, abs=1e-8)
+    assert (same.place, opposite.place) == (pytest.approx(ours.place, abs=1e-8), pytest.approx(-ours.place, abs=1e-8))
+    assert opposite.tie == pytest.approx(ours.tie)
+
+
+@pytest.mark.parametrize("model", [Model(prior=1.0), Model(prior=1.0, place=True), Model(DAVIDSON, 0.5, place=True)])
+def test_each_resample_is_as_if_its_groups_had_been_copied(model):
+    rows = drawn(np.random.default_rng(3))
+    weights = weights_of(6, 25, seed=4)
+    found = fit(met(rows, groups=6), weights, model)
+    for b, counts in enumerate(weights):
+        copied = [row for row in rows for _ in range(int(counts[row[5]["group"]]))]
+        alone = fit(met(copied, systems=4, groups=6), np.ones((1, 6)), model)
+        np.testing.assert_allclose(found.strengths[b], alone.strengths[0], atol=1e-10)
+        if model.place:
+            np.testing.assert_allclose(found.place[b], alone.place[0], atol=1e-10)
+        if model.ties == DAVIDSON:
+            np.testing.assert_allclose(found.tie[b], alone.tie[0], atol=1e-10)
+
+
+def test_who_never_lost_has_no_likeliest_strength_but_one_with_a_prior():
+    undefeated = met([(0, 1, 3, 0, 0), (1, 2, 2, 0, 1)])
+    assert np.isnan(fit(undefeated, ALONE, Model()).strengths).all()
+    assert dominant(undefeated) == [[0], [1, 2]]
+    # two imagined comparisons of each with a system of strength 0 leave 4 : 1 and 1 : 4 against it and each other
+    pair = met([(0, 1, 3, 0, 0)])
+    strong = fit(pair, ALONE, Model(prior=2.0)).strengths[0][0]
+    # where the slope is 0: 3 (1 - P(0 beats 1)) + 1 - 2 P(0 beats the imagined one)
+    assert 3 * (1 - sigmoid(2 * strong)) + 1 - 2 * sigmoid(strong) == pytest.approx(0, abs=1e-9)
+    assert strong > 0
+
+
+def test_a_tie_is_half_a_loss_under_half_and_none_under_davidson():
+    drew_once = met([(0, 1, 3, 1, 0)])
+    assert np.isfinite(fit(drew_once, ALONE, Model()).strengths).all()
+    assert len(dominant(drew_once)) == 1
+    # whose likelihood has no highest point: the stronger the first and the likelier ties, the better
+    assert np.isnan(fit(drew_once, ALONE, Model(DAVIDSON)).strengths).all()
+    assert dominant(drew_once, DAVIDSON) == [[0], [1]]
+    assert np.isfinite(fit(drew_once, ALONE, Model(DAVIDSON, 1.0)).strengths).all()
+
+
+def test_systems_that_never_met_fall_into_parts():
+    assert parts(met([(0, 1, 1, 0, 1), (2, 3, 1, 0, 1)])) == [[0, 1], [2, 3]]
+    assert parts(met([(0, 1, 1, 0, 0), (2, 1, 1, 0, 0)])) == [[0, 1, 2]]
+
+
+def test_without_ties_davidsons_model_is_bradley_and_terrys():
+    rows = drawn(np.random.default_rng(5), ties=0)
+    plain, davidson = (
+        fit(met(rows, groups=6), np.ones((1, 6)), Model(ties, place=True)) for ties in ("half", DAVIDSON)
+    )
+    assert davidson.strengths == pytest.approx(plain.strengths, abs=1e-8)
+    assert davidson.tie.tolist() == [0.0]
+
+
+def test_a_place_that_decides_everything_says_nothing_of_strengths():
+    rows = [
+        (i, k, place > 0, 0, place < 0, {"place": place}) for i, k in combinations(range(3), 2) for place in (1, -1)
+    ]
+    assert np.isnan(fit(met(rows), ALONE, Model(place=True)).strengths).all()
+    assert decided_by(met(rows), met(rows).place)
+    mixed = met([*rows, (0, 1, 0.1, 0, 0.9, {"place": 1})])
+    assert not decided_by(mixed, mixed.place)
+    held = fit(met(rows), ALONE, Model(prior=1.0, place=True))
+    assert held.strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
+    assert held.place[0] > 1
+
+
+def test_the_place_is_told_from_strengths_only_where_texts_change_it():
+    fixed = [(0, 1, 3, 0, 1, {"place": 1}), (1, 2, 3, 0, 1, {"place": 1}), (0, 2, 3, 0, 1, {"place": 1})]
+    assert fit(met(fixed[:2]), ALONE, Model(place=True)).place is None
+    assert fit(met(fixed), ALONE, Model(place=True)).place is not None  # three pairs, two differences of strengths
+    assert fit(met([(0, 1, 3, 0, 1)]), ALONE, Model(place=True)).place is None
+
+
+def test_what_an_attack_is_worth_is_found_beside_strengths():
+    strengths, worth = np.array([0.5, 0.1, -0.6]), 0.9
+    rows = []
+    for i, k in combinations(range(3), 2):
+        for sign in (1, -1):
+            p = sigmoid(strengths[i] - strengths[k] + sign * worth)
+            rows.append((i, k, p, 0, 1 - p, {"attacked": sign}))
+    found = fit(met(rows), ALONE, Model(attack=True))
+    assert found.strengths[0] == pytest.approx(strengths, abs=1e-8)
+    assert found.attack[0] == pytest.approx(worth)
+    assert found.against(2)[0] == pytest.approx(strengths - strengths[2], abs=1e-8)
+
+
+def test_a_resample_without_an_answer_leaves_the_others_theirs():
+    rows = [(0, 1, 1, 0, 0, {"group": 0}), (0, 1, 0, 0, 1, {"group": 1})]
+    found = fit(met(rows, groups=2), np.array([[1, 1], [2, 0], [0, 2], [1, 3]], dtype=float), Model())
+    assert np.isnan(found.strengths[:, 0]).tolist() == [False, True, True, False]
+    assert found.strengths[3] == pytest.approx(np.array([0.5, -0.5]) * np.log(1 / 3))
+
+
+def test_a_table_counts_every_comparison_from_both_sides():
+    won, tied, lost = met([(0, 1, 3, 1, 2), (2, 0, 1, 0, 5), (1, 1, 9, 9, 9)]).table()
+    assert won.tolist() == [[0, 3, 5], [2, 0, 0], [1, 0, 0]]
+    assert tied.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert (lost == won.T).all()
+
+
+def test_equal_strengths_share_the_better_rank():
+    assert ranks(np.array([[1.0, 1.0 + 1e-12, 3.0, -1.0]])).tolist() == [[2, 2, 1, 4]]

@@ -1,0 +1,275 @@
+"""Systems ranked by comparisons: records by hand, identities, and resamples one by one."""
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.metrics import group_weights, kendall, pearson, spearman
+from judgebench.metrics.pairwise import pairwise_records
+from judgebench.metrics.ranking import Ranking
+
+WHOLE = {
+    "outcome": "mean",
+    "ties": "half",
+    "position": True,
+    "prior": 1,
+    "reference": None,
+    "human_tie": 0,
+    "margins": 4,
+}
+
+
+def columns_of(rows, **cell):
+    """Rows are (group, system, rival, score_first, score_second, human, tie_first, tie_second); the last two default
+    to 0."""
+    table = {
+        "split": "test", "dimension": "joint", "range_min": 0.0, "range_max": 1.0, "range_step": 0.5, "attack": "none",
+        "defense": "none", "judge": "main", "decoding": "greedy", "lambda": np.nan, "temperature": np.nan,
+        "status": "parsed",
+    }  # fmt: skip
+    found = []
+    for group, one, other, first, second, human, *ties in rows:
+        tied = ties or (0.0, 0.0)
+        found.append(
+            table
+            | {"group_id": group, "system_id": one, "rival_system_id": other, "score": (first + second) / 2}
+            | {"text_id": f"{group}/{one}", "rival_id": f"{group}/{other}", "score_first": first}
+            | {"example_id": f"{group}/{one}~{group}/{other}", "score_second": second, "human": human}
+            | {"tie_first": tied[0], "tie_second": tied[1]}
+            | cell
+        )
+    return {name: np.array([row[name] for row in found]) for name in found[0]}
+
+
+def joined(*parts):
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def ranked(rows, resamples=0, cell=None, **settings):
+    return pairwise_records(columns_of(rows, **(cell or {})), "mini", Ranking(**settings), resamples)[0]
+
+
+def placed(record, system):
+    return next(row for row in record["ranking"] if row["system"] == system)
+
+
+def drawn(seed, groups=5, systems=4, every=True, **cell):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for g in range(groups):
+        human = np.round(rng.normal(size=systems) + 0.5 * np.arange(systems), 1)
+        judge = human + rng.normal(size=systems)
+        for i, k in permutations(range(systems), 2):
+            if every or i < k:
+                first, second = (1 / (1 + np.exp(-(judge[i] - judge[k] + shift))) for shift in (0.5, -0.5))
+                rows.append((f"g{g}", f"s{i}", f"s{k}", first, second, round(human[i] - human[k], 1)))
+    return rows
+
+
+def test_two_systems_by_hand():
+    #              a beats b clearly | by place, undecided | loses
+    rows = [("g1", "a", "b", 1, 1, 2), ("g2", "a", "b", 1, 0, 0), ("g3", "a", "b", 0, 0, 1)]
+    record = ranked(rows, prior=0, position=False)
+    best = placed(record, "a")
+    assert (best["wins"], best["ties"], best["losses"]) == (1.5, 0, 1.5)
+    assert (best["strength"], best["elo"], best["rank"]) == (pytest.approx(0), pytest.approx(1000), 1)
+    # the humans: two wins and a tie, so never a loss by themselves, but half of one
+    assert (best["human_wins"], best["human_ties"], best["human_losses"]) == (2, 1, 0)
+    assert best["human_strength"] - placed(record, "b")["human_strength"] == pytest.approx(np.log(2.5 / 0.5))
+    assert best["human_elo"] - 1000 == pytest.approx(400 * np.log10(5) / 2)
+    assert (record["pairs"], record["groups"], record["systems"]) == (3, 3, 2)
+    assert record["system_pairs"] == [
+        {"first": "a", "second": "b", "pairs": 3, "win_share": 0.5, "human_win_share": pytest.approx(2.5 / 3)}
+        | {"preferred": 2, "agreement": 0.5, "agreement_low": None, "agreement_high": None}
+    ]
+
+
+OUTCOMES = {"mean": (1.4, 0.0, 0.6), "majority": (2, 0, 0), "agreed": (1, 1, 0)}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_what_two_orders_come_to(outcome):
+    record = ranked([("g1", "a", "b", 0.9, 0.7, 1), ("g2", "a", "b", 0.9, 0.3, 1)], outcome=outcome)
+    best = placed(record, "a")
+    assert (best["wins"], best["ties"], best["losses"]) == pytest.approx(OUTCOMES[outcome])
+    assert (record["place_effect"] is not None) == (outcome == "mean")
+
+
+def test_ties_that_the_judge_finds_are_ties():
+    rows = [("g1", "a", "b", 0.5, 0.5, 1, 1.0, 1.0), ("g2", "a", "b", 0.6, 0.8, 1, 0.4, 0.2)]
+    best = placed(ranked(rows), "a")
+    # order by order: a win is its share less half a tie
+    assert (best["wins"], best["ties"], best["losses"]) == pytest.approx((0.4 / 2 + 0.7 / 2, 1.3, 0.15))
+    davidson = ranked(rows, ties="davidson")
+    assert davidson["tie_odds"] > 0
+    assert ranked(rows)["tie_odds"] is None
+
+
+def test_two_texts_that_met_twice_are_one_comparison():
+    rows = drawn(0)
+    once = [row for row in rows if row[1] < row[2]]
+    twice, alone = (ranked(one, resamples=20) for one in (rows, once))
+    assert twice.keys() == alone.keys()
+    for name in ("pairs", "rated", "tau", "auc", "auc_low", "accuracy", "place_effect", "strength_spearman_high"):
+        assert twice[name] == pytest.approx(alone[name]), name
+    for one in alone["ranking"]:
+        other = placed(twice, one["system"])
+        assert {k: other[k] for k in one if k != "system"} == pytest.approx({k: one[k] for k in one if k != "system"})
+
+
+def test_a_judge_that_is_the_humans_has_their_ranking():
+    rows = [(g, i, k, float(h > 0) + 0.5 * (h == 0), float(h > 0) + 0.5 * (h == 0), h, *[float(h == 0)] * 2)
+            for g, i, k, _, _, h in drawn(1)]  # fmt: skip
+    record = ranked(rows, resamples=50, position=False)
+    for row in record["ranking"]:
+        assert row["strength"] == pytest.approx(row["human_strength"], abs=1e-8)
+        assert (row["rank"], row["rank_low"]) == (row["human_rank"], row["human_rank_low"])
+    assert [record[f"strength_{name}"] for name in ("pearson", "spearman", "kendall")] == pytest.approx([1, 1, 1])
+    assert (record["auc"], record["accuracy"], record["tau"]) == pytest.approx((1, 1, 1))
+
+
+def test_a_judge_of_places_alone_ranks_nobody():
+    rows = [(g, i, k, 0.9, 0.1, h) for g, i, k, _, _, h in drawn(2)]
+    record = ranked(rows)
+    assert record["resting"] is None
+    always = ranked([(*row[:3], 1, 0, row[5]) for row in rows])
+    assert always["resting"].startswith(
+        "the place decides every comparison: what it is worth is finite by pairwise.prior (1)"
+    )
+    assert [row["strength"] for row in record["ranking"]] == pytest.approx([0] * 4, abs=1e-8)
+    assert {row["rank"] for row in record["ranking"]} == {1}
+    assert (record["strength_spearman"], record["tau"], record["auc"]) == (0, 0, 0.5)
+    # the prior's one comparison of equals holds it a little below the odds of the place
+    assert np.log(9) - 0.5 < record["place_effect"] < np.log(9)
+
+
+def test_intervals_are_those_of_explicitly_resampled_groups():
+    rows = drawn(3, every=False)
+    found = ranked(rows, resamples=30)
+    groups = [f"g{i}" for i in range(5)]
+    strengths, correlations, effects = [], [], []
+    for counts in group_weights(5, 30, 0):
+        copied = [(f"{g}-{copy}", *row[1:]) for g, k in zip(groups, counts, strict=True) for copy in range(k)
+                  for row in rows if row[0] == g]  # fmt: skip
+        again = ranked(copied)
+        by_name = {row["system"]: row for row in again["ranking"]}
+        strengths.append([by_name[f"s{i}"]["strength"] for i in range(4)])
+        theirs = [by_name[f"s{i}"]["human_strength"] for i in range(4)]
+        # equal but for rounding is equal
+        both = [np.round(side, 9) for side in (strengths[-1], theirs)]
+        correlations.append([correlate(*both) for correlate in (pearson, spearman, kendall)])
+        effects.append(again["place_effect"])
+    for i in range(4):
+        low, high = np.quantile([one[i] for one in strengths], (0.025, 0.975))
+        row = placed(found, f"s{i}")
+        assert (row["strength_low"], row["strength_high"]) == pytest.approx((low, high), abs=1e-9)
+        ranks = [1 + sum(other > one[i] + 1e-9 for other in one) for one in strengths]
+        assert row["rank_low"] <= np.median(ranks) <= row["rank_high"]
+        assert {row["rank_low"], row["rank_high"]} <= set(ranks)
+    for i, name in enumerate(("pearson", "spearman", "kendall")):
+        low, high = np.quantile([one[i] for one in correlations], (0.025, 0.975))
+        assert (found[f"strength_{name}_low"], found[f"strength_{name}_high"]) == pytest.approx((low, high), abs=1e-7)
+    assert (found["place_effect_low"], found["place_effect_high"]) == pytest.approx(
+        tuple(np.quantile(effects, (0.025, 0.975))), abs=1e-9
+    )
+
+
+def test_what_makes_no_ranking_is_said_in_a_sentence():
+    undefeated = [("g1", "a", "b", 1, 1, 1), ("g2", "b", "c", 1, 0, 1), ("g3", "c", "b", 1, 0, 1)]
+    plain = ranked(undefeated, prior=0, position=False, resamples=10)
+    assert plain["unranked"].startswith("a never lost to or tied with b, c: the likeliest strengths are infinite")
+    best = placed(plain, "a")
+    assert (best["strength"], best["rank"], best["elo_low"], best["wins"]) == (None, None, None, 1)
+    held = ranked(undefeated, prior=1, resamples=10)
+    assert held["unranked"] is None
+    assert "without pairwise.prior (1) strengths would be infinite" in held["resting"]
+    assert held["ranking"][0]["system"] == "a"
+    apart = ranked([("g1", "a", "b", 1, 0, 1), ("g2", "c", "d", 1, 0, 1)])
+    assert "2 parts that never met, directly or through others: a, b; c, d" in apart["unranked"]
+    assert apart["strength_spearman"] is None
+    alone = ranked([("g1", "a", "a", 1, 0, 1)])
+    assert alone["unranked"] == "all texts are by one system, a"
+    unrated = ranked([("g1", "a", "b", 1, 0, np.nan)])
+    assert unrated["human_unranked"] == "nobody compared these texts"
+    assert (unrated["tau"], unrated["rated"]) == (None, 0)
+    placing = [("g1", "a", "b", 1, 0, 1), ("g1", "b", "c", 1, 0, 1)]
+    assert "the place decides every comparison" in ranked(placing, prior=0)["unranked"]
+
+
+def test_resamples_without_strengths_take_the_intervals_away():
+    rows = [("g1", "a", "b", 1, 1, 1), ("g2", "a", "b", 0, 0, -1), ("g3", "a", "b", 1, 1, 1)]
+    record = ranked(rows, resamples=200, prior=0, position=False)
+    assert placed(record, "a")["strength"] == pytest.approx(np.log(2) / 2)
+    assert placed(record, "a")["strength_low"] is None
+    # all three from the groups that one text wins, or all from the other: (2/3)^3 + (1/3)^3
+    assert record["undetermined_share"] == pytest.approx(1 / 3, abs=0.1)
+
+
+def test_the_threshold_for_ties_comes_from_the_dev_split():
+    dev = columns_of([("g8", "a", "b", 0.55, 0.55, 0), ("g9", "a", "b", 0.9, 0.9, 2)], split="dev")
+    test = columns_of([("g1", "a", "b", 0.54, 0.54, 0), ("g2", "b", "a", 0.8, 0.8, 1)])
+    records = {one["split"]: one for one in pairwise_records(joined(dev, test), "mini", resamples=0)}
+    assert [one["tie_threshold"] for one in records.values()] == pytest.approx([0.05, 0.05])
+    assert (records["test"]["accuracy"], records["test"]["accuracy_calibrated"]) == (0.5, 1.0)
+    assert pairwise_records(test, "mini", resamples=0)[0]["accuracy_calibrated"] is None
+
+
+def test_an_attack_on_the_judged_text_has_an_effect_of_its_own():
+    #   whoever is attacked wins more, whatever it is
+    rows = [("g1", i, k, 0.8, 0.8, 0) for i, k in permutations("abc", 2)]
+    attacked = ranked(rows, prior=0, cell={"attack": "dsi"})
+    assert attacked["attack_effect"] == pytest.approx(np.log(4))
+    assert [row["strength"] for row in attacked["ranking"]] == pytest.approx([0, 0, 0], abs=1e-8)
+    assert ranked(drawn(4))["attack_effect"] is None
+
+
+def test_a_reference_has_strength_zero_and_must_be_there():
+    record = ranked(drawn(5), resamples=20, reference="s2")
+    zero = placed(record, "s2")
+    assert [zero[name] for name in ("strength", "strength_low", "strength_high", "elo")] == [0, 0, 0, 1000]
+    free = ranked(drawn(5), resamples=20)
+    apart = [placed(one, "s3")["strength"] - placed(one, "s1")["strength"] for one in (record, free)]
+    assert apart[0] == pytest.approx(apart[1])
+    with pytest.raises(UserError, match=r"pairwise\.reference: no text is by 's9'; the systems are s1, s2"):
+        Ranking(reference="s9").check(["s2", "s1"])
+
+
+def test_records_are_json_and_texts_judged_alone_have_none():
+    records = pairwise_records(columns_of(drawn(6)), "mini", resamples=10, rules={"greedy": "argmax"})
+    assert json.loads(json.dumps(records, allow_nan=False)) == records
+    assert (records[0]["rule"], records[0]["dataset"], records[0]["resamples"]) == ("argmax", "mini", 10)
+    alone = {k: v for k, v in columns_of(drawn(6)).items() if not k.startswith(("score_", "tie_", "text", "rival"))}
+    assert pairwise_records(alone, "mini") == []
+
+
+MISTAKES = {
+    "outcome": ("both", "pairwise.outcome: 'both' is not one of mean, majority, agreed"),
+    "ties": (None, "pairwise.ties: None is not one of half, davidson"),
+    "position": ("yes", "pairwise.position: 'yes' is neither true nor false"),
+    "prior": (-1, "pairwise.prior: -1 is not a number of at least 0"),
+    "human_tie": ("a", "pairwise.human_tie: 'a' is not a number of at least 0"),
+    "margins": (0, "pairwise.margins: 0 is not a whole number from 1 to 20"),
+    "reference": ([1], r"pairwise.reference: \[1\] is not the name of a system"),
+    "scale": (1, "pairwise.scale is unknown; there are outcome, ties"),
+}
+
+
+@pytest.mark.parametrize("key", MISTAKES)
+def test_settings_are_checked_at_the_door(key):
+    value, message = MISTAKES[key]
+    with pytest.raises(UserError, match=message):
+        Ranking.parse({**WHOLE, key: value})
+
+
+def test_settings_are_whole():
+    assert Ranking.parse(WHOLE) == Ranking()
+    assert Ranking.parse({**WHOLE, "reference": 3}).reference == "3"
+    with pytest.raises(UserError, match=r"pairwise\.prior is not given"):
+        Ranking.parse({key: value for key, value in WHOLE.items() if key != "prior"})
+    with pytest.raises(UserError, match="drown the data"):
+        Ranking.parse({**WHOLE, "prior": 1e6})
+    with pytest.raises(UserError, match="pairwise: 3 is no group of settings"):
+        Ranking.parse(3)
