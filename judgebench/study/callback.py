@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ class SweepSummary(Callback):
             check_processes(config)
         except UserError as error:
             raise Refusal(str(error)) from error
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Takes secrets out of the multirun.yaml that Hydra has written by now."""
+        from judgebench.report.hiding import hide_in_file
+
+        if str(config.hydra.mode).endswith("MULTIRUN"):
+            hide_in_file(Path(str(config.hydra.sweep.dir)) / "multirun.yaml", sys.argv[1:])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
