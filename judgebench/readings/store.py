@@ -146,7 +146,7 @@ class ReadingStore:
                     f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
                     "again when there is room."
                 ) from error
-            if isinstance(error, sqlite3.DatabaseError):
+            if type(error) is sqlite3.DatabaseError:  # not what its subclasses say of a mistake of ours
                 raise self._damaged(error) from error
             raise
 
