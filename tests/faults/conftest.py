@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -70,10 +70,8 @@ def started(tmp_path) -> Iterator[Callable[..., Started]]:
 
     yield start
     for run in runs:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(run.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         run.process.wait()
 
 

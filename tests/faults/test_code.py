@@ -49,8 +49,10 @@ def test_nothing_runs_what_it_reads():
 
 @pytest.mark.parametrize(
     "code",
-    ["import pickle", "from joblib import load", "torch.load(f)", "eval('1')", "np.load(f, allow_pickle=True)"]
-    + ["m.from_pretrained(p, trust_remote_code=True)", "run('a', shell=True)", "m(use_safetensors=False)"],
+    [
+        *("import pickle", "from joblib import load", "torch.load(f)", "eval('1')", "np.load(f, allow_pickle=True)"),
+        *("m.from_pretrained(p, trust_remote_code=True)", "run('a', shell=True)", "m(use_safetensors=False)"),
+    ],
 )
 def test_such_code_would_be_found(code):
     assert list(faults(ast.parse(code)))

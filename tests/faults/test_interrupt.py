@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of everything that takes long: one sentence says what is kept and names the command that goes on."""
+"""Ctrl-C in the middle of whatever takes long: a sentence says what is kept, and names the command that goes on."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of everything that takes long: the same command goes on, and ends where an undisturbed run does.
+"""kill -9 in the middle of whatever takes long: the same command goes on, and ends where an undisturbed run does.
 
 What is lost is what was under way, a batch, a word or a trial; what was finished is not done again.
 """

@@ -50,7 +50,7 @@ def test_pickled_weights_are_not_opened(judgebench, folder, tmp_path):
     result = judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True)
     told(result, f"judge.path={folder}: its model cannot be loaded", "safetensors")
     assert not marker.exists()
-    pickle.loads((pickle.dumps(Touches(marker))))
+    pickle.loads(pickle.dumps(Touches(marker)))
     assert marker.exists(), "the trap itself must work"
 
 
