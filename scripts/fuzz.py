@@ -3,7 +3,7 @@
     python scripts/fuzz.py --cases 1000000              # about half an hour
     python scripts/fuzz.py --only answers --first 1234 --cases 1    # one case again, as a failure names it
 
-A case is broken where something else than a `UserError` is raised, where a promise of fuzz_targets.py does not hold, or
+A case is broken where something else than a `UserError` is raised, where a promise of fuzzing/ does not hold, or
 where it takes longer than `--seconds`. Every case comes from the seed, its target and its number alone.
 """
 
@@ -16,7 +16,10 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from fuzz_targets import TARGETS, Target, planned
+from fuzzing import answers, files, prompts, settings
+from fuzzing.target import Target
+
+TARGETS = (*answers.TARGETS, *settings.TARGETS, *files.TARGETS, *prompts.TARGETS)
 
 _SHOWN = 3
 """Broken cases that are shown of each target."""
@@ -54,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each target")
     given = parser.parse_args(arguments)
     until = time.monotonic() + 60 * given.minutes
-    shares = [(target, given.cases if given.only else count) for target, count in planned(given.cases)]
+    shares = [(one, given.cases if given.only else max(1, round(given.cases * one.share))) for one in TARGETS]
     total, failures, began = 0, 0, time.monotonic()
     for target, count in shares:
         if given.only not in (None, target.name) or time.monotonic() > until:

@@ -117,7 +117,8 @@ _QUALITY = (
 )
 _GIVE = (
     r"(?:rate[sd]?|rating|scor(?:es?|ed|ing)|giv(?:es?|en|ing)|gave|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|deserves?"
-    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|gebe|vergebe)"
+    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|lands?"
+    r"|gebe|vergebe|lautet|donne|donnerais|daría|doy)"
 )
 _WITHHELD = (
     r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have|\brefuse|\bdecline|\bhesitate"

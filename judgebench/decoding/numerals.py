@@ -25,7 +25,7 @@ OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
 
 _MAY_FOLLOW = (
     r"stars?|points?|sternen?|punkten?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although"
-    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is"
+    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is|à|pour|für|por|para"
 )
 ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|[分점点]|(?:{_MAY_FOLLOW})\b))"
 """Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
@@ -65,7 +65,7 @@ _PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
 
 
 def _clean(text: str) -> str:
-    text = re.sub(r"◁(/?[a-z]{1,20})▷", r"<\1>", text.translate(_CHARACTERS).lower())
+    text = re.sub(r"◁(/?think)▷|\[(/?think)\]", r"<\1\2>", text.translate(_CHARACTERS).lower())
     text = text.rpartition("</think>")[2]
     text = text.partition("<think>")[0]  # cut off while still thinking: what follows is no answer
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
@@ -77,6 +77,7 @@ def _clean(text: str) -> str:
     text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
     text = re.sub(r"(?<=\d)\s*[★⭐🌟]+", " stars", text)
     text = re.sub(r"[★⭐🌟]+", lambda stars: f" {len(stars[0])} stars ", text)
+    text = re.sub(r"(?<=\d) 1/2(?![\d/.,])", ".5", text)
     text = _PICTURES.sub(" ", text)
     text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)  # long rules of dashes and the like would only cost time
     text = re.sub(r"\s*\n\s*", "\n", text)
@@ -144,6 +145,7 @@ _OF_MAXIMUM = re.compile(
     r"(?<!⟧)(?<!⟧ )\b(?:out of|scale of|(?:maximum|highest)(?: possible)?(?: score| rating)?(?: of| is|:))(?: a| the)? "
     + TOKEN
 )
+_NAMED_END = re.compile(rf"\b(?:max|min)(?:imum)?(?: (?:possible )?(?:scores?|ratings?|points?))?[ ,:=]{{1,4}}{TOKEN}")
 _POINT_SCALE = re.compile(rf"{TOKEN}[ -]points? (?:likert )?scale")
 _MEANS = r"(?: (?:is|being|as|means|meaning|indicates|indicating|represents|representing)\b| ?=)"
 _END = r"(?: (?:the )?(?:highest|best|lowest|worst|maximum|minimum)\b)"
@@ -176,7 +178,7 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
 
     text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
     text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
-    for pattern in _EXPLAINED:
+    for pattern in (*_EXPLAINED, _NAMED_END):
         text = pattern.sub(explained_ends, text)
     return _OF_MAXIMUM.sub(maximum, _POINT_SCALE.sub(maximum, text))
 

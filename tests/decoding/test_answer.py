@@ -323,7 +323,10 @@ def test_what_names_no_single_score_has_failed(text):
     assert parse_answer(text, ScoreRange(1, 5)) == Score(1, FAILED)
 
 
-MISREAD = {"Score: 4-", "A human would give it 5, a strict reader 2."}
+MISREAD = {
+    *("Score: 4-", "A human would give it 5, a strict reader 2.", "Coherence: 4 → after rereading: 3"),
+    "between three and four, so 3.5",
+}
 """Labelled answers that the parser is known to read otherwise than a person does."""
 
 
