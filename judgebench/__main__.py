@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.configuration import FOLDER
 from judgebench.errors import Interrupted, Refusal, UserError
+from judgebench.locked import UNTIL_THE_END
 from judgebench.report.hiding import hiding, masked_argument
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -25,7 +26,7 @@ _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 def main() -> None:
     """Runs what the command line asks for; a user's mistake is one sentence and exit code 2, Ctrl-C one and 130."""
-    with hiding(sys.argv[1:]):
+    with hiding(sys.argv[1:]), UNTIL_THE_END:
         try:
             _main()
         except Refusal as refusal:

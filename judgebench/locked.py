@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ except ImportError:  # Windows, which refuses by itself to replace files that an
 
 LOCK = ".lock"
 """The file in the folder; it says who holds it, and goes when the holder is done."""
+
+
+UNTIL_THE_END = ExitStack()
+"""What is held until the work of the command line is done, however that ends; `judgebench.__main__` closes it."""
 
 
 class Held(Exception):

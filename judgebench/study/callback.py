@@ -10,6 +10,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from judgebench.locked import UNTIL_THE_END
+
 
 class SweepSummary(Callback):
     """Tells what the sweep found: a table, sweep.json and figures in the sweep's folder, and a summary run on W&B.
@@ -22,12 +24,16 @@ class SweepSummary(Callback):
         self._jobs: list[dict[str, Any]] = []
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuses, once for all jobs, what none of them could do."""
+        """Refuses, once for all jobs, what none of them could do; and keeps other sweeps out of the folder, but for
+        those that share this one's trials."""
         from judgebench.errors import Refusal, UserError
+        from judgebench.report.run_folder import RunFolder
         from judgebench.study.job import check_processes
 
         try:
             check_processes(config)
+            if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
+                UNTIL_THE_END.enter_context(RunFolder(Path(str(config.hydra.sweep.dir))).alone())
         except UserError as error:
             raise Refusal(str(error)) from error
 

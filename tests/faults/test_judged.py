@@ -131,7 +131,13 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     script = tmp_path / "watched.py"
     script.write_text(WATCHED.replace("WRITTEN", repr(str(tmp_path / "opened.txt"))))
     quick = [one for one in QUICK if not one.startswith(("data.", "report"))]
-    model = ("judge=local", f"judge.path={tiny_pair[0]}", "attacks=[none,dsi]", "defenses=[none,delimiters,sandwich]")
+    model = (
+        "judge=local",
+        f"judge.path={tiny_pair[0]}",
+        "attacks=[none,dsi]",
+        "defenses=[none,delimiters,sandwich,paraphrase,perplexity]",
+        "defense.paraphrase_tokens=4",
+    )
     done = subprocess.run(
         [sys.executable, str(script), *quick, *data, *model, "metrics.resamples=0", "trainer=cpu"],
         cwd=tmp_path,
@@ -147,7 +153,7 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     assert "socket" not in opened
     folder = RunFolder.open(tmp_path / "run")
     readings = folder.readings()
-    assert len(readings) == 8 * 6
+    assert len(readings) == 8 * 2 * 5
     hostile_rows = readings[readings.prompt.str.contains("{{ source }}", regex=False)]
     assert len(hostile_rows)
     assert (hostile_rows.control_tokens > 0).all()

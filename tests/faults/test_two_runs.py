@@ -10,6 +10,7 @@ import pytest
 from judgebench.locked import LOCK, Held, locked
 from judgebench.report.run_folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, rows, told
+from tests.test_cli import pair
 
 
 def test_in_one_folder_the_second_is_refused_and_a_killed_ones_lock_holds_nobody_up(judgebench, started, tiny_pair):
@@ -68,3 +69,14 @@ def test_of_many_processes_one_at_a_time_is_in(tmp_path):
         process.join(60)
         assert process.exitcode == 0
     assert (tmp_path / "count").read_text() == "300"
+
+
+def test_two_multiruns_in_one_folder(judgebench, started, tiny_pair):
+    command = ("-m", *pair(tiny_pair), *QUICK, *SLOWLY, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
+    first = started(*command)
+    first.reaches(lambda: rows("outputs/readings.sqlite"))
+    told(judgebench(*command, mistaken=True), "run_dir: another run writes to run", f"process {first.process.pid} on")
+    first.kill()
+    judgebench(*command)
+    assert {path.name for path in Path("run").iterdir()} >= {"0", "1", "multirun.yaml", "sweep.json"}
+    assert not list(Path("run").rglob(LOCK))
