@@ -15,7 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import FOLDER
+from judgebench.configuration import FOLDER, check_groups
 from judgebench.errors import Interrupted, Refusal, UserError
 from judgebench.locked import UNTIL_THE_END
 from judgebench.report.hiding import hiding, masked_argument
@@ -28,6 +28,10 @@ def main() -> None:
     """Runs what the command line asks for; a user's mistake is one sentence and exit code 2, Ctrl-C one and 130."""
     with hiding(sys.argv[1:]), UNTIL_THE_END:
         try:
+            try:
+                check_groups(sys.argv[1:])
+            except UserError as error:
+                raise Refusal(str(error)) from error
             _main()
         except Refusal as refusal:
             print(f"judgebench: {refusal.sentence}", file=sys.stderr)

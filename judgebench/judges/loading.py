@@ -266,9 +266,12 @@ class ModelSource:
             raise
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            remedy = "If a file of it is cut off or damaged, fetch it again."
+            if "custom code" in reason:
+                remedy = f"If you trust the code that comes with it, set {self.role}.trust_remote_code=true."
             raise UserError(
                 f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
-                "If a file of it is cut off or damaged, fetch it again."
+                + remedy
             ) from error
 
 

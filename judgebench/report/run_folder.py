@@ -314,16 +314,17 @@ class RunFolder:
         """The readings, or some of their columns; list columns hold Python lists, or None where there is none."""
         with self.reading("readings.parquet") as path:
             table = pq.read_table(path, columns=None if columns is None else list(columns))
-        frame = table.to_pandas()
-        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-            if pa.types.is_list(kind):
-                frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
+            # a damaged file may have notes of pandas' own that no longer fit, which ours never have
+            frame = table.replace_schema_metadata(None).to_pandas()
+            for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+                if pa.types.is_list(kind):
+                    frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
         return frame
 
     def scores(self) -> pd.DataFrame:
         """The scores, one row per example x condition x decoding."""
         with self.reading("scores.parquet") as path:
-            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+            frame: pd.DataFrame = pq.read_table(path).replace_schema_metadata(None).to_pandas()
         return frame
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -73,4 +73,4 @@ def _numbers(text: str) -> set[float]:
     return found | {-number for number in found}
 
 
-TARGETS = (Target("answers", 0.40, _answer_case, _check_answer),)
+TARGETS = (Target("answers", 0.30, _answer_case, _check_answer),)

@@ -230,10 +230,10 @@ def _used(path: Path) -> None:
 
 
 TARGETS = (
-    Target("data", 0.14, _file_case(["jsonl", "summeval", "geval", "mteb", "topicalchat"]), _check_data),
-    Target("replayed", 0.05, _file_case(["answers"]), _check_answers),
-    Target("json", 0.07, _json_case, _check_json_files),
-    Target("vectors", 0.04, _vector_case, _check_vectors),
-    Target("thresholds", 0.04, _threshold_case, _check_thresholds),
-    Target("binary", 0.01, _binary_case, _check_binary),
+    Target("data", 0.06, _file_case(["jsonl", "summeval", "geval", "mteb", "topicalchat"]), _check_data),
+    Target("replayed", 0.03, _file_case(["answers"]), _check_answers),
+    Target("json", 0.08, _json_case, _check_json_files),
+    Target("vectors", 0.05, _vector_case, _check_vectors),
+    Target("thresholds", 0.08, _threshold_case, _check_thresholds),
+    Target("binary", 0.005, _binary_case, _check_binary),
 )

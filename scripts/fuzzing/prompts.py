@@ -29,7 +29,7 @@ def _prompt_case(chance: random.Random) -> tuple[str, str, str]:
 
 def _check_fill(case: tuple[str, str, str]) -> None:
     source, output, context = case
-    example = Example("e", "g", "s", source, output, {}, context, output[::-1])
+    example = Example("e", "g", "s", source, output, {}, context, rival=output[::-1])
     for rubric in _rubrics():
         filled = fill(rubric, ScoreRange(1, 5), example, order="first")
         said = [filled.text[start:end] for start, end in filled.said]
@@ -66,5 +66,5 @@ def _builder() -> tuple[PromptBuilder, list[int], frozenset[int]]:
 
 TARGETS = (
     Target("fill", 0.05, _prompt_case, _check_fill),
-    Target("control", 0.04, _prompt_case, _check_control),
+    Target("control", 0.005, _prompt_case, _check_control),
 )

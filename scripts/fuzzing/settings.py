@@ -114,8 +114,8 @@ def _check_overrides(overrides: list[str]) -> None:
 
 
 TARGETS = (
-    Target("ranges", 0.06, _range_case, _check_range),
-    Target("fields", 0.05, _fields_case, _check_fields),
-    Target("arguments", 0.05, _argument_case, _check_arguments),
-    Target("overrides", 0.0005, _override_case, _check_overrides),
+    Target("ranges", 0.15, _range_case, _check_range),
+    Target("fields", 0.12, _fields_case, _check_fields),
+    Target("arguments", 0.08, _argument_case, _check_arguments),
+    Target("overrides", 0.0002, _override_case, _check_overrides, seconds=30),
 )

@@ -21,12 +21,14 @@ class Target:
         share: of all cases.
         case: what a source of chance makes; check: raises AssertionError where a promise is broken, and whatever else
             it should not.
+        seconds: of processor time that one case may take.
     """
 
     name: str
     share: float
     case: Callable[[random.Random], Any]
     check: Callable[[Any], None]
+    seconds: float = 2.0
 
 
 def told(call: Callable[[], Any]) -> Any:
