@@ -71,7 +71,7 @@ def _clean(text: str) -> str:
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
     text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
     text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
-    text = _FRACTION_IN_LATEX.sub(r"\1/\2", text)
+    text = _FRACTION_IN_LATEX.sub(r" \1/\2 ", text)
     text = re.sub(r"\\(?:text|math)(?:bf|it|rm|sf|tt)?(?![a-z])", " ", text)
     text = re.sub(r"\\boxed\b|\[result\]", " final answer: ", text)
     text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)

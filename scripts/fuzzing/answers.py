@@ -16,7 +16,7 @@ from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
 _ENDS = [(1, 5), (1, 5, 0.5), (0, 4), (2, 6), (3, 7), (1, 10), (0, 100), (-2, 2), (0, 1, 0.25), (-40, -10, 10)]
 _RANGES = [ScoreRange(*ends) for ends in (*_ENDS, (0, 5000, 100))]
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_DIGITS = re.compile(r"\d[\d.,]*|[.,]\d+")
+_DIGITS = re.compile(r"[.,]?\d[\d.,]*")
 
 
 def _answer_case(chance: random.Random) -> tuple[str, ScoreRange, dict[str, float] | None]:
@@ -30,7 +30,8 @@ def _check_answer(case: tuple[str, ScoreRange, dict[str, float] | None]) -> None
     told = _numbers(text) | set((choices or {}).values())
     for score in (parse_answer(text, score_range, choices), parse_final(text, score_range, choices)):
         _check_score(score, score_range, told)
-    _check_score(parse_place(text, choices), PLACES, told)
+    letters = {"A": 1.0, "B": 2.0} if choices else None
+    _check_score(parse_place(text, letters), PLACES, told | {1.0, 2.0})
 
 
 def _check_score(score: Score, score_range: ScoreRange, told: set[float]) -> None:

@@ -341,6 +341,11 @@ def test_answers_are_read_as_a_person_reads_them(row):
     assert parse_answer(row["text"], score_range, row.get("choices")) == expected
 
 
+def test_what_markup_parts_is_not_joined():
+    assert parse_answer("\\frac{4}{5}", ScoreRange(1, 5)) == Score(4, PARSED)
+    assert parse_answer("2.\\frac{4}{5}", ScoreRange(1, 5)).value != 2.4
+
+
 @pytest.mark.parametrize(("ends", "text", "value", "status"), OTHERS)
 def test_ranges_and_their_ends(ends, text, value, status):
     assert parse_answer(text, ScoreRange(*ends)) == Score(value, status)

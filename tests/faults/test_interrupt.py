@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import psutil
+import pytest
 
 from judgebench.report.run_folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, command_in, rows, trials
@@ -22,14 +23,14 @@ def interrupted(run):
 
 def test_in_readings(judgebench, started, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
-    run = started(*command)
+    run = started(*command, "+hydra.job.env_set.A_KEY=sk-planted-0123456789")
     run.reaches(lambda: rows("outputs/readings.sqlite"))
     said = interrupted(run)
     assert "What was read and written so far is kept in outputs/readings.sqlite." in said
     assert not Path("run").exists()
     before = rows("outputs/readings.sqlite")
     assert 0 < len(before) < 24, "it must fall into the reading"
-    assert command_in(said) == list(command)
+    assert command_in(said) == [*command, "+hydra.job.env_set.A_KEY=***"]
     judgebench(*command_in(said))
     assert before.items() <= rows("outputs/readings.sqlite").items()
     assert len(RunFolder.open("run").readings()) == 24
@@ -64,38 +65,17 @@ def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
     assert phrase_of("run")["learned"]["steps_resumed"] == len(done)
 
 
-def test_two_processes_both_end(started, tiny_pair):
+@pytest.mark.parametrize("whom", ["all", "the first"])
+def test_two_processes_both_end(command, tiny_pair, whom):
     two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
-    run = started("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)
+    run = command("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)
     run.reaches(lambda: rows("outputs/readings.sqlite"))
-    ranks = psutil.Process(run.process.pid).children(recursive=True)
+    ranks = psutil.Process(run.pid).children(recursive=True)
     assert ranks
-    interrupted(run)
-    _, alive = psutil.wait_procs(ranks, timeout=30)
-    assert not alive
-    assert not Path("run").exists()
-
-
-def test_of_one_process_alone_the_other_ends_too(started, tiny_pair):
-    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
-    run = started("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)
-    run.reaches(lambda: rows("outputs/readings.sqlite"))
-    ranks = psutil.Process(run.process.pid).children(recursive=True)
-    os.kill(run.process.pid, signal.SIGINT)
-    assert run.process.wait(60) == 130, run.said
+    if whom == "all":  # as a terminal does
+        interrupted(run)
+    else:
+        os.kill(run.pid, signal.SIGINT)
+        assert run.ends() == 130, run.said
     assert not psutil.wait_procs(ranks, timeout=30)[1]
-
-
-def test_a_key_on_the_command_line_is_not_said_again(started, tiny_pair):
-    command = (
-        "judge=local",
-        f"judge.path={tiny_pair[0]}",
-        *QUICK,
-        *SLOWLY,
-        "+hydra.job.env_set.OPENAI_API_KEY=sk-planted-0123456789",
-    )
-    run = started(*command)
-    run.reaches(lambda: rows("outputs/readings.sqlite"))
-    said = interrupted(run)
-    assert "sk-planted" not in said
-    assert "OPENAI_API_KEY=***" in said
+    assert not Path("run").exists()

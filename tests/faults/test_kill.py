@@ -25,16 +25,16 @@ def readings(folder):
     return RunFolder.open(folder).readings().drop(columns="seconds")
 
 
-def test_in_readings(judgebench, started, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, "store=a/readings.sqlite")
-    run = started(*command)
+def test_in_readings(judgebench, command, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, "store=a/readings.sqlite")
+    run = command(*given)
     run.reaches(lambda: rows("a/readings.sqlite"))
     run.kill()
     before = rows("a/readings.sqlite")
     assert 0 < len(before) < 24, "the kill must fall into the reading"
     assert not [path for path in Path("run").iterdir() if path.name != ".lock"]
-    judgebench(*command)
-    judgebench(*command, "store=b/readings.sqlite", "run_dir=undisturbed")
+    judgebench(*given)
+    judgebench(*given, "store=b/readings.sqlite", "run_dir=undisturbed")
     after = rows("a/readings.sqlite")
     assert len(after) == 24
     assert before.items() <= after.items()
