@@ -70,7 +70,8 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     except OSError as error:
         if error.errno not in _NO_WRITING:
             raise
-        where = f"{error.filename}: cannot be written" if error.filename else "A file cannot be written"
+        name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
+        where = f"{name}: cannot be written" if name else "A file cannot be written"
         raise Refusal(f"{where} ({error.strerror}); make room, then give the same command again") from error
     except OmegaConfBaseException as error:
         raise Refusal(f"The configuration does not hold together: {str(error).splitlines()[0]}") from error

@@ -171,7 +171,7 @@ class RunFolder:
             except Held as held:
                 raise UserError(
                     f"run_dir: another run writes to {self.path} ({held}); wait until it is done, or choose another "
-                    "folder with run_dir=..."
+                    "folder with run_dir=DIR."
                 ) from held
             yield
 

@@ -121,6 +121,7 @@ def log_run(
         defense_files: the files of `defense/`, kept as the artifact `defense-<run id>`.
 
     Raises:
+        UserError: W&B's files cannot be written, as on a full disk.
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
     """
     if OmegaConf.is_config(config):
@@ -154,6 +155,11 @@ def log_run(
             run.log(content)
             run.summary.update(scalars(records) | differences(comparisons))
         failed = False
+    except OSError as error:
+        raise UserError(
+            f"logger: W&B's files in {logger.save_dir} cannot be written ({error.strerror or error}). The run's own "
+            "files are there; mend that and give the same command again, or leave W&B out with logger=none."
+        ) from error
     finally:
         run.finish(exit_code=int(failed))
 

@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.report.run_folder import RunFolder
-from tests.faults.conftest import QUICK, disk, rows, told
+from tests.faults.conftest import QUICK, SLOWLY, disk, rows, told
 from tests.test_adv_suffix_runs import PLAIN, learning
 from tests.test_cli import pair
 
 
 def filled(place, left):
     """Fills a disk but for so many bytes."""
+    (place / "full").unlink(missing_ok=True)
     free = shutil.disk_usage(place).free
     (place / "full").write_bytes(bytes(max(0, free - left)))
 
@@ -31,20 +32,24 @@ def whole(folder):
 
 
 def test_a_store_that_is_full_keeps_what_it_has(judgebench, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "judge.token_budget=500", "store=small/r.sqlite")
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, "store=small/r.sqlite")
     with disk(Path("small"), "2m") as options:
         judgebench(*command, "data.limit_groups=1", "run_dir=first")
         before = rows("small/r.sqlite")
+        assert len(before) == 6
         filled(Path("small"), 0)
+        told(judgebench(*command, mistaken=True), "store=small/r.sqlite", "disk is full")
+        filled(Path("small"), 32768)
         told(
             judgebench(*command, mistaken=True), "store=small/r.sqlite: cannot be written", "run the same command again"
         )
         assert not Path("run").exists()
-        assert before.items() <= rows("small/r.sqlite").items()
-        assert 6 <= len(rows("small/r.sqlite")) < 24
+        kept = rows("small/r.sqlite")
+        assert before.items() < kept.items(), "it must fill up while it reads"
+        assert len(kept) < 24
         options("size=64m")
         judgebench(*command)
-        assert before.items() <= rows("small/r.sqlite").items()
+        assert kept.items() < rows("small/r.sqlite").items()
         assert len(rows("small/r.sqlite")) == 24
 
 
@@ -62,16 +67,19 @@ def test_a_run_folder_that_is_full_holds_no_half_file(judgebench, tiny_pair, lef
         assert Path("small/run/report.html").is_file()
 
 
-def test_full_for_wandb_alone(judgebench, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "logger=wandb")
+@pytest.mark.parametrize("left", [4096, 60_000])
+def test_full_for_wandb_alone(judgebench, tiny_pair, left):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK)
     judgebench(*command)
-    taken = sum(path.stat().st_size for path in Path("run").rglob("*") if path.is_file() and "wandb" not in path.parts)
+    taken = sum(4096 * -(-path.stat().st_size // 4096) for path in Path("run").rglob("*") if path.is_file())
     with disk(Path("small"), "4m"):
-        filled(Path("small"), taken + 60_000)
-        told(judgebench(*command, "run_dir=small/run", mistaken=True), "small/run")
+        filled(Path("small"), taken + 4096 * 3 + left)  # room for the folder, the lock and a file under way
+        given = (*command, "logger=wandb", "run_dir=small/run")
+        told(judgebench(*given, mistaken=True), "logger: W&B's files in ", "small/run cannot be written", "logger=none")
         assert whole("small")
         # what the run itself has found is there
         assert len(RunFolder.open("small/run").readings()) == 24
+        assert RunFolder.open("small/run").metrics()
 
 
 def test_a_search_whose_journal_is_full(judgebench, tiny_pair, tmp_path):
@@ -96,20 +104,18 @@ def test_a_studys_journal_that_is_full(judgebench, tiny_pair):
         )
 
 
-def test_nobody_may_write(judgebench, tiny_pair):
+def test_nobody_may_write(judgebench, started, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK)
-    judgebench(*command)
     with disk(Path("shut"), "4m") as options:
-        judgebench(*command, "run_dir=shut/run", "store=shut/r.sqlite")
+        # in a process of its own, which leaves no file open
+        run = started(*command, "run_dir=shut/run", "store=shut/r.sqlite")
+        assert run.ends() == 0, run.said
         kept = {path: path.read_bytes() for path in Path("shut").rglob("*") if path.is_file()}
+        assert len(kept) > 4
         options("ro")
         for given in ("run_dir=shut/run", "run_dir=shut/new/run"):
-            told(
-                judgebench(*command, given, mistaken=True),
-                given.replace("=", ": "),
-                "Read-only file system",
-                "run_dir=...",
-            )
+            sentence = told(judgebench(*command, given, mistaken=True), given.replace("=", ": "), "another folder")
+            assert "Read-only file system" in sentence
         told(judgebench(*command, "store=shut/new.sqlite", mistaken=True), "store=shut/new.sqlite", "can be written")
-        told(judgebench(*command, "store=shut/r.sqlite", "data.limit_groups=5", mistaken=True), "store=shut/r.sqlite")
+        told(judgebench(*command, "store=shut/r.sqlite", mistaken=True), "store=shut/r.sqlite", "can be written")
         assert kept == {path: path.read_bytes() for path in Path("shut").rglob("*") if path.is_file()}
