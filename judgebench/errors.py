@@ -22,3 +22,11 @@ class Refusal(SystemExit):
 
     def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
         return Refusal, (self.sentence,)  # launchers send it between processes
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C; `sentence` says what is kept, for whoever started the work to print."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence

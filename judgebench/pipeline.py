@@ -13,6 +13,7 @@ import lightning as L
 import pandas as pd
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
@@ -65,7 +66,7 @@ class Finished:
 
 
 def run(config: DictConfig) -> Finished | None:
-    """Runs the experiment that `config` describes.
+    """Runs the experiment that `config` describes, alone in its run folder.
 
     Returns:
         Its folder and metrics; None where nothing was to be written (a dry run, or a process that only helped to read).
@@ -73,6 +74,14 @@ def run(config: DictConfig) -> Finished | None:
     Raises:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
     """
+    # a process that only helps to read shares the folder with the one that writes
+    if config.get("dry_run") is True or rank_zero_only.rank:
+        return _run(config)
+    with RunFolder.check(path_of(config, "run_dir")).alone():
+        return _run(config)
+
+
+def _run(config: DictConfig) -> Finished | None:
     console = Console(width=max(WIDTH, Console().width))
     clock = Clock()
     with clock("load"):

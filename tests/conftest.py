@@ -123,7 +123,7 @@ def judgebench(tmp_path, monkeypatch, capfd):
     from judgebench.__main__ import main
 
     folder = tmp_path / "work"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
 
     def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:

@@ -1,11 +1,7 @@
 """Phrases that are learned and judged with at the command line: what a run says of its search, its scores say too."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -190,33 +186,6 @@ def artifacts(path):
     for record in records(path):
         if record.WhichOneof("record_type") == "artifact":
             yield record.artifact
-
-
-def test_killed_in_the_middle_of_a_search_a_run_goes_on_at_its_next_word(judgebench, tiny_pair, tmp_path):
-    words = ("attack.vocabulary=tokenizer", "attack.words=120", "attack.length=3", "search=exhaustive")
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path), *words)
-    command = (*command, "judge.token_budget=300")  # a pass for a few words, so that the kill meets a search
-    process = subprocess.Popen(
-        [sys.executable, "-m", "judgebench", *command, "store=disturbed/readings.sqlite"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while "word_1" not in steps("disturbed") and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    done = steps("disturbed")
-    assert "word_1" in done
-    assert "word_3" not in done, "the kill must fall into the search"
-    assert not Path("run").exists()
-    judgebench(*command, "store=disturbed/readings.sqlite")
-    judgebench(*command, "store=undisturbed/readings.sqlite", "run_dir=undisturbed")
-    whole, resumed = phrase_of("undisturbed"), phrase_of("run")
-    assert resumed["learned"]["steps_resumed"] == len(done)
-    assert resumed["by_length"] == whole["by_length"]
-    assert resumed["learned"]["scores"] == pytest.approx(whole["learned"]["scores"], abs=1e-5)
-    agrees("run", resumed)
 
 
 def test_a_phrase_is_tried_on_another_judge(learned, judgebench, tiny_pair):

@@ -3,11 +3,9 @@
 import gc
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import weakref
 from pathlib import Path
 
@@ -90,36 +88,6 @@ def test_the_same_command_reads_nothing_twice(judgebench, tiny_pair, monkeypatch
     assert read == []
     judgebench("judge=local", f"judge.path={tiny_pair[1]}", "judge.dtype=bfloat16", *QUICK)
     assert read
-
-
-def test_killed_at_any_moment_a_run_goes_on_where_it_was(judgebench, tiny_pair, tmp_path, monkeypatch):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "judge.engine=plain", "judge.token_budget=1")
-    judgebench(*command, "store=undisturbed.sqlite")
-    undisturbed = RunFolder.open("run").readings()
-
-    store = Path("disturbed.sqlite")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "judgebench", *command, f"store={store}", "run_dir=disturbed"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while rows(store) == {} and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    before = rows(store)
-    assert 0 < len(before) < 24, "the kill must fall into the reading"
-    assert not Path("disturbed").exists()
-
-    read = []
-    plain = ScorePass.read
-    monkeypatch.setattr(ScorePass, "read", lambda self, batch: read.extend(batch.prompts) or plain(self, batch))
-    assert judgebench(*command, f"store={store}", "run_dir=disturbed")[0] == 0
-    assert len(read) == 24 - len(before)
-    assert before.items() <= rows(store).items()
-    resumed = RunFolder.open("disturbed").readings()
-    assert resumed.drop(columns="seconds").equals(undisturbed.drop(columns="seconds"))
 
 
 def rows(store):

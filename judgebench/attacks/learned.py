@@ -115,7 +115,7 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UserError(f"{key} {file} cannot be read ({reason}); give an existing text file.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f'{key} {file} is not valid JSON ({error}); it must be {{"phrase": ...}}.') from error
     phrase = content.get("phrase") if isinstance(content, Mapping) else None
     if not _texts([phrase]) or not str(phrase).strip():

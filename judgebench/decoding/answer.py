@@ -128,7 +128,8 @@ _QUALITY = (
 )
 _GIVE = (
     r"(?:rate[sd]?|rating|scor(?:es?|ed|ing)|giv(?:es?|en|ing)|gave|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|deserves?"
-    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|gebe|vergebe)"
+    r"|earns?|receives?|gets?|merits?|warrants?|grade[sd]?|say|pick|choose|go with|lands?"
+    r"|gebe|vergebe|lautet|donne|donnerais|daría|doy)"
 )
 _WITHHELD = (
     r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have|\brefuse|\bdecline|\bhesitate"
@@ -144,11 +145,13 @@ _FAIR = (
     r"(?:appropriate|deserved|fair|fitting|justified|reasonable|right|suitable|warranted)\b)"
 )
 
-_FINAL = re.compile(rf"\bfinal(?: [a-z]+){{0,2}}? {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
+_FINAL = re.compile(
+    rf"\b(?:(?:final|revised|corrected|adjusted)(?: [a-z]+){{0,2}}? {_SCORE}|settle (?:on|for))\b{_LINK}{TOKEN}{ENDS}"
+)
 _OVERALL = re.compile(rf"\boverall(?: [a-z]+)?(?: {_SCORE})?\b{_LINK}{TOKEN}{ENDS}")
 _OVERALL_SCORE = re.compile(rf"\boverall {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
 _MARKED = re.compile(rf"\b{_SCORE}\b(?! scale)[^.!?:=\n⟦⟧]{{0,60}}[:=]{_LINK}{TOKEN}{ENDS}")
-_BARE = re.compile(rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|分)[^\w⟦⟧]*)?")
+_BARE = re.compile(rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|[分점点])[^\w⟦⟧]*)?")
 _HEADED = re.compile(
     r"(?:^|[\n.;,!?(\-|{])[^\w⟦⟧]{0,6}(?P<heading>[^\W\d]+(?:[ -][^\W\d]+){0,2})[ ()]*[:=][ (\[{|-]*" + TOKEN + ENDS
 )
@@ -164,6 +167,7 @@ _STATED = re.compile(  # one pattern, so that what is withheld in `not give it a
 )
 _FRACTION = re.compile(rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|response|reply|text)\b))")
 _PART = re.compile(rf"{TOKEN} for [a-z]")
+_POINTS = re.compile(rf"{TOKEN} ?(?:分(?![钟之])|점|点(?!钟))(?![^\W\d_])")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
 _NAMED = re.compile(r"\W*(?:summary|response|text)\W{1,4}([12])\W*", re.IGNORECASE)
 _TIED = re.compile(
@@ -203,7 +207,7 @@ def _prose(text: str) -> Sequence[str]:
     stated = [found[2] for found in _STATED.finditer(text) if not found["withheld"]]
     leading = [found[1] for line in text.split("\n") if (found := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
-    return stated + leading + _FRACTION.findall(text) + (parts if len(parts) > 1 else [])
+    return stated + leading + _FRACTION.findall(text) + _POINTS.findall(text) + (parts if len(parts) > 1 else [])
 
 
 def _lone(text: str) -> Sequence[str]:

@@ -25,9 +25,9 @@ OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
 
 _MAY_FOLLOW = (
     r"stars?|points?|sternen?|punkten?|out of|because|since|as|for|on|in|due|given|and|but|overall|though|although"
-    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is"
+    r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is|à|pour|für|por|para"
 )
-ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|分|(?:{_MAY_FOLLOW})\b))"
+ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|[分점点]|(?:{_MAY_FOLLOW})\b))"
 """Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
 
 
@@ -59,18 +59,26 @@ _CHARACTERS = str.maketrans(
     }
 )
 
+_FRACTION_IN_LATEX = re.compile(r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}")
+_PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
+"""Check marks, thumbs and the like, which say nothing and may stand beside a number."""
+
 
 def _clean(text: str) -> str:
-    text = text.translate(_CHARACTERS).lower()
+    text = re.sub(r"◁(/?think)▷|\[(/?think)\]", r"<\1\2>", text.translate(_CHARACTERS).lower())
     text = text.rpartition("</think>")[2]
     text = text.partition("<think>")[0]  # cut off while still thinking: what follows is no answer
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
     text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
     text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
+    text = _FRACTION_IN_LATEX.sub(r" \1/\2 ", text)
+    text = re.sub(r"\\(?:text|math)(?:bf|it|rm|sf|tt)?(?![a-z])", " ", text)
     text = re.sub(r"\\boxed\b|\[result\]", " final answer: ", text)
     text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
-    text = re.sub(r"(?<=\d)\s*[★⭐]+", " stars", text)
-    text = re.sub(r"[★⭐]+", lambda stars: f" {len(stars[0])} stars ", text)
+    text = re.sub(r"(?<=\d)\s*[★⭐🌟]+", " stars", text)
+    text = re.sub(r"[★⭐🌟]+", lambda stars: f" {len(stars[0])} stars ", text)
+    text = re.sub(r"(?<=\d) 1/2(?![\d/.,])", ".5", text)
+    text = _PICTURES.sub(" ", text)
     text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)  # long rules of dashes and the like would only cost time
     text = re.sub(r"\s*\n\s*", "\n", text)
     return re.sub(r"[^\S\n]+", " ", text).strip()
@@ -130,10 +138,14 @@ _SPAN = re.compile(
     rf"{TOKEN}{_ASIDE} ?(?P<by>-|to|through|bis|and|~|\.\.\.?) ?{TOKEN}{_ASIDE}"
 )
 _INTERVAL = re.compile(rf"[\[(] ?{TOKEN} ?, ?{TOKEN} ?[\])]")
+_BOUNDS = re.compile(rf"{TOKEN} ?(?:<=?|≤) ?[a-z]{{1,20}} ?(?:<=?|≤) ?{TOKEN}")
+_ALL = re.compile(rf"{TOKEN}(?:,? ?(?:or |and )?{TOKEN}){{2,20}}")
+"""Several numbers in a row, which may be all that can be given."""
 _OF_MAXIMUM = re.compile(
     r"(?<!⟧)(?<!⟧ )\b(?:out of|scale of|(?:maximum|highest)(?: possible)?(?: score| rating)?(?: of| is|:))(?: a| the)? "
     + TOKEN
 )
+_NAMED_END = re.compile(rf"\b(?:max|min)(?:imum)?(?: (?:possible )?(?:scores?|ratings?|points?))?[ ,:=]{{1,4}}{TOKEN}")
 _POINT_SCALE = re.compile(rf"{TOKEN}[ -]points? (?:likert )?scale")
 _MEANS = r"(?: (?:is|being|as|means|meaning|indicates|indicating|represents|representing)\b| ?=)"
 _END = r"(?: (?:the )?(?:highest|best|lowest|worst|maximum|minimum)\b)"
@@ -160,8 +172,13 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
     def maximum(found: re.Match[str]) -> str:
         return " " if value_of(found[1]) == score_range.maximum else found[0]
 
+    def listed(found: re.Match[str]) -> str:
+        named = [value_of(token) for token in re.findall(TOKEN, found[0])]
+        return " " if named == list(score_range.values) and len(named) > 2 else found[0]
+
+    text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
     text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
-    for pattern in _EXPLAINED:
+    for pattern in (*_EXPLAINED, _NAMED_END):
         text = pattern.sub(explained_ends, text)
     return _OF_MAXIMUM.sub(maximum, _POINT_SCALE.sub(maximum, text))
 
@@ -170,7 +187,8 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
 
 _FRACTION = re.compile(
     rf"{TOKEN} ?(?:(?:stars?|points?) )?"
-    rf"(?P<of>/|out of(?: the| a(?: possible| maximum(?: of)?| total of)?)?|of(?: the)?|von) ?{TOKEN}"
+    r"(?P<of>/|out of(?: the| a(?: possible| maximum(?: of)?| total of)?)?|of(?: the)?|von|sur|sobre|de|su|из) ?"
+    + TOKEN
 )
 _MAYBE = r"(?: (?:maybe|perhaps|possibly|even))?"
 _ALTERNATIVES = re.compile(
@@ -182,7 +200,7 @@ def _collapsed(text: str, score_range: ScoreRange) -> str:
     def fraction(found: re.Match[str]) -> str:
         if value_of(found[3]) == score_range.maximum:
             return f"⟦{found[1]}/⟧"
-        return found[0] if found["of"].startswith(("of", "von")) else _token(math.nan)
+        return found[0] if not found["of"].startswith(("/", "out")) else _token(math.nan)
 
     def alternatives(found: re.Match[str]) -> str:
         tokens = re.findall(TOKEN, found[0])

@@ -36,7 +36,7 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
         raise UserError(
             f"{where} cannot be read ({error.strerror}); name the defense/detectors.json of a run that has fitted them."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"{where} is no valid JSON ({error}); name the defense/detectors.json of a finished run."
         ) from error

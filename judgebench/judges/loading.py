@@ -222,7 +222,15 @@ class ModelSource:
         dtype = DTYPES.get(self.effective_dtype(), "auto")
         extra = {"quantization_config": GgufConfig(dequantize=True)} if self._gguf else {"use_safetensors": True}
         kind: Any = AutoModelForSeq2SeqLM if self.encoder_decoder else AutoModelForCausalLM
-        model = self._loading(lambda: kind.from_pretrained(**self._pretrained(folder), dtype=dtype, **extra), "model")
+        asked = {**self._pretrained(folder), "dtype": dtype, "output_loading_info": True, **extra}
+        model, found = self._loading(lambda: kind.from_pretrained(**asked), "model")
+        # transformers fills what lacks with random numbers, and only warns
+        lacking = sorted({*found["missing_keys"], *(one[0] for one in found["mismatched_keys"])})
+        if lacking:
+            raise UserError(
+                f"{self.role}.path={self.path}: its model lacks {len(lacking)} of its weights, {lacking[0]} among "
+                "them; a file of it is damaged, or of another model: fetch it again."
+            )
         return model.eval().requires_grad_(False)
 
     def effective_dtype(self) -> str:
@@ -258,8 +266,12 @@ class ModelSource:
             raise
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            remedy = "If a file of it is cut off or damaged, fetch it again."
+            if "custom code" in reason:
+                remedy = f"If you trust the code that comes with it, set {self.role}.trust_remote_code=true."
             raise UserError(
-                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]})."
+                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
+                + remedy
             ) from error
 
 

@@ -52,7 +52,12 @@ def compute(
             warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
             # Lightning's own, about torch and about its recommended number of workers
             warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
-            last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
+            try:
+                last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
+            except SystemExit as end:  # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
+                if isinstance(end.__context__, KeyboardInterrupt):
+                    raise end.__context__ from None
+                raise
         # another rank may still be writing what this one is about to look up
         last.strategy.barrier()
     return last

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,8 @@ class ReadingStore:
                     f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
                     "again when there is room."
                 ) from error
+            if type(error) is sqlite3.DatabaseError:  # not what its subclasses say of a mistake of ours
+                raise self._damaged(error) from error
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
@@ -161,25 +164,44 @@ class ReadingStore:
         """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
         path = path.resolve()
         stat = path.stat()
-        row = self._db.execute(
-            "SELECT sha256 FROM digests WHERE path=? AND size=? AND modified=?",
-            (str(path), stat.st_size, stat.st_mtime_ns),
-        ).fetchone()
+        with self._reading():
+            row = self._db.execute(
+                "SELECT sha256 FROM digests WHERE path=? AND size=? AND modified=?",
+                (str(path), stat.st_size, stat.st_mtime_ns),
+            ).fetchone()
         if row is not None:
             return str(row[0])
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        self._db.execute(
-            "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", (str(path), stat.st_size, stat.st_mtime_ns, digest)
-        )
+        # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading will tell
+        with suppress(sqlite3.OperationalError):
+            self._db.execute(
+                "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)",
+                (str(path), stat.st_size, stat.st_mtime_ns, digest),
+            )
         return digest
 
     def _select(self, query: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
-            rows += self._db.execute(f"{query} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
+            with self._reading():
+                rows += self._db.execute(f"{query} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
         return rows
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turns what SQLite says of a file that it cannot read into a `UserError`."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> UserError:
+        return UserError(
+            f"store={self.path}: this store cannot be read any more ({error}), as after another program has cut or "
+            "changed the file; restore it, or name another file, and what that lacks is read anew."
+        )
 
 
 def _array(blob: bytes | None, dtype: type[np.generic]) -> np.ndarray | None:

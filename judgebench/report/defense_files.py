@@ -76,7 +76,8 @@ def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Finding
 def read_defenses(folder: RunFolder) -> DefenseRecords:
     """The records of a finished run."""
     held: dict[str, Any] = {name: folder.optional_json(f"defense/{name}.json") or () for name in _JSON}
-    path = folder.path / "defense" / "references.parquet"
-    if path.is_file():
-        held["references"] = pq.read_table(path).to_pandas()
+    name = "defense/references.parquet"
+    if (folder.path / name).is_file():
+        with folder.reading(name) as path:
+            held["references"] = pq.read_table(path).to_pandas()
     return DefenseRecords(**held)

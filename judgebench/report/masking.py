@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +16,10 @@ _SECRET_WORDS = {
 }
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
-_SHORTEST_REPEATED = 16
+SHORTEST_REPEATED = 16
 """Shorter masked texts are not hunted for elsewhere: `label_key: coherence` must not erase every "coherence"."""
+_PLACES = ("PWD", "OLDPWD")
+"""Variables whose names only look like a password's."""
 
 
 def looks_secret(key: str) -> bool:
@@ -29,11 +32,27 @@ def looks_secret(key: str) -> bool:
     return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(key))
 
 
+def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str]:
+    """What stands in variables such as `OPENAI_API_KEY`: long texts that are no paths.
+
+    Example:
+        >>> environment_secrets({"HF_TOKEN": "hf_0123456789abcdef", "PWD": "/home/me/a/long/path", "HOME": "/home/me"})
+        {'hf_0123456789abcdef'}
+    """
+    held = os.environ if environment is None else environment
+    return {
+        value
+        for name, value in held.items()
+        if name not in _PLACES and looks_secret(name) and len(value) >= SHORTEST_REPEATED and not value.startswith("/")
+    }
+
+
 def mask_secrets(config: Any) -> Any:
     """A copy of a resolved config, as plain dicts, lists, strings and numbers, that shows no secret.
 
     Masked are: text anywhere under a key that looks secret; the same text, if long, wherever else it occurs (an
-    interpolation such as `header: "Bearer ${judge.api_key}"` copies it); the password in an address (`postgresql://me:***@host/db`).
+    interpolation such as `header: "Bearer ${judge.api_key}"` copies it), and so what the environment keeps as a secret
+    (`${oc.env:OPENAI_API_KEY}`); the password in an address (`postgresql://me:***@host/db`).
     Numbers stay, except under `password` and `secret`: `max_new_tokens: 5` counts, it opens no door.
 
     Example:
@@ -42,7 +61,8 @@ def mask_secrets(config: Any) -> Any:
     """
     secrets: set[str] = set()
     masked = _mask(config, inside_secret=False, numbers_too=False, secrets=secrets)
-    repeated = sorted((s for s in secrets if len(s) >= _SHORTEST_REPEATED), key=len, reverse=True)
+    long = {secret for secret in secrets if len(secret) >= SHORTEST_REPEATED} | environment_secrets()
+    repeated = sorted(long, key=len, reverse=True)
     return _replace(masked, repeated)
 
 
@@ -78,8 +98,13 @@ def _replace(node: Any, secrets: list[str]) -> Any:
     if isinstance(node, str):
         for secret in secrets:
             node = node.replace(secret, MASK)
-        return _URL_PASSWORD.sub(rf"\1:{MASK}@", node)
+        return without_passwords(node)
     return node
+
+
+def without_passwords(text: str) -> str:
+    """A text whose addresses show no password: `postgresql://me:***@host/db`."""
+    return _URL_PASSWORD.sub(rf"\1:{MASK}@", text)
 
 
 def _plain_key(key: Any) -> Any:

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
+from judgebench.locked import Held, locked
 from judgebench.report.environment import describe_environment
 from judgebench.report.masking import mask_secrets
 
@@ -156,6 +157,24 @@ class RunFolder:
                 raise UserError(f"run_dir: {folder.path} cannot be a run folder, for its {name} is a folder.")
         return folder
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps other runs out of the folder until the block ends. What a killed run has left keeps nobody out.
+
+        Raises:
+            UserError: another run is at work there, and which; or the folder cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                with self.writing(self.path):
+                    stack.enter_context(locked(self.path))
+            except Held as held:
+                raise UserError(
+                    f"run_dir: another run writes to {self.path} ({held}); wait until it is done, or choose another "
+                    "folder with run_dir=DIR."
+                ) from held
+            yield
+
     # --- writing ------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
@@ -285,35 +304,36 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """The resolved config, secrets masked."""
-        with self._reading("config.yaml") as path:
+        with self.reading("config.yaml") as path:
             content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
         return content
 
     def environment(self) -> dict[str, Any]:
         """Versions, commit, device, fingerprints, seconds and tokens."""
-        with self._reading("environment.json") as path:
+        with self.reading("environment.json") as path:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
 
     def readings(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The readings, or some of their columns; list columns hold Python lists, or None where there is none."""
-        with self._reading("readings.parquet") as path:
+        with self.reading("readings.parquet") as path:
             table = pq.read_table(path, columns=None if columns is None else list(columns))
-        frame = table.to_pandas()
-        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-            if pa.types.is_list(kind):
-                frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
+            # a damaged file may have notes of pandas' own that no longer fit, which ours never have
+            frame = table.replace_schema_metadata(None).to_pandas()
+            for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+                if pa.types.is_list(kind):
+                    frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
         return frame
 
     def scores(self) -> pd.DataFrame:
         """The scores, one row per example x condition x decoding."""
-        with self._reading("scores.parquet") as path:
-            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        with self.reading("scores.parquet") as path:
+            frame: pd.DataFrame = pq.read_table(path).replace_schema_metadata(None).to_pandas()
         return frame
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metric records; a number that could not be computed is None."""
-        with self._reading("metrics.json") as path:
+        with self.reading("metrics.json") as path:
             content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return content
 
@@ -347,7 +367,7 @@ class RunFolder:
         """The content of a JSON file of the folder; None where the run has none of this name."""
         if not (self.path / name).is_file():
             return None
-        with self._reading(name) as path:
+        with self.reading(name) as path:
             return json.loads(path.read_text(encoding="utf-8"))
 
     def _write_text(self, name: str, text: str) -> Path:
@@ -387,16 +407,16 @@ class RunFolder:
             ) from error
 
     @contextmanager
-    def _reading(self, name: str) -> Iterator[Path]:
+    def reading(self, name: str) -> Iterator[Path]:
+        """The path of a file of the folder; turns whatever is said against its content into a `UserError`."""
         path = self.path / name
         if not path.is_file():
             raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")
         try:
             yield path
-        except (pa.ArrowInvalid, ValueError, yaml.YAMLError) as error:
-            raise UserError(
-                f"{path}: cannot be read ({str(error).splitlines()[0]}); restore the file or run again."
-            ) from error
+        except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise UserError(f"{path}: cannot be read ({reason}); restore the file or run again.") from error
 
 
 def _with_compared(schema: pa.Schema, more: list[tuple[str, pa.DataType]], frame: pd.DataFrame) -> pa.Schema:

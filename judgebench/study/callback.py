@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+
+from judgebench.locked import UNTIL_THE_END
 
 
 class SweepSummary(Callback):
@@ -21,14 +24,25 @@ class SweepSummary(Callback):
         self._jobs: list[dict[str, Any]] = []
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuses, once for all jobs, what none of them could do."""
+        """Refuses, once for all jobs, what none of them could do; and keeps other sweeps out of the folder, but for
+        those that share this one's trials."""
         from judgebench.errors import Refusal, UserError
+        from judgebench.report.run_folder import RunFolder
         from judgebench.study.job import check_processes
 
         try:
             check_processes(config)
+            if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
+                UNTIL_THE_END.enter_context(RunFolder(Path(str(config.hydra.sweep.dir))).alone())
         except UserError as error:
             raise Refusal(str(error)) from error
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Takes secrets out of the multirun.yaml that Hydra has written by now."""
+        from judgebench.report.hiding import hide_in_file
+
+        if str(config.hydra.mode).endswith("MULTIRUN"):
+            hide_in_file(Path(str(config.hydra.sweep.dir)) / "multirun.yaml", sys.argv[1:])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""

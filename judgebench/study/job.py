@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra.types import TaskFunction
+from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.errors import UserError
@@ -115,6 +115,19 @@ def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
         if given is None
         else parse_objective(OmegaConf.to_container(given) if OmegaConf.is_config(given) else given)
     )
+
+
+def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
+    """What is kept of work that was interrupted, in a sentence; of a sweep that has a storage, the study too."""
+    from judgebench.study.storage import shown_storage  # takes a second to import, and most runs are no sweep
+
+    kept = f"What was read and written so far is kept in {config.get('store')}"
+    sweeper = hydra_config.sweeper
+    if hydra_config.mode != RunMode.MULTIRUN or "storage" not in sweeper:
+        return f"{kept}."
+    if not sweeper.storage:
+        return f"{kept}; the sweep's own trials are not, for hydra.sweeper.storage is null."
+    return f"{kept}, and the sweep's trials in {shown_storage(str(sweeper.storage))}."
 
 
 def outcome(finished: Finished, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:

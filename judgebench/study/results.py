@@ -14,6 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.atomic import atomic
+from judgebench.errors import UserError
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
 from judgebench.study.settings import Settings
 from judgebench.study.storage import shown_storage
@@ -35,6 +36,9 @@ def write_results(
     study.json holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params,
     values; of several objectives `front`, a list of such); `trials`, each with number, state, params, values, seconds,
     attributes (what the job gave), and ended, reason, retry_of where there are such.
+
+    Raises:
+        UserError: the folder cannot be written.
     """
     best = [_short(trial) for trial in best_trials(trials, study.directions)]
     single = len(study.directions) == 1
@@ -48,15 +52,21 @@ def write_results(
         **({"best": best[0] if best else None} if single else {"front": best}),
         "trials": [_whole(trial) for trial in trials],
     }
-    with atomic(folder / STUDY) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     found: dict[str, Any] = {"name": "optuna"}
     if single:
         found |= {"best_params": best[0]["params"], "best_value": best[0]["values"][0]} if best else {}
     else:
         found |= {"solutions": [{"params": one["params"], "values": one["values"]} for one in best]}
-    with atomic(folder / RESULTS) as temporary:
-        temporary.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    try:
+        with atomic(folder / STUDY) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with atomic(folder / RESULTS) as temporary:
+            temporary.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"run_dir: what the sweep found cannot be written to {folder} ({error.strerror or error}); mend that, and "
+            "start the same command again."
+        ) from error
     return content
 
 

@@ -155,7 +155,7 @@ def storage_errors(given: str | None) -> Iterator[None]:
     """Tells in one sentence what a storage that fails under way raises."""
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError) as error:
+    except (SQLAlchemyError, StorageInternalError, OSError) as error:
         raise UserError(
             f"hydra.sweeper.storage: {shown_storage(given)} failed under way ({_cause(error)}); nothing is lost, "
             "start the same command again."

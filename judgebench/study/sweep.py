@@ -17,6 +17,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.errors import UserError
+from judgebench.report.hiding import masked_argument
 from judgebench.study.claims import FAILED, LOST, Claims, Standing, failed, grid_of
 from judgebench.study.live import Live
 from judgebench.study.results import write_results
@@ -53,7 +54,7 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         most = min(settings.n_trials or len(grid), len(grid))
     sampler = sampler_for(settings.sampler, settings.seed)
     storage = open_storage(settings.storage)
-    fixed = [one for one in space.fixed if not _may_differ(one, settings.may_differ)]
+    fixed = [masked_argument(one) for one in space.fixed if not _may_differ(one, settings.may_differ)]
     name = sampler_name(settings.sampler)
     with storage_errors(settings.storage):
         study = open_study(storage, settings.study_name, settings.directions, space.described(), name, fixed)

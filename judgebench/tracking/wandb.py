@@ -129,6 +129,7 @@ def log_run(
             and in the summary.
 
     Raises:
+        UserError: W&B's files cannot be written, as on a full disk.
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
     """
     if OmegaConf.is_config(config):
@@ -158,6 +159,11 @@ def log_run(
             run.log(content)
             run.summary.update(scalars(records) | differences(comparisons) | rankings(pairwise))
         failed = False
+    except OSError as error:
+        raise UserError(
+            f"logger: W&B's files in {logger.save_dir} cannot be written ({error.strerror or error}). The run's own "
+            "files are there; mend that and give the same command again, or leave W&B out with logger=none."
+        ) from error
     finally:
         run.finish(exit_code=int(failed))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.atomic import atomic
+from judgebench.errors import UserError
 
 
 class Journal:
@@ -40,10 +41,20 @@ class Journal:
             return None
 
     def put(self, step: str, rows: pd.DataFrame) -> None:
-        """Keeps the rows of a finished step."""
+        """Keeps the rows of a finished step.
+
+        Raises:
+            UserError: they cannot be written, as on a full disk.
+        """
         described = self._folder / "search.json"
-        if not described.is_file():
-            with atomic(described) as temporary:
-                temporary.write_text(json.dumps(self._identity, indent=1, sort_keys=True), "utf-8")
-        with atomic(self._folder / f"{step}.parquet") as temporary:
-            rows.to_parquet(temporary, index=False)
+        try:
+            if not described.is_file():
+                with atomic(described) as temporary:
+                    temporary.write_text(json.dumps(self._identity, indent=1, sort_keys=True), "utf-8")
+            with atomic(self._folder / f"{step}.parquet") as temporary:
+                rows.to_parquet(temporary, index=False)
+        except OSError as error:
+            raise UserError(
+                f"store: the journal of the search in {self._folder} cannot be written ({error.strerror or error}). "
+                "The words before this one stay; run the same command again when there is room."
+            ) from error

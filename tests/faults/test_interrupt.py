@@ -1,0 +1,81 @@
+"""Ctrl-C in the middle of whatever takes long: a sentence says what is kept, and names the command that goes on."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from judgebench.report.run_folder import RunFolder
+from tests.faults.conftest import QUICK, SLOWLY, command_in, rows, trials
+from tests.test_adv_suffix_runs import PLAIN, learning, phrase_of, steps
+from tests.test_cli import pair
+
+
+def interrupted(run):
+    """Ends a run by Ctrl-C; what it says, which is one sentence and no traceback."""
+    assert run.interrupt() == 130, run.said
+    assert "Traceback" not in run.said
+    assert run.said.count("judgebench: ") == 1
+    return run.said
+
+
+def test_in_readings(judgebench, started, tiny_pair):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
+    run = started(*command, "+hydra.job.env_set.A_KEY=sk-planted-0123456789")
+    run.reaches(lambda: rows("outputs/readings.sqlite"))
+    said = interrupted(run)
+    assert "What was read and written so far is kept in outputs/readings.sqlite." in said
+    assert not Path("run").exists()
+    before = rows("outputs/readings.sqlite")
+    assert 0 < len(before) < 24, "it must fall into the reading"
+    assert command_in(said) == [*command, "+hydra.job.env_set.A_KEY=***"]
+    judgebench(*command_in(said))
+    assert before.items() <= rows("outputs/readings.sqlite").items()
+    assert len(RunFolder.open("run").readings()) == 24
+
+
+def test_in_a_sweep_it_ends_the_sweep(judgebench, started, tiny_pair):
+    swept = ("decoding.lambda=0.01,0.1,0.5,1", "decoding.temperature=1,2", "hydra.sweeper.storage=journal:a.journal")
+    command = ("-m", *pair(tiny_pair), *QUICK, *SLOWLY, "data.dev_share=0.5", "decoding=[greedy,contrastive]")
+    command = (*command, "+sweeps=cd_lambda_t", *swept)
+    run = started(*command)
+    run.reaches(lambda: rows("outputs/readings.sqlite"))  # in the first trial, where Lightning is at work
+    said = interrupted(run)
+    assert "kept in outputs/readings.sqlite, and the sweep's trials in journal:a.journal." in said
+    assert not list(Path("run").glob("*/metrics.json"))
+    before = rows("outputs/readings.sqlite")
+    judgebench(*command_in(said))
+    assert before.items() <= rows("outputs/readings.sqlite").items()
+    assert [one["ended"] for one in trials("run") if one["state"] != "complete"] == ["lost"]
+    assert sum(one["state"] == "complete" for one in trials("run")) == 8
+
+
+def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
+    words = ("attack.vocabulary=tokenizer", "attack.words=120", "attack.length=3", "search=exhaustive")
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path), *words)
+    command = (*command, "judge.token_budget=300")
+    run = started(*command)
+    run.reaches(lambda: "word_1" in steps("outputs"))
+    said = interrupted(run)
+    done = steps("outputs")
+    assert "word_3" not in done, "it must fall into the search"
+    judgebench(*command_in(said))
+    assert phrase_of("run")["learned"]["steps_resumed"] == len(done)
+
+
+@pytest.mark.parametrize("whom", ["all", "the first"])
+def test_two_processes_both_end(command, tiny_pair, whom):
+    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
+    run = command("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)
+    run.reaches(lambda: rows("outputs/readings.sqlite"))
+    ranks = psutil.Process(run.pid).children(recursive=True)
+    assert ranks
+    if whom == "all":  # as a terminal does
+        interrupted(run)
+    else:
+        os.kill(run.pid, signal.SIGINT)
+        assert run.ends() == 130, run.said
+    assert not psutil.wait_procs(ranks, timeout=30)[1]
+    assert not Path("run").exists()

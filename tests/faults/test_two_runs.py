@@ -1,0 +1,88 @@
+"""Two runs at once: in one folder the second is refused; with one store both are right."""
+
+import multiprocessing
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from judgebench.locked import LOCK, Held, locked
+from judgebench.report.run_folder import RunFolder
+from tests.faults.conftest import QUICK, SLOWLY, rows, told
+from tests.test_cli import pair
+
+
+def test_in_one_folder_the_second_is_refused_and_a_killed_ones_lock_holds_nobody_up(judgebench, started, tiny_pair):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
+    first = started(*command)
+    first.reaches(lambda: rows("outputs/readings.sqlite"))
+    os.kill(first.pid, signal.SIGSTOP)  # so that it is at work as long as we like
+    sentence = told(judgebench(*command, mistaken=True), "run_dir: another run writes to run")
+    assert f"process {first.pid} on {socket.gethostname()}, since 20" in sentence
+    first.kill()
+    assert Path("run", LOCK).is_file()
+    judgebench(*command)
+    assert not Path("run", LOCK).exists()
+
+
+def test_two_runs_share_a_store(judgebench, started, tiny_pair):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
+    first = started(*command, "run_dir=first")
+    first.reaches(lambda: rows("outputs/readings.sqlite"))
+    judgebench(*command, "run_dir=second")  # what the first has read is not read again, and neither waits
+    assert first.ends() == 0, first.said
+    one, other = (RunFolder.open(name).readings() for name in ("first", "second"))
+    assert one.equals(other)
+    assert len(rows("outputs/readings.sqlite")) == len(one) == 24
+
+
+def test_a_dry_run_needs_no_folder_of_its_own(judgebench, tiny_pair):
+    with locked(Path("run")):
+        judgebench("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "dry_run=true")
+
+
+def test_the_lock_tells_who_holds_it_and_leaves_nothing(tmp_path):
+    folder = tmp_path / "a" / "b"
+    with locked(folder), pytest.raises(Held, match=f"process {os.getpid()} on") as held, locked(folder):
+        pass
+    assert held.value.holder["pid"] == os.getpid()
+    assert not (tmp_path / "a").exists()
+    with locked(folder):
+        (folder / "written").touch()
+    assert [path.name for path in folder.iterdir()] == ["written"]
+
+
+def _count(folder, times):
+    """Counts a file up as often as the lock can be had."""
+    done = 0
+    while done < times:
+        try:
+            with locked(Path(folder) / "locked"):
+                file = Path(folder) / "count"
+                now = int(file.read_text())
+                file.write_text(str(now + 1))
+                done += 1
+        except Held:
+            continue
+
+
+def test_of_many_processes_one_at_a_time_is_in(tmp_path):
+    (tmp_path / "count").write_text("0")
+    started = [multiprocessing.get_context("fork").Process(target=_count, args=(tmp_path, 100)) for _ in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+    assert (tmp_path / "count").read_text() == "300"
+
+
+def test_two_multiruns_in_one_folder(judgebench, tiny_pair):
+    command = ("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
+    with locked(Path("run")):
+        told(judgebench(*command, mistaken=True), "run_dir: another run writes to run", f"process {os.getpid()} on")
+    judgebench(*command)
+    assert {path.name for path in Path("run").iterdir()} >= {"0", "1", "multirun.yaml", "sweep.json"}
+    assert not list(Path("run").rglob(LOCK))
