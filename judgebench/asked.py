@@ -249,7 +249,7 @@ def check_compared(
 
 def check_run(config: DictConfig) -> None:
     """The keys that are neither parts nor prompts."""
-    for key in ("dry_run", "report"):
+    for key in ("dry_run", "report", "examples"):
         if not isinstance(config.get(key), bool):
             raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
     settings: Any = OmegaConf.to_container(config.metrics, resolve=True)

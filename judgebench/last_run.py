@@ -27,7 +27,10 @@ from judgebench.readings.table import reading_columns
 from judgebench.types import Reading
 
 FREE = frozenset(
-    ("decoding", "tune", "metrics", "report", "tables", "name", "run_dir", "logger", "objective", "hydra", "dry_run")
+    (
+        *("decoding", "tune", "metrics", "report", "examples", "tables", "name", "run_dir", "logger", "objective"),
+        *("hydra", "dry_run"),
+    )
 )
 """The config's entries that change nothing of what is loaded and read; every other one counts."""
 

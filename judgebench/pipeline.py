@@ -38,6 +38,7 @@ from judgebench.metrics.evaluate import evaluate
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
+from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
@@ -121,6 +122,10 @@ def run(config: DictConfig) -> Finished | None:
     folder.write_readings(readings)
     folder.write_scores(scores)
     folder.write_metrics(records)
+    folder.write_about(experiment.titles, experiment.scale, experiment.agreement)
+    texts = None
+    if config.examples:
+        texts = write_examples(folder, experiment.examples, experiment.data.split, experiment.changed_texts())
     folder.write_comparisons(comparisons)
     if experiment.phrases:
         kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
@@ -154,6 +159,7 @@ def run(config: DictConfig) -> Finished | None:
         if config.report:
             folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
+            ours |= {"readings": readings, "texts": texts}
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}

@@ -79,7 +79,9 @@ def build(library: Library, folder: Path) -> dict[str, bytes]:
     _run(["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", "tools", ESBUILD], folder)
     options = ["--bundle", "--minify", "--format=iife", "--target=es2022", f"--global-name={library.variable}"]
     _run([str(folder / "tools/node_modules/.bin/esbuild"), "entry.mjs", *options, "--outfile=out.js"], folder)
-    told = f"/* {library.package} {library.version}, bundled by scripts/vendor_assets.py; see {library.name}.LICENSE */\n"
+    told = (
+        f"/* {library.package} {library.version}, bundled by scripts/vendor_assets.py; see {library.name}.LICENSE */\n"
+    )
     script = told.encode() + (folder / "out.js").read_bytes()
     for mark in (b"</script", b"<!--"):  # either would end or spoil the page's own script element
         if mark in script.lower():

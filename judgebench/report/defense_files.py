@@ -76,7 +76,6 @@ def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Finding
 def read_defenses(folder: RunFolder) -> DefenseRecords:
     """The records of a finished run."""
     held: dict[str, Any] = {name: folder.optional_json(f"defense/{name}.json") or () for name in _JSON}
-    path = folder.path / "defense" / "references.parquet"
-    if path.is_file():
-        held["references"] = pq.read_table(path).to_pandas()
+    if (folder.path / "defense" / "references.parquet").is_file():
+        held["references"] = folder.table("defense/references.parquet").to_pandas()
     return DefenseRecords(**held)
