@@ -3,8 +3,9 @@
     python scripts/vendor_assets.py          fetch, check, bundle, write
     python scripts/vendor_assets.py --check  fetch, check, bundle, and compare with what lies there
 
-Needs Node's `npm`. What is fetched must have the SHA-256 that stands here, and so must what comes out of it: a report is a
-page that people open, so nothing enters it unseen. To take a newer version, change the pins and read what has changed.
+Needs Node's `npm`. What is fetched must have the SHA-256 that stands here, and so must what comes out of it: a report
+is a page that people open, so nothing enters it unseen. To take a newer version, change the pins and read what has
+changed.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _one(path: str, out: str | None) -> Path:
 
 
 def _several(paths: Sequence[str], out: str | None) -> Path:
-    runs = []
+    runs: list[RunContent] = []
     for path in paths:
         if any(Path(path).resolve() == run.folder.path.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")

@@ -40,8 +40,8 @@ def favorites(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[Favorite
     """
     found = []
     for dimension in dict.fromkeys(scores["dimension"]):
-        split = shown_split(scores["split"])
-        rows, _ = first_condition(scores[(scores["dimension"] == dimension) & (scores["split"] == split)])
+        own = scores[scores["dimension"] == dimension]
+        rows, _ = first_condition(own[own["split"] == shown_split(own["split"])])
         index = SeriesIndex.from_frame(rows)
         discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
         for score_range, part in ranges_of(rows):

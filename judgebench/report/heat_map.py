@@ -55,7 +55,7 @@ def heat_map_figure(
         return finish(figure, title, caption, handles, [framed] * len(handles))
 
 
-def grid_figure(choices: Choices) -> Figure | None:
+def grid_figure(choices: Choices, groups_are: str = "articles") -> Figure | None:
     """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
     rows = [row for row in choices.rows if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
@@ -71,7 +71,8 @@ def grid_figure(choices: Choices) -> Figure | None:
         maps.append(HeatMap(f"range {place(row)}", lambdas, temperatures, values, chosen))
     caption = (
         "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are one "
-        f"decoding. Colors compare within a range. Chosen: {choices.how}."
+        f"decoding. Colors compare within a range. Chosen: {choices.how}. n = {rows[0]['dev_examples']} texts of "
+        f"{rows[0]['dev_groups']} {groups_are}; no intervals: the highest of many points is flattered by chance."
     )
     return heat_map_figure(maps, ("λ", "t"), f"The grid, {choices.dimension}: {choices.decoding}", caption)
 

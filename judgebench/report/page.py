@@ -1,4 +1,4 @@
-"""A page that needs nothing but itself: styles, scripts and data in one file, and a policy that lets nothing else in."""
+"""A page that needs nothing but itself: styles, scripts and data in one file, and a policy against all else."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def shown_figure(name: str, figure: Figure) -> dict[str, str]:
     """
     svg = with_night(svg_without_caption(figure))
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
-    return {"name": name, "caption": figure.get_label(), "source": source}
+    return {"name": name, "caption": str(figure.get_label()), "source": source}
 
 
 def _digest(content: str) -> str:

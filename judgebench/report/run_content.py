@@ -66,7 +66,7 @@ class RunContent:
 
     def report(self, figures: Mapping[str, Figure]) -> str:
         """Its report.html."""
-        similarity = family_records({name: self.readings[name].tolist() for name in self.readings})
+        similarity = family_records({str(name): self.readings[name].tolist() for name in self.readings})
         return render_report(
             config=self.config,
             environment=self.environment,

@@ -1,7 +1,8 @@
-"""What is looked up when an example is opened: texts, what the judge found likely, prompts; in pieces of some groups."""
+"""What is looked up when an example is opened: texts, what the judge found likely, prompts; in pieces."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,11 +49,11 @@ def text_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> li
     known: dict[tuple[str, str], Any] = {}
     for run in runs:
         if run.texts is not None:
-            for row in run.texts.examples.itertuples(index=False):
-                known.setdefault((run.dataset, row.example_id), row)
+            for one in run.texts.examples.to_dict("records"):
+                known.setdefault((run.dataset, one["example_id"]), one)
     written = _references(runs)
     chunks = []
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in itertools.pairwise(cuts):
         groups: dict[tuple[str, str], int] = {}
         chunk: dict[str, Any] = {"groups": [], "group": [], "output": [], "rival": [], "human": []}
         for i in range(first, last):
@@ -60,12 +61,12 @@ def text_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> li
             key = dataset, index.group[i]
             if key not in groups:
                 groups[key] = len(groups)
-                about = {"source": row.source, "context": row.context} if row else {}
+                about = {"source": row["source"], "context": row["context"]} if row else {}
                 chunk["groups"].append(about | {"references": written.get(key, [])})
             chunk["group"].append(groups[key])
-            chunk["output"].append(row.output if row else None)
-            chunk["rival"].append([row.rival_id, row.rival] if row and row.rival_id else None)
-            human = zip(row.dimensions, row.human, strict=True) if row else ()
+            chunk["output"].append(row["output"] if row else None)
+            chunk["rival"].append([row["rival_id"], row["rival"]] if row and row["rival_id"] else None)
+            human = zip(row["dimensions"], row["human"], strict=True) if row else ()
             chunk["human"].append([[name, _number(value, 4)] for name, value in human])
         chunks.append(chunk)
     return chunks
@@ -92,19 +93,19 @@ def reading_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) ->
             if orders[at]:
                 reading["order"] = orders[at]
             for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
-                if columns[name][at] is not None:
+                if isinstance(columns[name][at], Sequence | np.ndarray):
                     reading[short] = [_number(value, 3) for value in columns[name][at]]
             if at in decided:
                 reading["p"] = decided[at]
             if texts is not None:
                 own = texts.get(columns["example_id"][at], {})
-                text = changed.get(tuple(columns[name][at] for name in _KEY) + (orders[at],)) if changed else None
+                text = changed.get((*(columns[name][at] for name in _KEY), orders[at])) if changed else None
                 if text is not None:
                     reading["x"] = text
-                if columns["text"][at] is not None:
-                    reading["said"] = [columns["judge"][at], columns["decoding"][at], columns["text"][at]]
+                if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
+                    reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
                 parts = {"x": text or "", "o": own.get("output", ""), **own}
-                reading["prompt"] = _pieces(columns["prompt"][at] or "", parts, chunks[piece], interned[piece])
+                reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
             numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
             reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]
             chunks[piece]["rows"].setdefault(str(row), []).append(reading)

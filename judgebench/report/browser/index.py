@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,14 +129,21 @@ def index_of(runs: Sequence[Judged]) -> Index:
     human = np.full(len(keys), np.nan)
     human[rows] = table["human"]
     sorted_places = sorted(places, key=lambda one: int(order[places[one]]))
+    group, system, split = ([one[i] for one in about.values()] for i in range(3))
     index = Index(
-        list(about),
-        *([one[i] for one in about.values()] for i in range(3)),
-        sorted_places,
-        series,
-        {(one, int(order[place])): text for (one, place), text in settings.items()},
-        {(one, int(order[place])): known for (one, place), known in knobs.items()},
-        *(keys % len(about), keys // len(about), human, scores, status),
+        examples=list(about),
+        group=group,
+        system=system,
+        split=split,
+        places=sorted_places,
+        series=series,
+        settings={(one, int(order[place])): text for (one, place), text in settings.items()},
+        knobs={(one, int(order[place])): known for (one, place), known in knobs.items()},
+        example=keys % len(about),
+        place=keys // len(about),
+        human=human,
+        scores=scores,
+        status=status,
         flags={},
     )
     return _with_flags(index, runs, numbers)
@@ -183,8 +190,8 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
 def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str, str], int]) -> Index:
     found: dict[str, set[int]] = {}
     for code, name in enumerate(STATUSES):
-        if code and (rows := np.flatnonzero((index.status == code).any(axis=0))).size:
-            found[name] = set(rows.tolist())
+        if code and (index.status == code).any():
+            found[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
     for run in runs:
         for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
             marked = run.readings[run.readings[column] > 0]
@@ -194,7 +201,7 @@ def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str
         for name, rows in _of_conditions(index, run).items():
             found.setdefault(name, set()).update(rows)
     flags = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in found.items()}
-    return Index(**{**index.__dict__, "flags": flags})
+    return replace(index, flags=flags)
 
 
 def rows_of(
