@@ -14,10 +14,12 @@ from matplotlib.patches import Patch, Rectangle
 
 from judgebench.report.choices import Choices, place
 from judgebench.report.series import number
-from judgebench.report.style import INK, finish, house_style, panels
+from judgebench.report.style import finish, house_style, panels
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _CHOSEN = "#D55E00"
+_LIGHT, _DARK = "#fefefe", "#212121"
+"""Numbers in cells: not the page's own ink, which a dark page makes light, while cells keep their colors."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:
     for row, column in np.argwhere(np.isfinite(one.values)).tolist():
         value = float(one.values[row, column])
         dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
-        axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color="white" if dark else INK)
+        axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color=_LIGHT if dark else _DARK)
     for row, column in one.chosen:
         frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_CHOSEN, linewidth=2)
         axis.add_patch(frame)

@@ -10,9 +10,11 @@ NIGHT = {
     "#e2e2e2": "#343941",
     "#e9e9e9": "#2f343c",
     "#7a7a7a": "#9aa0a8",
-    "#0072b2": "#4aa8e0",
+    "#0072b2": "#3389d6",
+    "#56b4e9": "#9ad6f7",
 }
-"""Ink, lines and paper by day and by night. Of the palette's colors all but the darkest blue stand out on both."""
+"""Ink, lines and paper by day and by night. Of the palette's colors all but its blues stand out on both, and the two
+blues stay apart."""
 
 
 def with_night(svg: bytes) -> bytes:

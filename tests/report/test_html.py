@@ -140,7 +140,7 @@ def test_flags_that_occur_are_explained(run, builder):
         titles=run.titles,
     )  # fmt: skip
     assert "every text got the same score" in text
-    assert "against the humans" not in text.split("<h3>Flags</h3>")[1].split("<h2")[0]
+    assert "against the humans" not in text.split('id="diagnostics"')[1].split("</section>")[0]
 
 
 def test_no_name_becomes_markup(builder):
@@ -238,7 +238,7 @@ def test_the_page_shows_comparisons_tuning_and_diagnostics(full):
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    for heading in ("Is it better?", "Tuning", "Diagnostics", "Flags"):
+    for heading in ("Is it better?", "Tuning", "Bias and stability"):
         assert f"<h3>{heading}</h3>" in text
     shown = {"split": "test", "level": "dataset"}
     for record in (r for r in more["comparisons"] if all(r[name] == value for name, value in shown.items())):

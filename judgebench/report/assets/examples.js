@@ -42,13 +42,17 @@
     if (value === null) return node("–");
     return el("span", {}, el("span", { class: "gap" }, el("span", { width: `${100 * Math.min(1, value)}%` })), short(value, 2));
   };
+  const scored = (scores) => { // whole scores as such, others with two decimals, so that a column lines up
+    const places = scores.every((one) => one === null || Number.isInteger(one)) ? 0 : 2;
+    return (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(places));
+  };
   const columns = [
     { field: "id", title: "example", frozen: !narrow, minWidth: 110, maxWidth: narrow ? 170 : 300,
       formatter: (cell) => el("a", { href: Example.address(index, cell.getData().row) }, cell.getValue()) },
     ...["dataset", "system", "split", "dimension", "range", "attack", "defense"].filter((name) => varies(name)).map((name) => text(name, name)),
     number("human", "human"),
-    ...index.series.map((series, s) => number(`s${s}`, series.label, { width: 112 })),
-    number("gap", "disagreement", { formatter: gapCell, width: 140 }),
+    number("gap", "disagreement", { formatter: gapCell, width: 150 }),
+    ...index.series.map((series, s) => number(`s${s}`, series.label, { width: 128, formatter: scored(index.scores[s]) })),
     ...(rows.some((one) => one.attack !== "none") ? [number("change", "change by attack", { width: 110 })] : []),
     ...(Object.keys(index.flags).length ? [{ field: "flags", title: "flags", sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc",
       formatter: (cell) => el("span", { class: "chips" }, cell.getValue().map((flag) => el("span", { class: "chip", title: index.explained[flag] || null }, flag))) }] : []),
@@ -113,9 +117,8 @@
   // 4. Table
   document.getElementById("examples-app").hidden = false;
   const table = new TabulatorTables.Tabulator("#examples-table", {
-    data: rows, columns, index: "row", layout: "fitDataFill", height: "100%", rowHeight: 34,
+    data: rows, columns, index: "row", layout: "fitDataFill", height: "34rem", rowHeight: 34,
     initialSort: [{ column: "gap", dir: "desc" }], initialFilter: passes, placeholder: "No example passes these filters.",
-    columnDefaults: { resizable: false, headerTooltip: false },
   });
   const count = document.getElementById("examples-count");
   table.on("dataFiltered", (_, shown) => {

@@ -20,7 +20,7 @@ const Pieces = (() => {
   /** A share of 1 as a bar with its number beside it. */
   function bar(share, kind, top) {
     if (share === null) return el("span", { class: "note" }, "–");
-    return el("div", { class: top ? "share top" : "share" },
+    return el("div", { class: top ? "share likeliest" : "share" },
       el("span", { class: "track" }, el("span", { class: `fill ${kind}`, width: `${Math.max(0, Math.min(1, share)) * 100}%` })),
       el("span", { class: "value" }, percent(share)));
   }
