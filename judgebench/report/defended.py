@@ -74,7 +74,7 @@ def arrange_defenses(records: Sequence[Mapping[str, Any]]) -> list[DefenseBlock]
 
 def defense_sentences(blocks: Sequence[DefenseBlock]) -> list[str]:
     """One sentence a dimension and attack, of the judge and range in which the attack gains most without a defense:
-    what it gains then, and under the defense that leaves it least."""
+    what it gains then, and under the defense that leaves the mean score nearest to the clean texts'."""
     sentences = []
     for block in blocks:
         for attack in dict.fromkeys(section.attack for section in block.sections):
@@ -96,7 +96,10 @@ def _sentence(section: DefenseSection) -> str:
     change = bare.attacked.change
     if change is None or (change.low is not None and change.low <= 0):
         return f"{told}, which is no gain beyond chance, so there is nothing to defend against."
-    least = min(defended, key=_gain)
+    least = min(defended, key=lambda row: abs(_gain(row)))
+    if abs(_gain(least)) >= abs(_gain(bare)):
+        several = f"none of {len(defended)} defenses" if len(defended) > 1 else f"{least.name} does not"
+        return f"{told}; {several} {'keeps' if len(defended) > 1 else 'keep'} it nearer to what it gives clean texts."
     told += f"; {'under' if len(defended) == 1 else f'least of {len(defended)} defenses under'} {least.name}, by "
     told += _ends(least)
     before, after = bare.clean.spearman, least.clean.spearman

@@ -31,7 +31,7 @@ from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.page import render_page, shown_figure
 from judgebench.report.results import Block, arrange, has_intervals, level_note
 from judgebench.report.sections import SECTIONS, rendered
-from judgebench.report.series import distinct, range_of, shown_split
+from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
 from judgebench.report.tables import examples_word, groups_word
 
 
@@ -130,14 +130,14 @@ def render_report(
         "config": yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
     }
     asked = {
-        "Which judge agrees with the humans?": [] if pairs else best_sentences(blocks, groups),
+        "Which judge agrees with the humans?": [] if pairs else best_sentences(_undefended(blocks), groups),
         "How biased is it?": [
             *favorite_sentences(found),
             *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
             *spread_sentences(blocks),
         ],
         "Does contrasting help?": change_sentences(shown, groups),
-        "Can it be fooled?": [*robustness.attack_sentences(attacks), *fooling.answers(fooled, groups)],
+        "Can it be fooled?": [*robustness.attack_sentences(_bare(attacks)), *fooling.answers(fooled, groups)],
         "Does a defense help?": [*defended.defense_sentences(side_by_side), *readied.readied_sentences(ready)],
     }
     context["answers"] = [(question, told) for question, told in asked.items() if told]
@@ -151,6 +151,16 @@ def render_report(
     sections = rendered(SECTIONS, pictures, context)
     title = f"{titles['main']} on {', '.join(context['datasets'])}"
     return render_page("report.html.j2", browser, title=title, sections=sections, **_without(context, "browser"))
+
+
+def _undefended(blocks: Sequence[Block]) -> list[Block]:
+    """Those without a defense, of which the first questions ask; all where there are none."""
+    return [block for block in blocks if block.defense == NO_DEFENSE] or list(blocks)
+
+
+def _bare(attacks: Sequence[robustness.AttackBlock]) -> list[robustness.AttackBlock]:
+    """Those without a defense; all where there are none."""
+    return [block for block in attacks if block.defense == NO_DEFENSE] or list(attacks)
 
 
 def _without(context: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -44,8 +44,12 @@ def page(run, titles=None, config=None, figures=None, **more):
 
 
 @pytest.fixture(scope="module")
-def whole(run):
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+def figures(run):
+    return draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+
+
+@pytest.fixture(scope="module")
+def whole(run, figures):
     return page(run, figures=figures, agreement={"coherence": {"alpha": 0.451, "spearman": 0.55}})
 
 
@@ -108,9 +112,8 @@ def test_sections_that_have_nothing_to_show_are_not_named(run, whole):
         assert f'id="{name}"' not in text
 
 
-def test_every_figure_stands_in_one_section(run):
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
-    figures["of_another_kind"] = figures["spearman_by_range"]
+def test_every_figure_stands_in_one_section(run, figures):
+    figures = figures | {"of_another_kind": figures["spearman_by_range"]}
     text = page(run, figures=figures)
     at = {
         name: re.findall(rf'<section id="(\w+)"(?:(?!<section).)*id="figure-{name}"', text, re.DOTALL)

@@ -147,7 +147,8 @@ const Example = (() => {
       flags.length ? el("p", { class: "note" }, flags.map((flag) => [el("span", { class: "chip" }, flag), index.explained[flag] ? ` ${index.explained[flag]}. ` : " "])) : null,
       el("h3", {}, "Scores"), scores(index, row),
       el("h3", {}, "Humans"), rated(index, row, shown.human),
-      shown.readings.some((one) => one.m || one.a || one.said) ? el("h3", {}, "What the judge found likely") : null,
+      shown.readings.some((one) => one.m || one.a) ? el("h3", {}, "What the judge found likely")
+        : shown.readings.some((one) => one.said) ? el("h3", {}, "What the judge said") : null,
       shown.readings.map((one) => reading(index, row, one)),
       judged(shown),
       shown.rival ? [el("h3", {}, `Compared with ${shown.rival[0]}`), el("div", { class: "text" }, shown.rival[1])] : null,

@@ -5,7 +5,8 @@
   const index = await Data.index();
   const dialog = document.getElementById("example");
   const node = (text) => document.createTextNode(text);
-  let judged = 0; // the series that is held against the humans
+  const known = index.scores.map((scores) => scores.filter((one) => one !== null).length);
+  let judged = known.indexOf(Math.max(...known)); // the series that is held against the humans
 
   // 1. Rows
   const rows = index.example.map((example, row) => {
@@ -83,7 +84,7 @@
       judged = Number(select.value);
       measure();
       await table.replaceData(rows);
-    } } }, index.series.map((series, s) => el("option", { value: s }, series.label)));
+    } } }, index.series.map((series, s) => el("option", { value: s, selected: s === judged }, series.label)));
     form.append(el("label", {}, "disagreement of", select));
   }
   form.append(el("button", { type: "button", on: { click: () => {
@@ -165,13 +166,14 @@
         el("button", { type: "button", id: "close", on: { click: () => dialog.close() } }, "Close")),
       el("div", { class: "inside" }, Example.content(index, row, shown, go)));
     dialog.scrollTop = 0;
+    if (!dialog.contains(document.activeElement)) dialog.focus();
   }
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("close", () => {
     if (new URLSearchParams(location.hash.slice(1)).has("example")) history.pushState(null, "", "#examples");
   });
-  dialog.addEventListener("keydown", (event) => {
-    if (event.target.closest("select, input, textarea")) return;
+  addEventListener("keydown", (event) => { // of the window: what had the focus may just have been replaced
+    if (!dialog.open || event.target.closest?.("select, input, textarea")) return;
     const at = order.indexOf(Example.found(index, new URLSearchParams(location.hash.slice(1))));
     if (event.key === "ArrowLeft") go(order[at - 1]);
     if (event.key === "ArrowRight") go(order[at + 1]);
