@@ -157,10 +157,12 @@ def run(config: DictConfig) -> Finished | None:
         drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended}
         figures = draw_all(**drawn, **seen, **known) if config.report else {}
         if config.report:
-            folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
             ours |= {"readings": readings, "texts": texts}
-            folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
+            # each drawing moves a layout by a hair: drawn first for the page, which can so be made anew to the letter
+            page = render_report(figures=figures, **seen, **known, **told, **ours)
+            folder.write_figures(figures)
+            folder.write_report(page)
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
             if defense_files:

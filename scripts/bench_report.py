@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from wordfreq import top_n_list
 
 from judgebench.metrics import evaluate
 from judgebench.report.example_files import write_examples
@@ -23,9 +24,7 @@ from judgebench.report.run_content import RunContent
 from judgebench.report.run_folder import RunFolder
 from judgebench.types import Example, ScoreRange
 
-WORDS = np.array(
-    ["the", "council", "met", "on", "tuesday", "bridge", "vote", "river", "people", "said", "would", "not"]
-)
+WORDS = np.array(top_n_list("en", 5000))
 SYSTEMS = 16
 _DECODINGS = [("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("pair", "contrastive")]
 
@@ -124,7 +123,7 @@ def in_browser(page: Path) -> dict[str, float]:
         timed("filter by system", f"window.before = {here}; {change}", f"{here} !== window.before")
         timed("show all again", "document.querySelector('#filters button').click()", f"{here}.startsWith('')")
         for name in ("search all texts, first time", "search all texts, again"):
-            word = "council met" if "first" in name else "river people"
+            word = "time would" if "first" in name else "people have"
             act = f"window.before = {here}; const one = document.getElementById('search'); one.value = '{word}'; "
             timed(name, f"{act} one.dispatchEvent(new Event('input'));", f"{here} !== window.before")
         timed(
