@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
@@ -49,7 +51,14 @@ def _several(paths: Sequence[str], out: str | None) -> Path:
         if any(Path(path).resolve() == run.folder.path.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
         runs.append(RunContent.read(path))
-    return _write(Path(out or _COMPARISON), render_comparison(runs))
+    page = Path(out or _COMPARISON)
+    return _write(page, render_comparison(runs, [_link(run, page) for run in runs]))
+
+
+def _link(run: RunContent, page: Path) -> str:
+    """The run's report as a page names it that lies elsewhere: the two can then be moved together."""
+    where = os.path.relpath(run.folder.path / "report.html", page.parent)
+    return quote(where.replace(os.sep, "/"))
 
 
 def _write(path: Path, page: str) -> Path:

@@ -22,12 +22,13 @@ from judgebench.report.robustness import unattacked
 from judgebench.report.run_content import RunContent
 from judgebench.report.sections import Section, rendered
 from judgebench.report.series import SeriesIndex, number, range_of, setting, shown_split
+from judgebench.report.style import MOST_SERIES
 
 SECTIONS = (
     Section("compared_answers", "Answers", ("spearman",)),
+    Section("compared_configs", "What was different"),
     Section("compared_metrics", "Side by side"),
     Section("compared_differences", "Is one better?"),
-    Section("compared_configs", "What was different"),
     Section("examples", "Examples"),
 )
 """Of a comparison."""
@@ -79,8 +80,14 @@ class ConfigRow:
     values: Sequence[str]
 
 
-def render_comparison(runs: Sequence[RunContent], resamples: int = 1000, seed: int = 0) -> str:
+def render_comparison(
+    runs: Sequence[RunContent], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0
+) -> str:
     """The page as text.
+
+    Args:
+        links: to the report of each run, as the page is to name it; empty leaves them out.
+        resamples, seed: see `compare`.
 
     Raises:
         UserError: fewer than two runs, or more than there are letters.
@@ -94,6 +101,7 @@ def render_comparison(runs: Sequence[RunContent], resamples: int = 1000, seed: i
     browser = browse([run.content.judged(run.letter) for run in named])
     context: dict[str, Any] = {
         "runs": named,
+        "links": links,
         "answers": [("Is one better?", comparison_sentences(shown, groups))],
         "metrics": metric_rows(named),
         "split": shown_split(record["split"] for run in runs for record in run.records),
@@ -104,7 +112,7 @@ def render_comparison(runs: Sequence[RunContent], resamples: int = 1000, seed: i
         "examples": str(runs[0].titles.get("examples") or "examples"),
         "browser": browser,
     }
-    figure = correlation_figure(unattacked(_lettered_records(named)), {"groups": groups})
+    figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
     page = {name: value for name, value in context.items() if name != "browser"}
     sections = rendered(SECTIONS, pictures, context)
@@ -113,8 +121,9 @@ def render_comparison(runs: Sequence[RunContent], resamples: int = 1000, seed: i
 
 
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
-    """Records of `judgebench.metrics.compare` between each two runs, of every judge and decoding that both have, on the
-    examples that both have judged; of test examples where there are such."""
+    """Records of `judgebench.metrics.compare` between each two runs, of every decoding of the main model and of the
+    pair that both have, on the examples that both have judged; of test examples where there are such. Nobody asks which
+    run's assistant is the better judge, and each comparison more makes Holm's correction stricter."""
     records = []
     for one, other in itertools.combinations(runs, 2):
         if one.content.dataset != other.content.dataset:
@@ -195,7 +204,8 @@ def _condition(record: Mapping[str, Any]) -> str:
 
 
 def _kinds(scores: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(scores["judge"].astype(str), scores["decoding"].astype(str), strict=True))
+    kinds = zip(scores["judge"].astype(str), scores["decoding"].astype(str), strict=True)
+    return [kind for kind in kinds if kind[0] != "assistant"]
 
 
 def _who(run: NamedRun, kind: tuple[str, str]) -> str:
@@ -211,6 +221,16 @@ def _lettered_records(runs: Sequence[NamedRun]) -> list[dict[str, Any]]:
     return [
         dict(record) | {"judge": f"{run.letter} {record['judge']}"} for run in runs for record in run.content.records
     ]
+
+
+def _drawn(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of which a figure can tell the lines apart: without assistants, and where that leaves too many, of the main
+    models alone."""
+    for left_out in (("assistant",), ("assistant", "pair")):
+        held = [record for record in records if not str(record["judge"]).endswith(left_out)]
+        if len({(record["judge"], record["decoding"]) for record in held}) <= MOST_SERIES:
+            break
+    return held
 
 
 def _ends(row: differences.Difference) -> str:

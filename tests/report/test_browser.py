@@ -238,7 +238,8 @@ def test_runs_stand_side_by_side(opened):
         assert {"s0", "s5"} <= set(
             tab.eval_on_selector_all(".tabulator-col", "all => all.map(one => one.getAttribute('tabulator-field'))")
         )
-        tab.select_option("[data-filter=attack]", "none")
+        tab.select_option("[data-filter=run]", "B")
+        assert set(column(tab, "attack")) == {"none"}  # B attacked nothing
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open]")
         assert tab.locator("#example .inside h4").all_inner_texts()[:2] == ["A", "B"]

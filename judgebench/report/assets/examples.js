@@ -15,6 +15,7 @@
       row, example, id: index.ids[example], group: index.groups[index.group[example]], system: index.systems[index.system[example]],
       split: index.splits[index.split[example]], dimension: place.dimension, range: place.range, attack: place.attack,
       defense: place.defense, dataset: place.dataset, human: index.human[row], flags: index.rowFlags[row],
+      run: index.runs.filter((_, r) => index.series.some((series, s) => series.run === r && index.scores[s][row] !== null)),
     };
     index.series.forEach((_, s) => { found[`s${s}`] = index.scores[s][row]; });
     return found;
@@ -54,7 +55,7 @@
     number("human", "human"),
     number("gap", "disagreement", { formatter: gapCell, width: 150 }),
     ...index.series.map((series, s) => number(`s${s}`, series.label, { width: 128, formatter: scored(index.scores[s]) })),
-    ...(rows.some((one) => one.attack !== "none") ? [number("change", "change by attack", { width: 110 })] : []),
+    ...(rows.some((one) => one.attack !== "none") ? [number("change", "change by attack", { width: 135 })] : []),
     ...(Object.keys(index.flags).length ? [{ field: "flags", title: "flags", sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc",
       formatter: (cell) => el("span", { class: "chips" }, cell.getValue().map((flag) => el("span", { class: "chip", title: index.explained[flag] || null }, flag))) }] : []),
   ].map((one) => ({ ...one, titleFormatter: () => node(one.title) }));
@@ -70,14 +71,14 @@
   };
   const search = el("input", { type: "search", id: "search", placeholder: index.texts ? "in names and texts" : "in names", on: { input: later(look, 180) } });
   form.append(el("label", { class: "whole" }, "search", search));
-  for (const name of ["flags", "dataset", "split", "dimension", "range", "system", "attack", "defense"]) {
-    if (name === "flags" ? !Object.keys(index.flags).length : !varies(name)) continue;
+  for (const name of ["flags", "run", "dataset", "split", "dimension", "range", "system", "attack", "defense"]) {
+    if (name === "flags" ? !Object.keys(index.flags).length : name === "run" ? index.runs.length < 2 : !varies(name)) continue;
     const values = [...counted(name)];
     const select = el("select", { "data-filter": name, on: { change: apply } }, el("option", { value: "" }, "all"),
       values.map(([value, count]) => el("option", { value }, `${value} (${count.toLocaleString("en")})`)));
     if (name === "split" && values.some(([value]) => value === "test")) select.value = "test";
     selects.set(name, select);
-    form.append(el("label", {}, name === "flags" ? "flag or status" : name, select));
+    form.append(el("label", {}, { flags: "flag or status", run: "judged by run" }[name] || name, select));
   }
   if (index.series.length > 1) {
     const select = el("select", { id: "judged", on: { change: async () => {
@@ -98,7 +99,7 @@
   function passes(one) {
     if (wanted.text && !wanted.text.has(one.example)) return false;
     for (const [name, select] of selects) {
-      if (select.value && (name === "flags" ? !one.flags.includes(select.value) : String(one[name]) !== select.value)) return false;
+      if (select.value && ![one[name]].flat().map(String).includes(select.value)) return false;
     }
     return true;
   }
