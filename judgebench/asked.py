@@ -283,8 +283,9 @@ def ranking_of(config: DictConfig) -> Ranking:
 
 def check_run(config: DictConfig) -> None:
     """The keys that are neither parts nor prompts."""
-    if not isinstance(config.get("report"), bool):
-        raise UserError(f"report: {config.get('report')!r} is neither true nor false.")
+    for key in ("report", "examples"):
+        if not isinstance(config.get(key), bool):
+            raise UserError(f"{key}: {config.get(key)!r} is neither true nor false.")
     if not isinstance(config.get("dry_run"), bool) and config.get("dry_run") != MEASURE:
         raise UserError(f"dry_run: {config.get('dry_run')!r} is none of true, false and {MEASURE}.")
     settings: Any = OmegaConf.to_container(config.metrics, resolve=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -222,6 +222,18 @@ class Experiment:
     def findings(self) -> Findings:
         """What defenses have found while they got ready."""
         return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
+
+    def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
+        """The prompts that have another judged text than their example's own, and that text: what an attack made of
+        it, and a defense of that."""
+        attacked, defenses = attacked_text(self.attacks), {defense.name: defense for defense in self.defenses}
+        for prompt in self.prompts:
+            example, condition = prompt.example, prompt.condition
+            text = attacked(example, condition)
+            if condition.defense in defenses:
+                text = defenses[condition.defense].text(text, example, condition)
+            if text != example.output:
+                yield prompt, text
 
     @property
     def planned(self) -> list[str]:

@@ -28,7 +28,8 @@ from judgebench.types import Reading
 
 FREE = frozenset(
     (
-        *("decoding", "tune", "metrics", "pairwise", "report", "tables", "name", "run_dir", "logger", "objective"),
+        *("decoding", "tune", "metrics", "pairwise", "report", "examples", "tables", "name", "run_dir", "logger"),
+        *("objective",),
         *("hydra", "dry_run"),
     )
 )

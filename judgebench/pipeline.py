@@ -41,6 +41,7 @@ from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
+from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
@@ -134,6 +135,10 @@ def _run(config: DictConfig) -> Finished | None:
     folder.write_readings(readings)
     folder.write_scores(scores)
     folder.write_metrics(records)
+    folder.write_about(experiment.titles, experiment.scale, experiment.agreement)
+    texts = None
+    if config.examples:
+        texts = write_examples(folder, experiment.examples, experiment.data.split, experiment.changed_texts())
     folder.write_comparisons(comparisons)
     phrase_files: list[Path] = []
     if rankings:
@@ -168,9 +173,12 @@ def _run(config: DictConfig) -> Finished | None:
         drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended, "pairwise": rankings}
         figures = draw_all(**drawn, **seen, **known) if config.report else {}
         if config.report:
-            folder.write_figures(figures)
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
-            folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
+            ours |= {"readings": readings, "texts": texts}
+            # each drawing moves a layout by a hair: drawn first for the page, which can so be made anew to the letter
+            page = render_report(figures=figures, **seen, **known, **told, **ours)
+            folder.write_figures(figures)
+            folder.write_report(page)
         if logger is not None:
             more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "trace": trace}
             more |= {"defense": defended if defense_files else None, "models": read.fingerprints, "pairwise": rankings}

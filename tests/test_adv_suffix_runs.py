@@ -108,7 +108,7 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
     assert phrase["learned"]["tried"] == trace.score.notna().sum() - 1
     html = (run / "report.html").read_text()
     assert phrase["phrase"] in html
-    assert "<h2>Learned phrases</h2>" in html
+    assert "<h3>Learned phrases</h3>" in html
 
 
 def test_what_was_learned_on_is_told_apart_from_what_was_not(learned):

@@ -80,6 +80,6 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
             assert (point.change.value, point.change.low) == (record["change"], record["change_low"])
             assert point.mean == record["attacked_mean_score"]
     text = (folder.path / "report.html").read_text(encoding="utf-8")
-    assert "<h2>Which is easier to fool?</h2>" in text
+    assert "<h3>Which is easier to fool?</h3>" in text
     assert folder.suffix() == []
     assert not (folder.path / "attack" / "suffix.json").exists()

@@ -195,7 +195,7 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
         if record["attack"] != "none" and record["split"] == "test":
             assert record["paired"] == 18
             assert record["delta"] == abs(record["change"])
-    assert "<h2>Attacks</h2>" in (folder.path / "report.html").read_text()
+    assert "<h3>Attacks</h3>" in (folder.path / "report.html").read_text()
     # the clean readings are those of a run without attacks, and the null context is never attacked
     judgebench(*command, "run_dir=plain")
     plain = RunFolder.open("plain").readings()

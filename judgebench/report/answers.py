@@ -40,8 +40,8 @@ def favorites(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[Favorite
     """
     found = []
     for dimension in dict.fromkeys(scores["dimension"]):
-        split = shown_split(scores["split"])
-        rows, _ = first_condition(scores[(scores["dimension"] == dimension) & (scores["split"] == split)])
+        own = scores[scores["dimension"] == dimension]
+        rows, _ = first_condition(own[own["split"] == shown_split(own["split"])])
         index = SeriesIndex.from_frame(rows)
         discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
         for score_range, part in ranges_of(rows):
@@ -70,6 +70,34 @@ def favorite_sentences(found: Sequence[Favorite], judge: str = "main, greedy") -
         if human:
             sentence += f"; the humans' most frequent score there is {human[0].score} ({_percent(human[0].share)})"
         sentences.append(sentence + ".")
+    return sentences
+
+
+def best_sentences(blocks: Sequence[Block], groups_are: str = "articles", correlation: str = "spearman") -> list[str]:
+    """One sentence a block: which judge, in which range, agrees best with the humans, and whether by more than
+    chance."""
+    sentences = []
+    for block in blocks:
+        found = [
+            (estimate, row, section.range)
+            for section in block.sections
+            for row in section.rows
+            if (estimate := row.estimates[correlation]).value is not None
+        ]
+        if not found:
+            continue
+        estimate, row, score_range = max(found, key=lambda one: one[0].value or 0.0)
+        who = f"{row.series}{f' ({row.setting})' if row.setting else ''}"
+        told = f"{correlation.capitalize()} {estimate.value:.3f}"
+        sentence = f"{block.condition}: {who} agrees best, {told}"
+        if estimate.low is None or estimate.high is None:
+            sentence += f" in range {score_range}, without an interval"
+        else:
+            sentence += f" [{estimate.low:.3f}, {estimate.high:.3f}] in range {score_range}"
+            if estimate.low <= 0:
+                sentence += ", which is not told apart from no agreement"
+        several = f" The best of {len(found)} is flattered by having been picked." if len(found) > 1 else ""
+        sentences.append(f"{sentence} ({block.size(groups_are)}).{several}")
     return sentences
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.report.robustness import AttackRow, arrange_attacks
-from judgebench.report.series import defenses_of
+from judgebench.report.series import NO_DEFENSE, defenses_of
 from judgebench.report.worded import NOTE as WORDED_NOTE
 from judgebench.report.worded import marked, with_stand_ins
 
@@ -70,6 +70,54 @@ def arrange_defenses(records: Sequence[Mapping[str, Any]]) -> list[DefenseBlock]
         if len(defenses) > 1 and found:
             blocks.append(DefenseBlock(dimension, [DefenseSection(*place, rows) for place, rows in found.items()]))
     return blocks
+
+
+def defense_sentences(blocks: Sequence[DefenseBlock]) -> list[str]:
+    """One sentence a dimension and attack, of the judge and range in which the attack gains most without a defense:
+    what it gains then, and under the defense that leaves the mean score nearest to the clean texts'."""
+    sentences = []
+    for block in blocks:
+        for attack in dict.fromkeys(section.attack for section in block.sections):
+            open_ = [
+                section
+                for section in block.sections
+                if section.attack == attack and section.rows[0].defense == NO_DEFENSE and len(section.rows) > 1
+            ]
+            if open_:
+                most = max(open_, key=lambda section: _gain(section.rows[0]))
+                sentences.append(f"{block.condition}: {_sentence(most)}")
+    return sentences
+
+
+def _sentence(section: DefenseSection) -> str:
+    bare, *defended = section.rows
+    told = f"{section.attack} changes the mean score of {section.series} in range {section.place} by "
+    told += f"{_ends(bare)} without a defense"
+    change = bare.attacked.change
+    if change is None or (change.low is not None and change.low <= 0):
+        return f"{told}, which is no gain beyond chance, so there is nothing to defend against."
+    least = min(defended, key=lambda row: abs(_gain(row)))
+    if abs(_gain(least)) >= abs(_gain(bare)):
+        several = f"none of {len(defended)} defenses" if len(defended) > 1 else f"{least.name} does not"
+        return f"{told}; {several} {'keeps' if len(defended) > 1 else 'keep'} it nearer to what it gives clean texts."
+    told += f"; {'under' if len(defended) == 1 else f'least of {len(defended)} defenses under'} {least.name}, by "
+    told += _ends(least)
+    before, after = bare.clean.spearman, least.clean.spearman
+    if before is not None and after is not None:
+        told += f". What that costs where nobody attacks: Spearman {after:.3f} instead of {before:.3f}"
+    return f"{told}."
+
+
+def _gain(row: DefenseRow) -> float:
+    change = row.attacked.change
+    return float("inf") if change is None or change.value is None else change.value
+
+
+def _ends(row: DefenseRow) -> str:
+    change = row.attacked.change
+    if change is None or change.value is None:
+        return "an unknown amount"
+    return f"{change.value:+.2f}" + ("" if change.low is None else f" [{change.low:+.2f}, {change.high:+.2f}]")
 
 
 def defended_note(blocks: Sequence[DefenseBlock]) -> str:

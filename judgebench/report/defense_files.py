@@ -76,8 +76,6 @@ def write_defenses(folder: RunFolder, records: DefenseRecords, findings: Finding
 def read_defenses(folder: RunFolder) -> DefenseRecords:
     """The records of a finished run."""
     held: dict[str, Any] = {name: folder.optional_json(f"defense/{name}.json") or () for name in _JSON}
-    name = "defense/references.parquet"
-    if (folder.path / name).is_file():
-        with folder.reading(name) as path:
-            held["references"] = pq.read_table(path).to_pandas()
+    if (folder.path / "defense" / "references.parquet").is_file():
+        held["references"] = folder.table("defense/references.parquet").to_pandas()
     return DefenseRecords(**held)

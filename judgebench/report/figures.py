@@ -64,7 +64,7 @@ def draw_all(
         if not choices.decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
             name = f"{file_name(choices.dimension)}_{file_name(choices.decoding)}"
             figures[f"path_{name}"] = path_figure(readings, scores, choices, titles.get("groups") or "articles")
-            figures[f"grid_{name}"] = grid_figure(choices)
+            figures[f"grid_{name}"] = grid_figure(choices, titles.get("groups") or "articles")
     for learned in arrange_suffix(suffix):
         parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)

@@ -14,10 +14,12 @@ from matplotlib.patches import Patch, Rectangle
 
 from judgebench.report.choices import Choices, place
 from judgebench.report.series import number
-from judgebench.report.style import INK, finish, house_style, panels
+from judgebench.report.style import finish, house_style, panels
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _CHOSEN = "#D55E00"
+_LIGHT, _DARK = "#fefefe", "#212121"
+"""Numbers in cells: not the page's own ink, which a dark page makes light, while cells keep their colors."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def heat_map_figure(
         return finish(figure, title, caption, handles, [framed] * len(handles))
 
 
-def grid_figure(choices: Choices) -> Figure | None:
+def grid_figure(choices: Choices, groups_are: str = "articles") -> Figure | None:
     """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
     rows = [row for row in choices.rows if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
@@ -71,7 +73,8 @@ def grid_figure(choices: Choices) -> Figure | None:
         maps.append(HeatMap(f"range {place(row)}", lambdas, temperatures, values, chosen))
     caption = (
         "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are one "
-        f"decoding. Colors compare within a range. Chosen: {choices.how}."
+        f"decoding. Colors compare within a range. Chosen: {choices.how}. n = {rows[0]['dev_examples']} texts of "
+        f"{rows[0]['dev_groups']} {groups_are}; no intervals: the highest of many points is flattered by chance."
     )
     return heat_map_figure(maps, ("λ", "t"), f"The grid, {choices.dimension}: {choices.decoding}", caption)
 
@@ -85,7 +88,7 @@ def _panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:
     for row, column in np.argwhere(np.isfinite(one.values)).tolist():
         value = float(one.values[row, column])
         dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
-        axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color="white" if dark else INK)
+        axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color=_LIGHT if dark else _DARK)
     for row, column in one.chosen:
         frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_CHOSEN, linewidth=2)
         axis.add_patch(frame)

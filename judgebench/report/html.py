@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
+from judgebench.metrics.levels import shown_level
 from judgebench.report import attack_differences as fooling
 from judgebench.report import choices, comparative, defended, diagnosis, differences, readied, robustness, suffix_curves
 from judgebench.report import pairwise as ranked
 from judgebench.report.answers import (
     HUMANS,
     Favorite,
+    best_sentences,
     change_sentences,
     favorite_sentences,
     favorites,
     spread_sentences,
 )
+from judgebench.report.browser.data import browse
+from judgebench.report.browser.judged import Judged
 from judgebench.report.defense_files import DefenseRecords
-from judgebench.report.figures import svg_without_caption
+from judgebench.report.example_files import ExampleTexts
 from judgebench.report.flags import FLAGS_AT, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
-from judgebench.report.results import arrange, has_intervals, level_note
-from judgebench.report.series import distinct, range_of, shown_split
-from judgebench.report.tables import examples_word, groups_word, interval, percent, signed, three
-
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+from judgebench.report.page import render_page, shown_figure
+from judgebench.report.results import Block, arrange, has_intervals, level_note
+from judgebench.report.sections import SECTIONS, rendered
+from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
+from judgebench.report.tables import examples_word, groups_word
 
 
 def render_report(
@@ -58,6 +53,8 @@ def render_report(
     attack_differences: Sequence[Mapping[str, Any]] = (),
     defense: DefenseRecords | None = None,
     pairwise: Sequence[Mapping[str, Any]] = (),
+    readings: pd.DataFrame | None = None,
+    texts: ExampleTexts | None = None,
 ) -> str:
     """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
 
@@ -74,6 +71,8 @@ def render_report(
         suffix, attack_differences: attack/suffix.json and attack/differences.json.
         defense: the records of defense/.
         pairwise: pairwise.json, where texts were compared.
+        readings: readings.parquet, for the pages of the examples; None leaves these out.
+        texts: what was judged; None where it may not be shown.
     """
     split = shown_split(record["split"] for record in records)
     clean = robustness.unattacked(records)
@@ -93,74 +92,98 @@ def render_report(
     ready = readied.arrange_readied(defense or DefenseRecords(), groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
     shown = compared[differences.SHOWN]
-    return _TEMPLATES.get_template("report.html.j2").render(
-        titles=titles,
-        groups=groups,
-        examples=examples_word(titles),
-        pairs=pairs,
-        comparative=comparative,
-        rankings=rankings,
-        pairwise=ranked,
-        pairwise_note=ranked.pairwise_note(pairwise, groups),
-        datasets=list(dict.fromkeys(record["dataset"] for record in records)),
-        split=split,
-        dimensions=list(dict.fromkeys(scores["dimension"])),
-        ranges=[str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
-        blocks=blocks,
-        answers=[
+    context: dict[str, Any] = {
+        "titles": titles,
+        "groups": groups,
+        "examples": examples_word(titles),
+        "pairs": pairs,
+        "rankings": rankings,
+        "pairwise_note": ranked.pairwise_note(pairwise, groups),
+        "datasets": list(dict.fromkeys(record["dataset"] for record in records)),
+        "split": split,
+        "dimensions": list(dict.fromkeys(scores["dimension"])),
+        "ranges": [str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])],
+        "blocks": blocks,
+        "favorites": _favorite_tables(found),
+        "mapping_notes": _mapping_notes(scores, scale),
+        "level_note": level_note(level, groups),
+        "levels": _other_levels(clean, split, groups),
+        "intervals": has_intervals(blocks),
+        "clamped": any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
+        "attacks": attacks,
+        "attacks_note": robustness.attacks_note(records, groups) if attacks else "",
+        "defended": side_by_side,
+        "defended_note": defended.defended_note(side_by_side),
+        "ready": ready,
+        "learned": learned,
+        "suffix_note": suffix_curves.suffix_note(learned, groups),
+        "fooled": fooled,
+        "differences_note": fooling.differences_note(fooled, groups),
+        "compared": shown,
+        "compared_too": {name: found for name, found in compared.items() if name != differences.SHOWN and found},
+        "comparison_note": differences.comparison_note(shown, groups),
+        "compared_intervals": any(row.low is not None for one in shown for row in one.rows),
+        "tuned": choices.arrange_tuning(tuning),
+        "diagnosed": diagnosed,
+        "diagnosis_note": diagnosis.diagnostics_note(clean),
+        "flags": raised(all_blocks),
+        "flags_note": FLAGS_AT.get(level, "").format(groups=groups),
+        "agreement": agreement or {},
+        "environment": environment,
+        # what the report itself took is not known while it is made
+        "seconds": {name: value for name, value in (environment.get("seconds") or {}).items() if name != "report"},
+        "tokens": dict(environment.get("tokens") or {}),
+        "config": yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
+    }
+    asked = {
+        "Which judge agrees with the humans?": [] if pairs else best_sentences(_undefended(blocks), groups),
+        "How biased is it?": [
             *favorite_sentences(found),
             *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
             *ranked.pairwise_sentences(rankings),
-            *change_sentences(shown, groups),
             *spread_sentences(blocks),
-            *robustness.attack_sentences(attacks),
-            *fooling.answers(fooled, groups),
-            *readied.readied_sentences(ready),
         ],
-        favorites=_favorite_tables(found),
-        mapping_notes=_mapping_notes(scores, scale),
-        level_note=level_note(level, groups),
-        intervals=has_intervals(blocks),
-        clamped=any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
-        correlations=CORRELATIONS,
-        interval=interval,
-        percent=percent,
-        three=three,
-        attacks=attacks,
-        defended=side_by_side,
-        defended_note=defended.defended_note(side_by_side),
-        ready=ready,
-        readied=readied,
-        attacks_note=robustness.attacks_note(records, groups) if attacks else "",
-        robustness=robustness,
-        learned=learned,
-        curves=suffix_curves,
-        suffix_note=suffix_curves.suffix_note(learned, groups),
-        fooled=fooled,
-        differences_note=fooling.differences_note(fooled, groups),
-        fooling=fooling,
-        compared=shown,
-        compared_too={name: found for name, found in compared.items() if name != differences.SHOWN and found},
-        comparison_note=differences.comparison_note(shown, groups),
-        compared_intervals=any(row.low is not None for one in shown for row in one.rows),
-        tuned=choices.arrange_tuning(tuning),
-        diagnosed=diagnosed,
-        diagnosis_note=diagnosis.diagnostics_note(clean),
-        differences=differences,
-        choices=choices,
-        signed=signed,
-        flags=raised(all_blocks),
-        flags_note=FLAGS_AT.get(level, "").format(groups=groups),
-        figures=[
-            {"name": name, "caption": figure.get_label(), "source": _data_uri(svg_without_caption(figure))}
-            for name, figure in figures.items()
-        ],
-        agreement=agreement or {},
-        environment=environment,
-        seconds=dict(environment.get("seconds") or {}),
-        tokens=dict(environment.get("tokens") or {}),
-        config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
-    )
+        "Does contrasting help?": change_sentences(shown, groups),
+        "Can it be fooled?": [*robustness.attack_sentences(_bare(attacks)), *fooling.answers(fooled, groups)],
+        "Does a defense help?": [*defended.defense_sentences(side_by_side), *readied.readied_sentences(ready)],
+    }
+    context["answers"] = [(question, told) for question, told in asked.items() if told]
+    browser = None
+    if readings is not None:
+        dataset = context["datasets"][0] if context["datasets"] else ""
+        references = (defense or DefenseRecords()).references
+        browser = browse([Judged("", dataset, readings, scores, records, scale, config, texts, references)])
+    context["browser"] = browser
+    pictures = [shown_figure(name, figure) for name, figure in figures.items()]
+    sections = rendered(SECTIONS, pictures, context)
+    title = f"{titles['main']} on {', '.join(context['datasets'])}"
+    return render_page("report.html.j2", browser, title=title, sections=sections, **_without(context, "browser"))
+
+
+def _undefended(blocks: Sequence[Block]) -> list[Block]:
+    """Those without a defense, of which the first questions ask; all where there are none."""
+    return [block for block in blocks if block.defense == NO_DEFENSE] or list(blocks)
+
+
+def _bare(attacks: Sequence[robustness.AttackBlock]) -> list[robustness.AttackBlock]:
+    """Those without a defense; all where there are none."""
+    return [block for block in attacks if block.defense == NO_DEFENSE] or list(attacks)
+
+
+def _without(context: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in context.items() if key != name}
+
+
+def _other_levels(records: Sequence[Mapping[str, Any]], split: str, groups: str) -> list[dict[str, Any]]:
+    """The tables of the levels that are not the shown one."""
+    shown = shown_level(record["level"] for record in records if record["split"] == split)
+    levels = dict.fromkeys(str(record["level"]) for record in records if record["split"] == split)
+    found: list[dict[str, Any]] = []
+    for level in levels:
+        if level != shown:
+            blocks: list[Block] = arrange([record for record in records if record["level"] == level], split)
+            found.append({"level": level, "blocks": blocks, "note": level_note(level, groups)})
+    return found
 
 
 def _favorite_tables(found: Sequence[Favorite]) -> list[dict[str, Any]]:
@@ -181,8 +204,3 @@ def _mapping_notes(scores: pd.DataFrame, scale: Mapping[str, Scale]) -> list[str
     dimensions = list(dict.fromkeys(scores["dimension"]))
     notes = [MAPPING_NOTE] if any(spans(scale[dimension]) for dimension in dimensions) else []
     return notes + [f"{one}: {mapping_note(scale[one])}" for one in dimensions if not spans(scale[one])]
-
-
-def _data_uri(svg: bytes) -> str:
-    # An image, not markup in the page: what an SVG says can then never run, and ids of two figures never meet.
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"

@@ -46,8 +46,9 @@ def logprob_figure(
     Returns:
         None where the readings of this dimension hold no log-probabilities (free generation).
     """
-    split = shown_split(readings["split"])
-    rows, condition = first_condition(readings[(readings["dimension"] == dimension) & (readings["split"] == split)])
+    own = readings[readings["dimension"] == dimension]
+    split = shown_split(own["split"])
+    rows, condition = first_condition(own[own["split"] == split])
     rows = rows[rows["main_logprobs"].notna()]
     if rows.empty:
         return None

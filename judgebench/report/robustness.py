@@ -9,7 +9,7 @@ from typing import Any
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.results import Estimate, level_note
-from judgebench.report.series import SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.report.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
 
 NOTE = (
     "Mean: of the scores. Change: mean attacked - mean clean. Rate: of change, as the mean change over the mean clean "
@@ -56,6 +56,7 @@ class AttackBlock:
 
     condition: str
     sections: Sequence[AttackSection]
+    defense: str = NO_DEFENSE
 
 
 def unattacked(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -83,6 +84,7 @@ def arrange_attacks(records: Sequence[Mapping[str, Any]]) -> list[AttackBlock]:
                 AttackSection(str(score_range), str(series), [_clean(held[0]), *map(_attacked, held)])
                 for (score_range, series), held in sections.items()
             ],
+            defense,
         )
         for (dimension, defense), sections in sorted(
             blocks.items(), key=lambda one: (dimensions.index(one[0][0]), defenses.index(one[0][1]))

@@ -68,6 +68,7 @@ order, its scores a row a pair."""
 FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
     *("comparisons.json", "pairwise.json", "tuning.json", "report.html"),
+    *("about.json", "examples.parquet", "texts.parquet"),
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
 
@@ -257,6 +258,16 @@ class RunFolder:
         """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
         self.write_json("tuning.json", tuning)
 
+    def write_about(
+        self,
+        titles: Mapping[str, str | None],
+        scale: Mapping[str, tuple[float, float] | None],
+        agreement: Mapping[str, Mapping[str, float | None]],
+    ) -> None:
+        """Writes about.json: what a report must know besides the tables, see `Experiment.titles`, `scale` and
+        `agreement`."""
+        self.write_json("about.json", {"titles": titles, "scale": scale, "agreement": agreement})
+
     def write_suffix(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/suffix.json: what learned phrases change by their length, see `judgebench.metrics.suffix`."""
         self.write_json("attack/suffix.json", list(records))
@@ -336,6 +347,25 @@ class RunFolder:
         with self.reading("metrics.json") as path:
             content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return content
+
+    def about(self) -> dict[str, Any]:
+        """Titles, scales of the humans and agreement among them.
+
+        Raises:
+            UserError: the run was made before there was such a file.
+        """
+        content: dict[str, Any] | None = self.optional_json("about.json")
+        if content is None:
+            raise UserError(
+                f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made this run; run it again "
+                "(its readings are in the store, so nothing is read anew)."
+            )
+        return content
+
+    def table(self, name: str) -> pa.Table:
+        """A Parquet file of the folder, as it is."""
+        with self.reading(name) as path:
+            return pq.read_table(path)
 
     def comparisons(self) -> list[dict[str, Any]]:
         """The paired differences; empty where the run has none."""

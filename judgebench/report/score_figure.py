@@ -34,16 +34,17 @@ _MOST_TICKS = 21
 def score_figure(scores: pd.DataFrame, dimension: str, scale: Scale, titles: Mapping[str, str | None]) -> Figure:
     """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans.
 
-    Scores of the test split are shown (of the first split if there is none), without attack and defense where such
-    scores exist. Decodings whose scores mostly fall between the range's (expectation) are not drawn.
+    The dimension's scores of the test split are shown (of the first split if there are none), without attack and
+    defense where such scores exist. Decodings whose scores mostly fall between the range's (expectation) are not drawn.
 
     Args:
         scores: scores.parquet; all dimensions.
         scale: the human scale of `dimension`.
         titles: `main` and `assistant`, the models' names.
     """
-    split = shown_split(scores["split"])
-    rows, condition = first_condition(scores[(scores["dimension"] == dimension) & (scores["split"] == split)])
+    own = scores[scores["dimension"] == dimension]
+    split = shown_split(own["split"])
+    rows, condition = first_condition(own[own["split"] == split])
     index = SeriesIndex.from_frame(rows)
     discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
     drawn = marks(discrete)

@@ -124,7 +124,7 @@ def test_the_report_has_a_section_and_draws_no_humans(run):
     page = render_report(config={}, environment=environment, figures=figures, **known)
     for part in ("Which of two is better?", "48 pairs of 6 dialogues", "it counts as undecided", "Attacks"):
         assert part in page
-    for part in ("Favorite scores", "Diagnostics", "the lowest score of the range stands in"):
+    for part in ("Favorite scores", "Bias and stability", "the lowest score of the range stands in"):
         assert part not in page
 
 

@@ -55,5 +55,5 @@ def test_table_and_page_show_them(defended):
     assert "coherence: defenses side by side" in text
     assert max(map(len, text.splitlines())) <= 100
     html = page(defended)
-    assert "<h2>Defenses</h2>" in html
+    assert "<h3>Defenses</h3>" in html
     assert html.count('<th scope="row">sandwich</th>') == len(arrange_defenses(defended.records)[0].sections)

@@ -92,7 +92,7 @@ def test_page_and_tables_show_them(run):
     for part in ("How CAP got ready", "What the judge thinks of the references", "What defenses cost", "is steered"):
         assert part in html
     assert "does not tell CAP&#39;s good references" in html
-    assert "<h2>Defenses</h2>" not in page(run)
+    assert "<h3>Defenses</h3>" not in page(run)
     assert "seconds by defense" not in printed(run)
 
 

@@ -52,7 +52,7 @@ def test_the_other_tables_are_of_clean_texts(attacked):
 
 def test_the_page_has_the_attacks_and_their_answer(attacked):
     html = page(attacked)
-    assert "<h2>Attacks</h2>" in html
+    assert "<h3>Attacks</h3>" in html
     (sentence,) = attack_sentences(arrange_attacks(attacked.records))
     assert sentence.startswith("coherence: dsi changes the mean score of ")
     assert sentence.endswith(", the most of 2 attacks.")
@@ -61,7 +61,7 @@ def test_the_page_has_the_attacks_and_their_answer(attacked):
 
 def test_no_attack_no_section(run):
     assert arrange_attacks(run.records) == []
-    assert "<h2>Attacks</h2>" not in page(run)
+    assert "<h3>Attacks</h3>" not in page(run)
     assert "attacks" not in printed(run)
     assert unattacked(run.records) == run.records
 

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
+from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
-from judgebench.types import ScoreRange
+from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):
@@ -264,6 +265,10 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write_comparisons([{"difference": 0.1}])
     folder.write_tuning([{"lambda": 0.1}])
     folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
+    folder.write_about(run.titles, run.scale, {})
+    example = Example("a", "g", "s", "source", "output", {"coherence": 1.0})
+    prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
+    write_examples(folder, [example], {"g": "dev"}, [(prompt, "changed")])
     folder.write_suffix([{"length": 1}])
     folder.write_attack_differences([{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})

@@ -13,7 +13,7 @@ from judgebench.report.suffix_figure import suffix_figure
 from judgebench.types import ScoreRange
 from tests.report.attacked import PHRASES, attacked_run
 from tests.report.conftest import columns
-from tests.report.test_html import HOSTILE, Tags, page
+from tests.report.test_html import HOSTILE, Tags, page, scripts_of
 from tests.report.test_printed import printed, told
 
 ONE = [ScoreRange(1, 5)]
@@ -156,7 +156,7 @@ def test_each_range_has_a_figure_of_a_name_that_a_run_folder_clears(builder):
 def test_the_page_and_the_tables_spell_the_phrase(attacked, learned):
     run = attacked.run
     html = page(run, suffix=attacked.suffix)
-    assert "<h2>Learned phrases</h2>" in html
+    assert "<h3>Learned phrases</h3>" in html
     assert f"<q>{PHRASES[-1]}</q>" in html
     tags = Tags()
     tags.feed(html)
@@ -168,7 +168,7 @@ def test_the_page_and_the_tables_spell_the_phrase(attacked, learned):
         assert f"{point.mean:.2f}" in html
         assert point.phrase in text
     assert "unseen articles, all systems (test)" in text
-    assert "<h2>Learned phrases</h2>" not in page(run)
+    assert "<h3>Learned phrases</h3>" not in page(run)
     assert "never saw" not in printed(run)
 
 
@@ -177,7 +177,7 @@ def test_nothing_of_a_phrase_becomes_markup(attacked):
     (one,) = arrange_suffix(hostile)
     figures = {"x": suffix_figure(one, attacked.run.titles)}
     text = page(attacked.run, suffix=hostile, figures=figures)
-    assert "<script" not in text
+    assert scripts_of(text) == scripts_of(page(attacked.run))
     assert str(escape(HOSTILE)) in text
     marked = [record | {"phrase": "[bold]x[/bold]"} for record in attacked.suffix]
     assert "[bold]x[/bold]" in printed(attacked.run, suffix=marked)

@@ -1,0 +1,74 @@
+"""`python -m judgebench.report RUN [RUN ...]`: a run's report anew from its files, or several runs on one page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from judgebench.atomic import atomic
+from judgebench.errors import UserError
+from judgebench.report.comparison import render_comparison
+from judgebench.report.run_content import RunContent
+
+_COMPARISON = "comparison.html"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the page and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
+    parser = argparse.ArgumentParser(prog="python -m judgebench.report", description=__doc__)
+    parser.add_argument("run", nargs="+", help="a run folder; several are compared on one page")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help=f"where the page goes; without it, RUN/report.html (and its figures anew), or ./{_COMPARISON} of several",
+    )
+    given = parser.parse_args(arguments)
+    try:
+        print(_one(given.run[0], given.out) if len(given.run) == 1 else _several(given.run, given.out))
+    except UserError as error:
+        print(f"judgebench: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _one(path: str, out: str | None) -> Path:
+    run = RunContent.read(path)
+    figures = run.figures()
+    page = run.report(figures)
+    if out is not None:
+        return _write(Path(out), page)
+    run.folder.write_figures(figures)
+    return run.folder.write_report(page)
+
+
+def _several(paths: Sequence[str], out: str | None) -> Path:
+    runs: list[RunContent] = []
+    for path in paths:
+        if any(Path(path).resolve() == run.folder.path.resolve() for run in runs):
+            raise UserError(f"{path}: named twice; a comparison takes different run folders.")
+        runs.append(RunContent.read(path))
+    page = Path(out or _COMPARISON)
+    return _write(page, render_comparison(runs, [_link(run, page) for run in runs]))
+
+
+def _link(run: RunContent, page: Path) -> str:
+    """The run's report as a page names it that lies elsewhere: the two can then be moved together."""
+    where = os.path.relpath(run.folder.path / "report.html", page.parent)
+    return quote(where.replace(os.sep, "/"))
+
+
+def _write(path: Path, page: str) -> Path:
+    try:
+        with atomic(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out: {path} cannot be written ({error.strerror or error}).") from error
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""What is looked up when an example is opened: texts, what the judge found likely, prompts; in pieces."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from judgebench.decoding.law import contrast
+from judgebench.report.browser.index import Index, rows_of
+from judgebench.report.browser.judged import Judged
+
+CHARACTERS = 200_000
+"""Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
+
+_ROWS = 2_000
+_LEAST = 24
+"""Characters from which on a text is referred to and not repeated."""
+
+
+def bounds(index: Index, runs: Sequence[Judged]) -> list[int]:
+    """Where pieces begin and end: numbers of examples, the first 0 and the last how many there are. A group is never
+    divided."""
+    sizes = np.zeros(len(index.examples))
+    for run, texts in ((run, run.texts) for run in runs if run.texts is not None):
+        at = {key: i for i, key in enumerate(index.examples)}
+        for one, source, output in texts.examples[["example_id", "source", "output"]].itertuples(index=False):
+            if (place := at.get((run.dataset, one))) is not None:
+                sizes[place] = max(sizes[place], len(output) + len(source) / 8)
+    sizes += np.bincount(index.example, minlength=len(sizes)) * CHARACTERS / _ROWS
+    cuts, held = [0], 0.0
+    for i, size in enumerate(sizes):
+        begins = i == 0 or (index.examples[i][0], index.group[i]) != (index.examples[i - 1][0], index.group[i - 1])
+        if begins and held > CHARACTERS:
+            cuts.append(i)
+            held = 0.0
+        held += size
+    return [*cuts, len(sizes)]
+
+
+def text_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> list[dict[str, Any]]:
+    """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
+    `rival` and `human` scores. An article stands once, however many texts answer to it."""
+    known: dict[tuple[str, str], Any] = {}
+    for run in runs:
+        if run.texts is not None:
+            for one in run.texts.examples.to_dict("records"):
+                known.setdefault((run.dataset, one["example_id"]), one)
+    written = _references(runs)
+    chunks = []
+    for first, last in itertools.pairwise(cuts):
+        groups: dict[tuple[str, str], int] = {}
+        chunk: dict[str, Any] = {"groups": [], "group": [], "output": [], "rival": [], "human": []}
+        for i in range(first, last):
+            dataset, row = index.examples[i][0], known.get(index.examples[i])
+            key = dataset, index.group[i]
+            if key not in groups:
+                groups[key] = len(groups)
+                about = {"source": row["source"], "context": row["context"]} if row else {}
+                chunk["groups"].append(about | {"references": written.get(key, [])})
+            chunk["group"].append(groups[key])
+            chunk["output"].append(row["output"] if row else None)
+            chunk["rival"].append([row["rival_id"], row["rival"]] if row and row["rival_id"] else None)
+            human = zip(row["dimensions"], row["human"], strict=True) if row else ()
+            chunk["human"].append([[name, _number(value, 4)] for name, value in human])
+        chunks.append(chunk)
+    return chunks
+
+
+def reading_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> list[dict[str, Any]]:
+    """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`, the text between what
+    the example itself says, and of letters for that: s source, c context, o output, x changed text, r rival."""
+    chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
+    interned: list[dict[str, int]] = [{} for _ in chunks]
+    for which, run in enumerate(runs):
+        rows = rows_of(index, run, run.readings)
+        decided = _contrasted(index, which, run, rows)
+        texts = _own_texts(run)
+        changed = _changed(run)
+        columns = {name: run.readings[name].tolist() for name in run.readings}
+        orders = columns.get("order") or [""] * len(rows)
+        for at, row in enumerate(rows):
+            if row is None:
+                continue
+            example = int(index.example[row])
+            piece = int(np.searchsorted(cuts, example, side="right")) - 1
+            reading: dict[str, Any] = {"run": which}
+            if orders[at]:
+                reading["order"] = orders[at]
+            for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
+                if isinstance(columns[name][at], Sequence | np.ndarray):
+                    reading[short] = [_number(value, 3) for value in columns[name][at]]
+            if at in decided:
+                reading["p"] = decided[at]
+            if texts is not None:
+                own = texts.get(columns["example_id"][at], {})
+                text = changed.get((*(columns[name][at] for name in _KEY), orders[at])) if changed else None
+                if text is not None:
+                    reading["x"] = text
+                if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
+                    reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
+                parts = {"x": text or "", "o": own.get("output", ""), **own}
+                reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
+            numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
+            reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]
+            chunks[piece]["rows"].setdefault(str(row), []).append(reading)
+    return chunks
+
+
+_KEY = ("example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+
+
+def _contrasted(index: Index, which: int, run: Judged, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
+    """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
+    series' own lambda and t."""
+    found: dict[int, dict[str, list[Any]]] = {}
+    both = run.readings["main_logprobs"].notna() & run.readings["assistant_logprobs"].notna()
+    by_place: dict[int, list[int]] = {}
+    for at in np.flatnonzero(both.to_numpy()).tolist():
+        if (row := rows[at]) is not None:
+            by_place.setdefault(int(index.place[row]), []).append(at)
+    for place, held in by_place.items():
+        part = run.readings.iloc[held]
+        main, assistant = (
+            torch.tensor(np.array(part[name].tolist(), dtype=np.float64))
+            for name in ("main_logprobs", "assistant_logprobs")
+        )
+        for number, series in enumerate(index.series):
+            if series.run != which or series.judge != "pair" or (number, place) not in index.knobs:
+                continue
+            _, decoding, lambda_, temperature = index.knobs[number, place]
+            adjusted = contrast(main, assistant, lambda_ / temperature, run.alpha(decoding))
+            likely = torch.nan_to_num(torch.softmax(adjusted, dim=1)).numpy().round(4).tolist()
+            for at, values in zip(held, likely, strict=True):
+                found.setdefault(at, {})[str(number)] = values
+    return found
+
+
+def _own_texts(run: Judged) -> dict[str, dict[str, str]] | None:
+    if run.texts is None:
+        return None
+    names = {"s": "source", "c": "context", "o": "output", "r": "rival"}
+    frame = run.texts.examples
+    columns = {short: frame[name].tolist() for short, name in names.items()}
+    return {
+        one: {short: columns[short][i] or "" for short in names} for i, one in enumerate(frame["example_id"].tolist())
+    }
+
+
+def _changed(run: Judged) -> dict[tuple[Any, ...], str]:
+    if run.texts is None:
+        return {}
+    rows = run.texts.changed[[*_KEY, "order", "text"]].itertuples(index=False)
+    return {(*key, order or ""): text for *key, order, text in rows}
+
+
+def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], interned: dict[str, int]) -> list[int | str]:
+    """The prompt, taken apart at what its example says; longest first, each in its first place."""
+    pieces: list[tuple[str, str]] = [("", prompt)]
+    for letter, text in sorted(parts.items(), key=lambda item: -len(item[1])):
+        if len(text) < _LEAST:
+            continue
+        for i, (kind, piece) in enumerate(pieces):
+            if not kind and (at := piece.find(text)) >= 0:
+                pieces[i : i + 1] = [("", piece[:at]), (letter, text), ("", piece[at + len(text) :])]
+                break
+    found: list[int | str] = []
+    for kind, piece in pieces:
+        if kind:
+            found.append(kind)
+        elif piece:
+            if piece not in interned:
+                interned[piece] = len(interned)
+                chunk["literals"].append(piece)
+            found.append(interned[piece])
+    return found
+
+
+def _references(runs: Sequence[Judged]) -> dict[tuple[str, str], list[list[Any]]]:
+    """(data set, group) -> [run, dimension, defense, good text, poor text, score of each]."""
+    found: dict[tuple[str, str], list[list[Any]]] = {}
+    names = ["group_id", "dimension", "defense", "high", "low", "score_high", "score_low"]
+    for which, run in enumerate(runs):
+        if run.texts is None:
+            continue
+        for group, dimension, defense, high, low, *scores in run.references[names].itertuples(index=False):
+            known = [which, dimension, defense, high, low, *(_number(score, 3) for score in scores)]
+            found.setdefault((run.dataset, group), []).append(known)
+    return found
+
+
+def _number(value: Any, places: int) -> float | int | None:
+    """A number as JSON has it, short; None for what is not finite."""
+    if value is None or pd.isna(value) or not math.isfinite(value):
+        return None
+    short = round(float(value), places)
+    return int(short) if short == int(short) else short

@@ -1,0 +1,49 @@
+"""What of a run the pages of its examples show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from judgebench.report.example_files import ExampleTexts
+from judgebench.report.humans import Scale
+from judgebench.tuning.tuners import PER_RANGE
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One run, as its files hold it.
+
+    Attributes:
+        name: what tells it from others on the same page; empty where it stands alone.
+        dataset: of what it judged; runs of one data set share its examples.
+        readings, scores, records: readings.parquet, scores.parquet and metrics.json.
+        scale: dimension -> the human scale.
+        config: config.yaml.
+        texts: None where no texts may be shown.
+        references: defense/references.parquet.
+    """
+
+    name: str
+    dataset: str
+    readings: pd.DataFrame
+    scores: pd.DataFrame
+    records: Sequence[Mapping[str, Any]]
+    scale: Mapping[str, Scale]
+    config: Mapping[str, Any]
+    texts: ExampleTexts | None
+    references: pd.DataFrame
+
+    @property
+    def compares(self) -> bool:
+        """Whether two texts were compared; scores are then of pairs, and readings of an order each."""
+        return "rival_id" in self.scores
+
+    def alpha(self, decoding: str) -> float:
+        """The plausibility constraint of a decoding, which scores.parquet does not tell."""
+        entries = self.config.get("decoding") or {}
+        entry = entries.get(decoding) or entries.get(decoding.removesuffix(PER_RANGE))
+        return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)

@@ -1,0 +1,248 @@
+"""report.html in a real browser: it opens, sorts, filters, opens an example, and complains of nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from judgebench.report.comparison import render_comparison
+from judgebench.report.run_content import RunContent
+from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
+
+CHROMIUM = shutil.which("chromium")
+PHONE = {"width": 390, "height": 844}
+TABLE = "#examples-table .tabulator-row"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium (apt-get install chromium)")
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium's sandbox refuses to work for root
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(builder, tmp_path_factory):
+    """Name -> path of a page: a run with attacks, one without texts, both runs compared."""
+    folder = tmp_path_factory.mktemp("pages")
+    one = with_attack(builder(articles=8, systems=5))
+    first = RunContent.read(write_run(one, folder / "first").path)
+    second = RunContent.read(write_run(builder(articles=8, systems=5, seed=1), folder / "second", seed=1).path)
+    bare = RunContent.read(write_run(one, folder / "bare", texts=False).path)
+    written = {
+        "report": first.report(first.figures()),
+        "bare": bare.report({}),
+        "comparison": render_comparison([first, second], resamples=50),
+    }
+    for name, text in written.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in written}
+
+
+@pytest.fixture
+def opened(chromium, pages):
+    """Opens a page and waits until its examples are there; at the end nothing must have gone wrong or out."""
+
+    @contextmanager
+    def opened(name="report", hash_="", **context):
+        tab = chromium.new_context(**context).new_page()
+        said, asked = [], []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("dialog", lambda dialog: said.append(dialog.message))
+        tab.goto(f"{pages[name].as_uri()}{hash_}")
+        if context.get("java_script_enabled", True):
+            tab.wait_for_selector("html[data-ready=examples]")
+            tab.wait_for_selector(TABLE)
+        yield tab
+        assert said == []
+        assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
+        tab.context.close()
+
+    return opened
+
+
+def column(tab, field):
+    return tab.eval_on_selector_all(
+        f'{TABLE} [tabulator-field="{field}"]', "cells => cells.map(one => one.textContent)"
+    )
+
+
+def head(tab, field):
+    return tab.locator(f'.tabulator-col[tabulator-field="{field}"] .tabulator-col-title')
+
+
+def test_the_worst_disagreement_stands_first_and_any_column_sorts(opened):
+    with opened() as tab:
+        gaps = [float(one) for one in column(tab, "gap")]
+        assert gaps == sorted(gaps, reverse=True)
+        assert gaps[0] > gaps[-1]
+        head(tab, "s0").click()
+        scores = [float(one) for one in column(tab, "s0")]
+        assert scores == sorted(scores, reverse=True)
+        head(tab, "s0").click()
+        assert column(tab, "s0") == sorted(column(tab, "s0"), key=float)
+        assert float(column(tab, "s0")[0]) < scores[0]
+
+
+def waited(tab, selector, text):
+    """Until an element says just this; the page's policy forbids Playwright's own waiting for an expression."""
+    tab.locator(selector, has_text=re.compile(f"^{re.escape(text)}$")).wait_for(timeout=5000)
+
+
+def count(tab):
+    return tab.inner_text("#examples-count").split(" rows")[0]
+
+
+def test_filters_and_search_leave_what_they_say(opened):
+    with opened() as tab:
+        assert count(tab) == "240 of 320"  # the test split is shown first
+        tab.select_option("[data-filter=split]", "")
+        assert count(tab) == "320 of 320"
+        tab.select_option("[data-filter=attack]", "dsi")
+        tab.select_option("[data-filter=range]", "2-6")
+        assert count(tab) == "40 of 320"
+        assert set(column(tab, "range")) == {"2-6"}
+        tab.fill("#search", "ARTICLE-3: THE COUNCIL")  # of the source alone
+        waited(tab, "#examples-count", "5 of 320 rows")
+        assert {one.split("/")[0] for one in column(tab, "id")} == {"article-3"}
+        tab.get_by_role("button", name="Show all").click()
+        assert count(tab) == "320 of 320"
+        tab.select_option("[data-filter=flags]", "failed")
+        assert all("failed" in one for one in column(tab, "flags"))
+        tab.fill("#search", "no text says this")
+        waited(tab, "#examples-count", "0 of 320 rows")
+        assert "No example passes" in tab.inner_text("#examples-table")
+
+
+def test_an_example_opens_with_all_that_is_known_of_it(opened):
+    with opened() as tab:
+        tab.select_option("[data-filter=attack]", "dsi")
+        name = column(tab, "id")[0]
+        tab.locator(f'{TABLE} [tabulator-field="human"]').first.click()
+        tab.wait_for_selector("#example[open] .inside")
+        shown = tab.inner_text("#example")
+        assert f"A summary called {name}. {HOSTILE}" in shown
+        assert source_of(name.split("/")[0]) in shown
+        assert tab.locator("#changed-text ins").all_inner_texts() == [f" {ATTACK}"]
+        assert tab.locator("#changed-text del").count() == 0
+        assert tab.locator("#example .likely thead th").all_inner_texts()[0] == "score"
+        shares = tab.locator("#example .share .value").all_inner_texts()
+        assert len(shares) == 5 * 3  # candidates of main, assistant and the pair
+        assert sum(float(one.removesuffix(" %").replace("<", "")) for one in shares[::3]) == pytest.approx(100, abs=0.5)
+        tab.get_by_text("Prompt as read").click()
+        prompt = tab.inner_text("#example .prompt")
+        assert prompt.startswith("Rate coherence from ")
+        assert f"{output_of(name)} {ATTACK}" in prompt
+
+
+def test_a_link_opens_an_example_and_the_browser_s_back_closes_it(opened):
+    with opened() as tab:
+        tab.locator(f"{TABLE} a").nth(2).click()
+        tab.wait_for_selector("#example[open] h2")
+        name, link = tab.inner_text("#example h2"), tab.url
+        assert "#example=" in link
+        tab.go_back()
+        tab.wait_for_selector("#example:not([open])", state="attached")
+        tab.go_forward()
+        tab.wait_for_selector("#example[open]")
+        assert tab.inner_text("#example h2") == name
+        tab.keyboard.press("Escape")
+        tab.wait_for_selector("#example:not([open])", state="attached")
+        assert "#example=" not in tab.url
+    with opened(hash_=f"#{link.split('#')[1]}") as tab:
+        tab.wait_for_selector("#example[open]")
+        assert tab.inner_text("#example h2") == name
+
+
+def test_steps_go_through_the_table_s_order_and_conditions_can_be_changed(opened):
+    with opened() as tab:
+        names = column(tab, "id")
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        assert tab.get_by_role("button", name="previous").is_disabled()
+        tab.get_by_role("button", name="next").click()
+        waited(tab, "#example-title", names[1])
+        tab.keyboard.press("ArrowLeft")
+        waited(tab, "#example-title", names[0])
+        tab.locator("#example .choose select").first.select_option("3-7")
+        waited(tab, "#example .facts span:last-of-type b", "3-7")
+        assert "range=3-7" in tab.url
+        assert tab.inner_text("#example h2") == names[0]
+        assert tab.locator("#example .likely tbody th").first.inner_text().startswith("3")
+
+
+def test_what_a_text_says_is_text(opened):
+    with opened() as tab:
+        assert tab.locator("script", has_text="got you").count() == 0
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        assert HOSTILE in tab.inner_text("#example")
+        assert tab.locator("#example img, #example script").count() == 0
+
+
+@pytest.mark.parametrize("name", ["report", "comparison"])
+def test_nothing_is_wider_than_a_phone(opened, name):
+    with opened(name, viewport=PHONE) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        assert tab.evaluate("document.getElementById('example').scrollWidth") <= PHONE["width"]
+
+
+def test_light_and_dark_are_the_reader_s_choice(opened):
+    def paper(tab):
+        return tab.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    with opened(color_scheme="light") as tab:
+        light = paper(tab)
+        tab.click("#theme")
+        dark = paper(tab)
+        tab.reload()
+        assert paper(tab) == dark != light
+    with opened(color_scheme="dark") as tab:
+        assert paper(tab) == dark
+
+
+def test_without_scripts_all_but_the_examples_can_be_read(opened):
+    with opened(java_script_enabled=False) as tab:
+        assert tab.locator("figure img").count() >= 3
+        assert "Agreement with the humans" in tab.inner_text("main")
+        assert "needs JavaScript" in tab.inner_text("#examples")
+        assert not tab.is_visible("#examples-app")
+
+
+def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
+    with opened("bare") as tab:
+        assert "has kept no texts" in tab.inner_text("#examples")
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        shown = tab.inner_text("#example")
+        assert "What the judge found likely" in shown
+        assert "Judged text" not in shown
+        assert "Prompt as read" not in shown
+
+
+def test_runs_stand_side_by_side(opened):
+    with opened("comparison") as tab:
+        assert {"s0", "s5"} <= set(
+            tab.eval_on_selector_all(".tabulator-col", "all => all.map(one => one.getAttribute('tabulator-field'))")
+        )
+        tab.select_option("[data-filter=run]", "B")
+        assert set(column(tab, "attack")) == {"none"}  # B attacked nothing
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        assert tab.locator("#example .inside h4").all_inner_texts()[:2] == ["A", "B"]
+        labels = tab.locator("#example .plain tbody th").all_inner_texts()
+        assert any(one.startswith("A: main, greedy") for one in labels)
+        assert any(one.startswith("B: main, greedy") for one in labels)

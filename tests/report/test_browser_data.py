@@ -1,0 +1,224 @@
+"""The data of the examples' pages, without a browser."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgebench.decoding import Contrastive
+from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
+from judgebench.report.browser.data import browse, index_data
+from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
+from judgebench.report.browser.packing import pack, unpack
+from judgebench.report.example_files import read_examples
+from judgebench.report.run_content import RunContent
+from judgebench.report.run_folder import RunFolder
+from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_what_is_packed_comes_back_and_is_nothing_that_html_could_read(content):
+    packed = pack(content)
+    assert re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", packed)
+    assert unpack(packed) == content
+    assert pack(content) == packed
+
+
+def test_half_a_character_is_replaced_and_not_refused():
+    assert unpack(pack(["a\ud800b"])) == ["a?b"]
+
+
+@pytest.fixture(scope="module")
+def content(run, tmp_path_factory):
+    return RunContent.read(write_run(with_attack(run), tmp_path_factory.mktemp("run")).path)
+
+
+@pytest.fixture(scope="module")
+def index(content):
+    return index_of([content.judged()])
+
+
+def test_every_score_stands_in_its_row_and_column(content, index):
+    assert len(index.example) == 160 * 4 * 2
+    labels = [one.label for one in index.series]
+    assert labels[:2] == ["main, greedy", "main, expectation"]
+    at = {(index.examples[e][1], p): row for row, (e, p) in enumerate(zip(index.example, index.place, strict=True))}
+    places = {(one.range.minimum, one.attack): i for i, one in enumerate(index.places)}
+    seen = 0
+    for row in content.scores.itertuples():
+        where = at[row.example_id, places[row.range_min, row.attack]]
+        series = labels.index(f"{row.judge}, {row.decoding}")
+        assert index.scores[series, where] == row.score
+        assert ("parsed", "failed", "clamped")[index.status[series, where]] == row.status
+        assert index.human[where] == row.human
+        seen += 1
+    assert seen == np.isfinite(index.scores).sum()
+
+
+def test_conditions_stand_by_range_and_clean_before_attacked(index):
+    told = [(str(one.range), one.attack) for one in index.places]
+    assert told == [(name, attack) for name in ("0-4", "1-5", "2-6", "3-7") for attack in ("none", "dsi")]
+
+
+def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
+    readings = run.readings.copy()
+    readings["source_tokens_cut"] = [7 if i == 3 else 0 for i in range(len(readings))]
+    readings["control_tokens"] = [1 if i == 5 else 0 for i in range(len(readings))]
+    records = [dict(one) | {"flags": []} for one in run.records]
+    marked = next(one for one in records if one["split"] == "test" and one["range_min"] == 2)
+    marked["flags"] = ["constant"]
+    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    judged = type(judged)(**{**judged.__dict__, "readings": readings, "records": records})
+    found = index_of([judged])
+    rows = rows_of(found, judged, readings)
+    assert found.flags[CUT].tolist() == [rows[3]]
+    assert found.flags[CONTROL].tolist() == [rows[5]]
+    split = np.array(found.split)[found.example]
+    minimum = np.array([one.range.minimum for one in found.places])[found.place]
+    assert set(found.flags["constant"]) == set(np.flatnonzero((split == "test") & (minimum == 2)))
+    failed = judged.scores[judged.scores["status"] == "failed"]
+    wanted = {(row.example_id, row.range_min) for row in failed.itertuples()}
+    assert {(found.examples[found.example[row]][1], minimum[row]) for row in found.flags["failed"]} == wanted
+
+
+def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(content, index):
+    judged = content.judged()
+    cuts = bounds(index, [judged])
+    held = [row for chunk in reading_chunks(index, [judged], cuts) for row in chunk["rows"].items()]
+    pair = [one.label for one in index.series].index("pair, contrastive")
+    seen = 0
+    for row, (reading,) in held:
+        place, values = index.places[index.place[int(row)]], np.array(reading["p"][str(pair)])
+        assert values.sum() == pytest.approx(1, abs=1e-3)
+        if place.attack == "none" and index.status[pair, int(row)] == 0:
+            score = np.array(place.range.values)[values.argmax()]
+            assert score == index.scores[pair, int(row)] or np.ptp(np.sort(values)[-2:]) < 2e-4
+            seen += 1
+    assert seen > 500
+
+
+def test_plausibility_is_the_config_s(run, tmp_path):
+    entry = {"contrastive": {"alpha": 0.5}}
+    judged = RunContent.read(write_run(run, tmp_path, decoding=entry).path).judged()
+    assert judged.alpha("contrastive") == judged.alpha("contrastive_per_range") == 0.5
+    assert judged.alpha("greedy") == 0.0
+    found = index_of([judged])
+    chunks = reading_chunks(found, [judged], bounds(found, [judged]))
+    pair = str([one.label for one in found.series].index("pair, contrastive"))
+    for chunk in chunks:
+        for row, (reading,) in chunk["rows"].items():
+            main = np.exp(np.array(reading["m"], dtype=float))
+            dropped = main < 0.499 * main.max()
+            assert (np.array(reading["p"][pair])[dropped] == 0).all(), row
+    kept = Contrastive(0.5, alpha=0.5).scores(np.log([[0.2, 0.6, 0.2]]), np.log([[0.01, 0.9, 0.09]]), np.arange(3.0))
+    assert kept.tolist() == [1.0]
+
+
+def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch):
+    judged = content.judged()
+    monkeypatch.setattr("judgebench.report.browser.chunks.CHARACTERS", 3000)
+    cuts = bounds(index, [judged])
+    assert (cuts[0], cuts[-1]) == (0, len(index.examples))
+    assert len(cuts) > 3
+    for at in cuts[1:-1]:
+        assert index.group[at] != index.group[at - 1]
+    chunks = text_chunks(index, [judged], cuts)
+    sources = [group["source"] for chunk in chunks for group in chunk["groups"]]
+    assert sorted(sources) == sorted(source_of(group) for group in set(index.group))
+    for (first, last), chunk in zip(itertools.pairwise(cuts), chunks, strict=True):
+        assert chunk["output"] == [output_of(name) for _, name in index.examples[first:last]]
+        assert chunk["human"][0][1] == ["fluency", 3]
+
+
+def test_prompts_are_put_together_again_to_the_letter(content, index):
+    judged = content.judged()
+    cuts = bounds(index, [judged])
+    prompts = {}
+    for first, chunk in zip(cuts, reading_chunks(index, [judged], cuts), strict=False):
+        for row, (reading,) in chunk["rows"].items():
+            name = index.examples[index.example[int(row)]][1]
+            texts = {
+                "s": source_of(index.group[index.example[int(row)]]),
+                "o": output_of(name),
+                "x": reading.get("x", ""),
+            }
+            parts = [chunk["literals"][one] if isinstance(one, int) else texts[one] for one in reading["prompt"]]
+            place = index.places[index.place[int(row)]]
+            prompts[name, place.range.minimum, place.attack] = "".join(parts)
+            assert ("x" in reading["prompt"]) == (place.attack == "dsi")
+            assert "s" in reading["prompt"]
+        assert len(chunk["literals"]) < 20, first
+    wanted = {(row.example_id, row.range_min, row.attack): row.prompt for row in content.readings.itertuples()}
+    assert prompts == wanted
+
+
+def test_the_index_is_plain_json_with_its_columns_of_one_length(content, index):
+    data = index_data(index, [content.judged()], [0, len(index.examples)])
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert {len(data[name]) for name in ("example", "place", "human")} == {len(index.example)}
+    assert {len(scores) for scores in data["scores"]} == {len(index.example)}
+    assert data["scales"] == {"coherence": [1.0, 5.0]}
+    assert data["explained"]["failed"].startswith("an answer that could not be read")
+
+
+def test_runs_of_one_data_set_share_their_rows(run, builder, content):
+    other = builder(articles=5)
+    first, second = content.judged("A"), content.judged("B")
+    second = type(second)(**{**second.__dict__, "scores": other.scores, "readings": other.readings, "texts": None})
+    both = index_of([first, second])
+    assert len(both.examples) == 160
+    assert len(both.example) == len(index_of([first]).example)
+    assert [one.run for one in both.series] == sorted(one.run for one in both.series)
+    of_b = [i for i, one in enumerate(both.series) if one.label == "B: main, greedy"]
+    seen = {both.examples[both.example[row]][1] for row in np.flatnonzero(np.isfinite(both.scores[of_b[0]]))}
+    assert seen == set(other.scores["example_id"])
+
+
+def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
+    read = RunContent.read(write_run(run, tmp_path, texts=False).path)
+    assert read.texts is None
+    found = browse([read.judged()])
+    assert found.texts == []
+    whole = json.dumps([unpack(found.index), *(unpack(piece) for piece in found.readings)])
+    for said in ("council", "alert", "Rate coherence"):
+        assert said not in whole
+
+
+def test_nothing_was_judged_nothing_is_shown(run, tmp_path):
+    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    empty = type(judged)(**{**judged.__dict__, "scores": judged.scores.head(0)})
+    assert browse([empty]) is None
+
+
+def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
+    run = builder(articles=3, generated=True, assistant=False)
+    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    found = index_of([judged])
+    chunks = reading_chunks(found, [judged], bounds(found, [judged]))
+    said = [reading["said"] for chunk in chunks for (reading,) in chunk["rows"].values()]
+    assert sorted(text for _, _, text in said) == sorted(run.readings["text"])
+    assert {(judge, decoding) for judge, decoding, _ in said} == {("main", "greedy")}
+
+
+def test_examples_come_back_from_their_files(run, tmp_path):
+    folder = write_run(with_attack(run), tmp_path)
+    texts = read_examples(RunFolder.open(folder.path))
+    assert texts.examples["output"].tolist() == [output_of(one) for one in texts.examples["example_id"]]
+    assert HOSTILE in texts.examples["output"][0]
+    assert texts.examples["dimensions"][0] == ["coherence", "fluency"]
+    assert len(texts.changed) == 160 * 4
+    assert all(text.endswith(ATTACK) for text in texts.changed["text"])
+    assert isinstance(texts.examples, pd.DataFrame)
