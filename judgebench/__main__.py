@@ -30,6 +30,7 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
     # composing and --help need none of these, and they take seconds to import
     from judgebench.pipeline import run
+    from judgebench.processes import Told
     from judgebench.study.job import as_job, check_one_run, check_processes, checked_objective, outcome
 
     hydra_config = HydraConfig.get()
@@ -43,6 +44,8 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
             check_one_run(hydra_config)
         finished = run(config)
         found = outcome(finished, objective) if finished is not None and sweeping else None
+    except Told as error:
+        raise SystemExit(2) from error  # one sentence is enough
     except UserError as error:
         raise Refusal(str(error)) from error
     except OmegaConfBaseException as error:

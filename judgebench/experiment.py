@@ -55,7 +55,7 @@ from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.readings.store import ReadingStore
+from judgebench.readings.shared import open_store
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -195,7 +195,7 @@ class Experiment:
             judged=judged,
             dataset=self.data.name,
             prompt={name: OmegaConf.select(self.config, f"prompt.{name}") for name in ("truncate", "template_options")},
-            store=ReadingStore(path_of(self.config, "store")),
+            store=open_store(path_of(self.config, "store")),
             data=self.data,
             trainer=trainer,
             models=models,
@@ -351,7 +351,7 @@ class Experiment:
             tokenizer=self.builder.tokenizer,
             prompts=self.prompts,
             null=self.builder.null,
-            store=ReadingStore(path_of(self.config, "store")),
+            store=open_store(path_of(self.config, "store")),
             models=models or Models(),
             worded=worded,
         )
