@@ -68,10 +68,9 @@ class Processes:
         self._finding = False
         self._agreed: list[tuple[bool, Any]] = []
         self._to_hear: deque[tuple[bool, Any]] = deque()
-        if self.count > 1:
-            # others exist already, on their way here, or this is one of them
-            if strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1:
-                self.join()
+        # others exist already, on their way here, or this is one of them
+        if self.count > 1 and (strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1):
+            self.join()
 
     @property
     def first(self) -> bool:
