@@ -96,7 +96,7 @@ def test_two_processes_write_what_one_writes(judgebench, tiny_pair, one_thread):
             "defense.cot_tokens=8",
         ),
         *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
-        *("tutor.strengths=[0.1,0.3]", "defense.max_new_tokens=8"),
+        *("tutor.strengths=[0.1,0.3]", "defense.paraphrase_tokens=8"),
     )
     judgebench(*everything, "store=one.sqlite", "run_dir=one")
     code, _, err = finished(started(*everything, *DDP, "store=two.sqlite", "run_dir=two"))

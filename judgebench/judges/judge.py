@@ -100,7 +100,8 @@ class Judge(L.LightningModule):
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         if isinstance(self.trainer.strategy, FullySharded):
             self._turns = Turns(list(models.values()))
-        with torch.inference_mode():
+        # what is gathered of a split model is written again and again, which inference mode would not have
+        with torch.no_grad() if is_split(self.trainer.strategy) else torch.inference_mode():
             self._pass.prepare(models)
 
     def on_predict_end(self) -> None:
