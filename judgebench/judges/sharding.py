@@ -1,13 +1,13 @@
 """Models larger than one device: which part of each layer a process holds, and how the parts get there.
 
-Layers are split, by PyTorch's own means, and little else: embeddings, final norm and head stay whole on every process,
-for the head is read in float32 from its weight (`heads`). Two ways, each a Lightning strategy:
+Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight (`heads`), and the final
+norm stay whole on every process. Two ways, each a Lightning strategy:
 
-- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, gets the others' share while it runs the
-  layer, and reads batches of its own (FSDP2, `fully_shard`).
+- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings unless they are the
+  head's too, gets the others' share while it runs the layer, and reads batches of its own (FSDP2, `fully_shard`).
 - Lightning's `ModelParallelStrategy` (trainer=tensor_parallel): a process computes 1/N of the heads and of each wide
   layer by the plan that transformers has for the model, and all processes of a group read the same batches; several
-  groups read different ones.
+  groups read different ones. Embeddings stay whole.
 
 The first process alone loads the model, and hands its parameters out one by one: nobody else ever holds it whole, only
 the first machine needs its files, and every form that transformers loads can be split.
@@ -154,10 +154,12 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     if layers is None:
         raise UserError(f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split.")
     if isinstance(strategy, FullySharded):
-        split = set(layers.parameters())
-        whole = set(decoder.parameters()) - split
-        for layer in layers:
-            fully_shard(layer, mesh=mesh["data_parallel"])
+        parts, embeddings = [*layers], model.get_input_embeddings()
+        if embeddings.weight is not model.get_output_embeddings().weight:
+            parts.append(embeddings)
+        whole = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
+        for part in parts:
+            fully_shard(part, mesh=mesh["data_parallel"])
         fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=whole)
     else:
         text = config.get_text_config(decoder=True)
