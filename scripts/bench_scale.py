@@ -1,6 +1,6 @@
 """How large judges are, and how the cost of judging grows with what is asked.
 
-Usage: python scripts/bench_scale.py [--judge PATH ...] [--articles 3] [--json FILE]
+Usage: python scripts/bench_scale.py [--judge PATH ...] [--articles 1] [--json FILE]
 
 The first table has the memory of judges: weights by dtype, keys and values of 1000 tokens. SmolLM2, and what --judge
 names (folders or .gguf files), are loaded and measured, with the seconds that one article takes; the others are
@@ -229,7 +229,7 @@ def growth_table(rows: Sequence[dict[str, Any]]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--judge", nargs="*", default=[], metavar="PATH", help="further judges to measure")
-    parser.add_argument("--articles", type=int, default=3)
+    parser.add_argument("--articles", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     console = Console(width=140)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 import torch
 import transformers
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
 
 from judgebench.report.defense_files import read_defenses
 from judgebench.report.run_folder import RunFolder
@@ -133,26 +133,27 @@ def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair, one_thre
 
 
 def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair, one_thread):
-    # 20 s of reading at least
-    asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=null", "judge.engine=plain", "ranges=[[1,5],[0,4],[2,6]]")
-    run = started(*asked, *DDP, "store=two.sqlite", "run_dir=two")
-    parent, child = psutil.Process(run.pid), None
-    until = time.monotonic() + 120
-    while child is None or not Path("two.sqlite").is_file() or stored("two.sqlite") < 20:
+    # seconds of reading: prompts one by one
+    asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=8", "judge.engine=plain", "ranges=[[1,5],[0,4],[2,6]]")
+    ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2", "store=two.sqlite")
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port())}
+    runs = [started(*asked, *ddp, "run_dir=two", **where, NODE_RANK=str(node)) for node in (0, 1)]
+    until = time.monotonic() + 150
+    while not Path("two.sqlite").is_file() or stored("two.sqlite") < 20:
         assert time.monotonic() < until
-        assert run.poll() is None
-        child = next((one for one in parent.children() if "judgebench" in one.cmdline()), child)
+        assert [run.poll() for run in runs] == [None, None]
         time.sleep(0.1)
-    os.kill(child.pid, signal.SIGKILL)
-    killed = time.monotonic()
-    code, _, _ = finished(run, within=60)
-    assert code != 0
-    assert time.monotonic() - killed < 60
+    runs[1].kill()
+    code, _, err = finished(runs[0])
+    assert code == 2
+    assert "another process of this run has ended" in err
+    assert "Traceback" not in err
+    assert finished(runs[1])[0] == -signal.SIGKILL
     kept = stored("two.sqlite")
-    assert kept >= 20
     assert not Path("two").exists()
-    judgebench(*asked, "store=two.sqlite", "run_dir=two")
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
+    assert 20 <= kept < stored("one.sqlite")
+    judgebench(*asked, "store=two.sqlite", "run_dir=two")
     check_equal("one", "two")
 
 
