@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 import lightning as L
 import torch
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
 from torch import distributed
 
 from judgebench.errors import UserError
@@ -52,6 +54,9 @@ class Processes:
     Args:
         trainer: as configured; None is one process.
 
+    Raises:
+        UserError: the trainer's processes cannot work together, or do not find each other.
+
     Attributes:
         rank: this process's place among them, from 0; the first keeps the store.
         count: how many there are.
@@ -68,6 +73,8 @@ class Processes:
         self._finding = False
         self._agreed: list[tuple[bool, Any]] = []
         self._to_hear: deque[tuple[bool, Any]] = deque()
+        if self.count > 1:
+            _check(strategy)
         # others exist already, on their way here, or this is one of them
         if self.count > 1 and (strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1):
             self.join()
@@ -260,6 +267,22 @@ def begin(trainer: L.Trainer) -> Processes:
 def here() -> Processes:
     """The processes of the run that this one is part of; one where none has begun."""
     return _here
+
+
+def _check(strategy: Any) -> None:
+    """Whether several processes can work together under a strategy.
+
+    Raises:
+        UserError: they cannot.
+    """
+    known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
+    if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
+        raise UserError(
+            f"trainer.strategy: several processes under {type(strategy).__name__}"
+            + (" that are forked from this one" if known else "")
+            + " cannot read together here; take trainer=ddp, or for models larger than one GPU trainer=fsdp or "
+            "trainer=tensor_parallel."
+        )
 
 
 def _nothing() -> None:

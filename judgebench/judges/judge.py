@@ -18,7 +18,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.memory import memory_of, return_freed
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
-from judgebench.judges.sharding import FullySharded, delivers, is_split, load_split
+from judgebench.judges.sharding import FullySharded, check_split, delivers, is_split, load_split
 from judgebench.judges.turns import Turns
 from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
@@ -91,6 +91,8 @@ class Judge(L.LightningModule):
         load, strategy = None, self.trainer.strategy
         if is_split(strategy):
             assert self.device_mesh is not None
+            for source in self._pass.sources:
+                here().agree(partial(check_split, source, self.trainer))
             load = partial(load_split, strategy=strategy, mesh=self.device_mesh)
         self.language_models = torch.nn.ModuleList(self._models.get(source, load) for source in self._pass.sources)
 
