@@ -31,7 +31,15 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     # composing and --help need none of these, and they take seconds to import
     from judgebench.pipeline import run
     from judgebench.processes import Told
-    from judgebench.study.job import as_job, check_one_run, check_processes, checked_objective, outcome
+    from judgebench.study.job import (
+        JobFailed,
+        as_job,
+        check_one_run,
+        check_processes,
+        checked_objective,
+        outcome,
+        runs_elsewhere,
+    )
 
     hydra_config = HydraConfig.get()
     sweeping = hydra_config.mode == RunMode.MULTIRUN
@@ -47,6 +55,8 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     except Told as error:
         raise SystemExit(2) from error  # one sentence is enough
     except UserError as error:
+        if sweeping and runs_elsewhere():
+            raise JobFailed(Refusal(str(error)).sentence) from error
         raise Refusal(str(error)) from error
     except OmegaConfBaseException as error:
         raise Refusal(f"The configuration does not hold together: {str(error).splitlines()[0]}") from error

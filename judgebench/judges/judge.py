@@ -81,6 +81,7 @@ class Judge(L.LightningModule):
         self._pass = pass_
         self._models = models
         self._too_many = sys.maxsize
+        self._split = False
         self._turns: Turns | None = None
         self.language_models: torch.nn.ModuleList | None = None
 
@@ -89,7 +90,8 @@ class Judge(L.LightningModule):
         if self.language_models is not None:
             return
         load, strategy = None, self.trainer.strategy
-        if is_split(strategy):
+        self._split = is_split(strategy)
+        if self._split:
             assert self.device_mesh is not None
             for source in self._pass.sources:
                 here().agree(partial(check_split, source, self.trainer))
@@ -103,7 +105,7 @@ class Judge(L.LightningModule):
         if isinstance(self.trainer.strategy, FullySharded):
             self._turns = Turns(list(models.values()))
         # what is gathered of a split model is written again and again, which inference mode would not have
-        with torch.no_grad() if is_split(self.trainer.strategy) else torch.inference_mode():
+        with torch.no_grad() if self._split else torch.inference_mode():
             self._pass.prepare(models)
 
     def on_predict_end(self) -> None:
@@ -130,7 +132,7 @@ class Judge(L.LightningModule):
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
                     raise
-                if is_split(self.trainer.strategy):  # the others are in the midst of the same pass
+                if self._split:  # the others are in the midst of the same pass
                     raise UserError(
                         f"trainer: {tokens} tokens at once do not fit into this process's memory; take more processes, "
                         "or a smaller judge.token_budget."

@@ -13,6 +13,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from judgebench.errors import Refusal, UserError
+
 _SLURM = "submitit_launcher.SlurmLauncher"
 
 
@@ -30,7 +32,6 @@ class SweepSummary(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Refuses, once for all jobs, what none of them could do."""
-        from judgebench.errors import Refusal, UserError
         from judgebench.study.job import check_processes
 
         self._home = _process()
@@ -48,8 +49,12 @@ class SweepSummary(Callback):
             job = _record(config, job_return)
             if self._home in (None, _process()):
                 self._jobs.append(job)
-            elif _is_first():
+                return
+            if _is_first():
                 _leave(_elsewhere(config) / f"{job['number']}.json", job)
+            sentence = getattr(job_return._return_value, "sentence", None)
+            if sentence and not _is_study(config):
+                job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes and prints the summary."""
@@ -60,8 +65,7 @@ class SweepSummary(Callback):
         self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]
         self._jobs.sort(key=lambda job: job["number"])
         shutil.rmtree(elsewhere, ignore_errors=True)
-        study = "optuna" in str(config.hydra.sweeper._target_).lower()
-        trials, directions = study_trials(folder) if study else (jobs_as_trials(self._jobs), [])
+        trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(self._jobs), [])
         finish_sweep(config, folder, trials, directions)
 
 
@@ -74,6 +78,11 @@ def _record(config: DictConfig, job_return: JobReturn) -> dict[str, Any]:
         "overrides": list(job_return.overrides or []),
         **(given if isinstance(given, dict) else {}),
     }
+
+
+def _is_study(config: DictConfig) -> bool:
+    """Whether Optuna runs the jobs, rather than Hydra's own sweeper."""
+    return "optuna" in str(config.hydra.sweeper._target_).lower()
 
 
 def _process() -> tuple[str, int]:

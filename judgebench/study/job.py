@@ -49,6 +49,12 @@ class Quiet:
                 raise JobFailed(getattr(end, "sentence", None) or f"the job ended with exit code {end.code}.") from end
 
 
+def runs_elsewhere() -> bool:
+    """Whether this is a job of a multirun that submitit has started as a process of its own: it can end, but only by an
+    exception does the multirun hear why."""
+    return "SUBMITIT_EXECUTOR" in os.environ
+
+
 def as_job(config: DictConfig, hydra_config: Any) -> None:
     """Gives a job of a multirun a folder of its own in `run_dir`, and one group on W&B together with the others."""
     folder = config.get("run_dir")
