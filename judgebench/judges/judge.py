@@ -18,7 +18,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.memory import memory_of, return_freed
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
-from judgebench.judges.sharding import FullySharded, check_split, delivers, is_split, load_split
+from judgebench.judges.sharding import FullySharded, check_split, delivers, load_split
 from judgebench.judges.turns import Turns
 from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
@@ -89,20 +89,19 @@ class Judge(L.LightningModule):
         """Loads the models, or this process's part of them; Lightning then moves them to its device."""
         if self.language_models is not None:
             return
-        load, strategy = None, self.trainer.strategy
-        self._split = is_split(strategy)
-        if self._split:
-            assert self.device_mesh is not None
+        load, mesh = None, self.device_mesh
+        if mesh is not None:  # which strategies have that split models
+            self._split = True
             for source in self._pass.sources:
                 here().agree(partial(check_split, source, self.trainer))
-            load = partial(load_split, strategy=strategy, mesh=self.device_mesh)
+            load = partial(load_split, strategy=self.trainer.strategy, mesh=mesh)
         self.language_models = torch.nn.ModuleList(self._models.get(source, load) for source in self._pass.sources)
 
     def on_predict_start(self) -> None:
         """Hands the models, now on their device, to the pass."""
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
-        if isinstance(self.trainer.strategy, FullySharded):
+        if self._split and isinstance(self.trainer.strategy, FullySharded):
             self._turns = Turns(list(models.values()))
         # what is gathered of a split model is written again and again, which inference mode would not have
         with torch.no_grad() if self._split else torch.inference_mode():
