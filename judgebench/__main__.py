@@ -50,7 +50,17 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
     # composing and --help need none of these, and they take seconds to import
     from judgebench.pipeline import run
-    from judgebench.study.job import as_job, check_one_run, check_processes, checked_objective, kept_so_far, outcome
+    from judgebench.processes import Told
+    from judgebench.study.job import (
+        JobFailed,
+        as_job,
+        check_one_run,
+        check_processes,
+        checked_objective,
+        kept_so_far,
+        outcome,
+        runs_elsewhere,
+    )
 
     hydra_config = HydraConfig.get()
     sweeping = hydra_config.mode == RunMode.MULTIRUN
@@ -63,7 +73,11 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
             check_one_run(hydra_config)
         finished = run(config)
         found = outcome(finished, objective) if finished is not None and sweeping else None
+    except Told as error:
+        raise SystemExit(2) from error  # one sentence is enough
     except UserError as error:
+        if sweeping and runs_elsewhere():
+            raise JobFailed(Refusal(str(error)).sentence) from error
         raise Refusal(str(error)) from error
     except KeyboardInterrupt as stop:
         raise Interrupted(kept_so_far(config, hydra_config)) from stop

@@ -59,7 +59,7 @@ from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spear
 from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.readings.store import ReadingStore
+from judgebench.readings.shared import open_store
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -205,7 +205,7 @@ class Experiment:
             judged=judged,
             dataset=self.data.name,
             prompt={name: OmegaConf.select(self.config, f"prompt.{name}") for name in ("truncate", "template_options")},
-            store=ReadingStore(path_of(self.config, "store")),
+            store=open_store(path_of(self.config, "store")),
             data=self.data,
             trainer=trainer,
             models=models,
@@ -378,7 +378,7 @@ class Experiment:
             tokenizer=self.builder.tokenizer,
             prompts=self.prompts,
             null=self.builder.null,
-            store=ReadingStore(path_of(self.config, "store")),
+            store=open_store(path_of(self.config, "store")),
             models=models or Models(),
             worded=worded,
         )

@@ -30,8 +30,10 @@ from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
 from judgebench.judges.pace import Pace, measure
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.reader import Reader
-from judgebench.last_run import Read, key_of, recall, remember
+from judgebench.judges.sharding import check_split
+from judgebench.last_run import LastRun, Read, key_of, recall, remember
 from judgebench.metrics.attack_differences import attack_differences
 from judgebench.metrics.compare import compare, default_pairs
 from judgebench.metrics.costs import cost_records
@@ -39,6 +41,7 @@ from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.suffix import suffix_records
+from judgebench.processes import begin, here
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.example_files import write_examples
@@ -88,13 +91,16 @@ def _run(config: DictConfig) -> Finished | None:
     with clock("load"):
         last = recall(config)
         key = last.key if last else key_of(config)
-        experiment = last.experiment.again(config) if last else Experiment.parse(config)
+        trainer = trainer_of(config, [])
+        processes = begin(trainer)
+        experiment = processes.together(lambda: _parsed(config, trainer, last))
         tables = check_tables(config.tables)
-        folder = RunFolder.check(path_of(config, "run_dir"))
-        trainer_of(config, [])
+        folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
         logger = instantiate(config.logger)
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None
+        if not processes.first:
+            return None
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
         if experiment.answers is not None:
             console.print(experiment.answers.note, highlight=False, markup=False)
@@ -202,6 +208,15 @@ def measured(experiment: Experiment) -> list[Pace]:
     return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, experiment.data, make)
 
 
+def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None) -> Experiment:
+    """The experiment, of which the last run may know the data and the prompts."""
+    experiment = last.experiment.again(config) if last else Experiment.parse(config)
+    for source in (experiment.judge.source, experiment.assistant.source):
+        if isinstance(source, ModelSource):
+            check_split(source, trainer)
+    return experiment
+
+
 def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:
     """The experiment with those defenses ready that needed what a stage brings."""
     with clock("defense"):
@@ -240,7 +255,7 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
     read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
     clock.move(reader.models.seconds, "read", "load")
-    return read if trainer is None or trainer.is_global_zero else None
+    return read if here().first else None
 
 
 def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:

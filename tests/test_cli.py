@@ -379,26 +379,6 @@ def test_hydras_own_errors_stay_readable():
     assert "Traceback" not in done.stderr
 
 
-def test_two_processes_read_what_one_reads(judgebench, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "judge.token_budget=500")
-    judgebench(*command, "store=one.sqlite", "run_dir=one")
-    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "store=two.sqlite", "run_dir=two")
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", *command, *two],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    one, both = (RunFolder.open(name).readings().drop(columns="seconds") for name in ("one", "two"))
-    assert len(both) == 24
-    # another number of threads adds up in another order
-    logprobs = [np.stack(frame.pop("main_logprobs").to_numpy()) for frame in (one, both)]
-    np.testing.assert_allclose(logprobs[1], logprobs[0], atol=1e-4)
-    assert both.equals(one)
-
-
 def test_help_lists_what_can_be_chosen():
     done = subprocess.run(
         [sys.executable, "-m", "judgebench", "--help"], capture_output=True, text=True, check=True, timeout=60

@@ -1,9 +1,6 @@
 """Runs with references and with reasoning, end to end: what is written, read and left, and users' mistakes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,22 +145,3 @@ def test_a_dry_run_says_what_it_cannot_show(judgebench, tiny_pair):
     _, out, _ = judgebench(*judge(tiny_pair), *ASKED, *TUTOR, "defenses=[none,cot,cap]", "dry_run=true")
     assert "Not shown: the prompts under cap, which need what a run computes first." in out
     assert "Please analyze the summary step by step" in out
-
-
-def test_two_processes_write_and_read_what_one_does(judgebench, tiny_pair):
-    given = (*judge(tiny_pair), *ASKED, *TUTOR, "decoding=[expectation]", "defenses=[w_cap,cap,cot]")
-    judgebench(*given, "store=one.sqlite", "run_dir=one")
-    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "store=two.sqlite", "run_dir=two")
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", *given, *two],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    texts = ["group_id", "defense", "high", "low"]
-    one, both = (read_defenses(RunFolder.open(name)).references[texts] for name in ("one", "two"))
-    pd.testing.assert_frame_equal(one, both)
-    one, both = (RunFolder.open(name).readings()[["example_id", "prompt", "text"]] for name in ("one", "two"))
-    pd.testing.assert_frame_equal(one, both)

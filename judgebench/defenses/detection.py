@@ -18,6 +18,7 @@ from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepare
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.thresholds import curve_of, found_at
 from judgebench.errors import UserError
+from judgebench.processes import here
 from judgebench.types import Condition, Example
 
 WARNING = (
@@ -88,6 +89,13 @@ class PlannedDetection(Planned):
         else:
             self._check_record(self.record, means)
         measured = self.detector.measure(texts.examples, means)
+        # the last bits of a value may be others on another machine, and a threshold is a sharp edge
+        return here().agree(lambda: self._warning(means, texts, training, measured))
+
+    def _warning(
+        self, means: Means, texts: JudgedTexts, training: Sequence[JudgedText], measured: Measured
+    ) -> Detection:
+        """The defense, from what was measured."""
         once = 0.0
         if self.record is None:
             began = time.perf_counter()

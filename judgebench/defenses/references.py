@@ -14,6 +14,7 @@ import numpy as np
 
 from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
 from judgebench.errors import UserError
+from judgebench.processes import here
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.references import Reference, asked_references, scored_references, steered_references
@@ -149,6 +150,7 @@ class PlannedReferences(Planned):
             targets = (vectors.low_threshold, vectors.high_threshold)
             strengths = [scale * one for one in self.spec.strengths]
             tried = measure_strengths(tutor, training, standard, strengths, scorer.examples, dimension, targets)
+            tried = here().agree(lambda: tried)  # two that come equally near may be told apart by the last bit
         high, low = (
             chosen_strength(tried, side) if given is None else scale * given
             for side, given in ((HIGH, self.spec.alpha_high), (LOW, self.spec.alpha_low))

@@ -282,7 +282,7 @@ def refuse_unpackable(model: PreTrainedModel) -> None:
         raise UserError(f"{type(model).__name__} does not take an attention function of judgebench's. {remedy}")
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def check(engine: PrefixEngine) -> float:
     """Reads a few short prompts packed and plainly, with a generated token after each, and compares.
 

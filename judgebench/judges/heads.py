@@ -117,7 +117,7 @@ class Head:
         return torch.cat(parts)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def check_head(model: PreTrainedModel, head: Head) -> None:
     """Compares the head's logits with the model's own on a few tokens.
 

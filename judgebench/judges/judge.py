@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import lightning as L
@@ -17,6 +18,9 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.memory import memory_of, return_freed
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, halves
+from judgebench.judges.sharding import FullySharded, check_split, delivers, load_split
+from judgebench.judges.turns import Turns
+from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
 
 _NO_ROOM = ("can't allocate memory", "could not create a primitive", "could not create a memory object")
@@ -38,12 +42,16 @@ class Models:
         self._held: dict[ModelSource, PreTrainedModel] = {}
         self.seconds = 0.0
 
-    def get(self, source: ModelSource) -> PreTrainedModel:
-        """The model of a source, loaded if it is not held."""
+    def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
+        """The model of a source, loaded if it is not held.
+
+        Args:
+            load: how; None loads it whole.
+        """
         if source not in self._held:
             began = time.perf_counter()
             with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
-                self._held[source] = source.model()
+                self._held[source] = source.model() if load is None else load(source)
             self.seconds += time.perf_counter() - began
         return self._held[source]
 
@@ -54,7 +62,8 @@ class Models:
         for source, model in self._held.items():
             if source not in sources:
                 idle[model.device] = idle.get(model.device, 0) + int(model.get_memory_footprint())
-        if any(taken > _SPARE * memory_of(device) for device, taken in idle.items()):
+        # machines may differ in their memory, but models that are split are loaded by all processes or by none
+        if here().agree(lambda: any(taken > _SPARE * memory_of(device) for device, taken in idle.items())):
             self._held = {source: model for source, model in self._held.items() if source in sources}
         return_freed()
 
@@ -72,22 +81,36 @@ class Judge(L.LightningModule):
         self._pass = pass_
         self._models = models
         self._too_many = sys.maxsize
+        self._split = False
+        self._turns: Turns | None = None
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_model(self) -> None:
-        """Loads the models; Lightning then moves them to this process's device."""
-        if self.language_models is None:
-            self.language_models = torch.nn.ModuleList(self._models.get(source) for source in self._pass.sources)
+        """Loads the models, or this process's part of them; Lightning then moves them to its device."""
+        if self.language_models is not None:
+            return
+        load, mesh = None, self.device_mesh
+        if mesh is not None:  # which strategies have that split models
+            self._split = True
+            for source in self._pass.sources:
+                here().agree(partial(check_split, source, self.trainer))
+            load = partial(load_split, strategy=self.trainer.strategy, mesh=mesh)
+        self.language_models = torch.nn.ModuleList(self._models.get(source, load) for source in self._pass.sources)
 
     def on_predict_start(self) -> None:
         """Hands the models, now on their device, to the pass."""
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
-        with torch.inference_mode():
+        if self._split and isinstance(self.trainer.strategy, FullySharded):
+            self._turns = Turns(list(models.values()))
+        # what is gathered of a split model is written again and again, which inference mode would not have
+        with torch.no_grad() if self._split else torch.inference_mode():
             self._pass.prepare(models)
 
     def on_predict_end(self) -> None:
-        """Lets go of the models: the next pass may need their room."""
+        """Lets go of the models, once no other process needs this one's part: the next pass may need their room."""
+        if self._turns is not None:
+            self._turns.finish()
         self._pass.release()
         self.language_models = None
 
@@ -108,6 +131,11 @@ class Judge(L.LightningModule):
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
                     raise
+                if self._split:  # the others are in the midst of the same pass
+                    raise UserError(
+                        f"trainer: {tokens} tokens at once do not fit into this process's memory; take more processes, "
+                        "or a smaller judge.token_budget."
+                    ) from error
                 if len(batch.prompts) == 1:
                     raise UserError(
                         f"The prompt of example {batch.prompts[0].example.example_id} with its {tokens} tokens does "
@@ -144,4 +172,5 @@ class StoreWriter(BasePredictionWriter):
         dataloader_idx: int,
     ) -> None:
         """Called by Lightning after each batch, on the rank that read it."""
-        self._store.put(prediction)
+        if delivers(trainer.strategy):
+            self._store.put(prediction)

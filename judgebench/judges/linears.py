@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 _ROWS = 1024
@@ -117,9 +118,11 @@ class FusedGatedMLP(nn.Module):
 def lay_out(model: PreTrainedModel) -> None:
     """Changes a model for good: its decoder's linear layers, and the gated blocks made of them, become the above.
 
-    Nothing happens off the CPU, in other dtypes, and where this PyTorch or this CPU does not have what it takes. The
-    head is left alone: it is read in float32 (`heads`).
+    Nothing happens off the CPU, in other dtypes, to models that are split among processes, and where this PyTorch or
+    this CPU does not have what it takes. The head is left alone: it is read in float32 (`heads`).
     """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        return
     if model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return
     if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):

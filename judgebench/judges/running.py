@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 
 import lightning as L
 from lightning.pytorch.callbacks import Callback
 
+from judgebench.judges.dealing import dealt
 from judgebench.judges.judge import Judge, Models, StoreWriter
 from judgebench.judges.passes import Pass
-from judgebench.judges.planning import Batch, once, plan, without
+from judgebench.judges.planning import Batch, once, plan, roots, without
 from judgebench.judges.progress import ReadingBar
+from judgebench.judges.sharding import hands_of
+from judgebench.processes import here
 from judgebench.readings.store import ReadingStore
 
 Trainers = Callable[[list[Callback]], L.Trainer]
@@ -39,14 +43,19 @@ def compute(
 
     Returns:
         The last trainer that ran; None if nothing was missing.
+
+    Raises:
+        UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
     """
-    last = None
+    last, processes = None, here()
     todo = [(pass_, pending[:most]) for pass_ in passes if (pending := pending_batches(pass_, token_budget, store))]
     for i, (pass_, pending) in enumerate(todo):
+        processes.join()  # only now, for what is stored needs no second process
+        if processes.joined:
+            processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         last = trainer([StoreWriter(store), ReadingBar(" and ".join(s.title for s in pass_.sources), doing)])
-        # Lightning deals at least one batch to every rank
-        data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]
+        data.batches = dealt(pending, _costs(pass_, pending), hands_of(last))  # type: ignore[attr-defined]
         with warnings.catch_warnings():
             # a batch knows its own prompts; their indices are of no use
             warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
@@ -58,7 +67,8 @@ def compute(
                 if isinstance(end.__context__, KeyboardInterrupt):
                     raise end.__context__ from None
                 raise
-        # another rank may still be writing what this one is about to look up
+        # another process may still be reading what this one is about to look up
+        store.settle()
         last.strategy.barrier()
     return last
 
@@ -75,3 +85,19 @@ def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list
         if (left := without(batch, done)) is not None:
             pending.append(left)
     return pending
+
+
+def _costs(pass_: Pass, batches: Sequence[Batch]) -> list[int]:
+    """Tokens to compute of each batch."""
+    known = roots(pass_.prompts)
+    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
+
+
+def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
+    """Of all that is to be read, in order."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        digest.update(b"batch")
+        for prompt in batch.prompts:
+            digest.update("".join(pass_.keys(prompt)).encode())
+    return digest.hexdigest()

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.errors import UserError
+from judgebench.readings.mounts import on_network
 
 _FORMAT = 1
 _APPLICATION = int.from_bytes(b"judg")
@@ -83,7 +84,8 @@ def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
 
 
 class ReadingStore:
-    """The readings at `path`; made if missing. Several processes of one machine may use it at once.
+    """The readings at `path`; made if missing. Several processes of one machine may use it at once; those of several
+    machines where it lies on a network file system that locks files for all of them (NFS 4, Lustre, GPFS).
 
     Raises:
         UserError: `path` is not a store of this format, or cannot be written.
@@ -94,7 +96,7 @@ class ReadingStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute(f"PRAGMA journal_mode={journal_mode(path)}")
             self._db.execute("PRAGMA synchronous=NORMAL")
             new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
             found = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -116,6 +118,9 @@ class ReadingStore:
     def close(self) -> None:
         """Leaves the file whole and alone."""
         self._db.close()
+
+    def settle(self) -> None:
+        """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
         """Those of `keys` that have no reading."""
@@ -202,6 +207,13 @@ class ReadingStore:
             f"store={self.path}: this store cannot be read any more ({error}), as after another program has cut or "
             "changed the file; restore it, or name another file, and what that lacks is read anew."
         )
+
+
+def journal_mode(path: Path) -> str:
+    """How SQLite makes a commit whole. A write-ahead log is the faster and lets others read meanwhile, but the
+    processes must share memory; on a network file system, which other machines may use too, only a rollback journal
+    is right."""
+    return "TRUNCATE" if on_network(path) else "WAL"
 
 
 def _array(blob: bytes | None, dtype: type[np.generic]) -> np.ndarray | None:

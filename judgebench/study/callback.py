@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,28 +14,36 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from judgebench.errors import Refusal, UserError
 from judgebench.locked import UNTIL_THE_END
+
+_SLURM = "submitit_launcher.SlurmLauncher"
 
 
 class SweepSummary(Callback):
     """Tells what the sweep found: a table, sweep.json and figures in the sweep's folder, and a summary run on W&B.
 
-    Optuna's trials are read from study.json, which also has what other workers and earlier starts did; the jobs of
-    other sweepers are collected as they end, which takes a launcher that runs them in this process.
+    Optuna's trials are read from study.json, which also has what other workers and earlier starts did. The jobs of
+    other sweepers are collected as they end; a job that a launcher runs elsewhere, as submitit's do, leaves what it
+    returned in a file of the sweep's folder, which must be on storage that all have.
     """
 
     def __init__(self) -> None:
         self._jobs: list[dict[str, Any]] = []
+        self._home: tuple[str, int] | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Refuses, once for all jobs, what none of them could do; and keeps other sweeps out of the folder, but for
         those that share this one's trials."""
-        from judgebench.errors import Refusal, UserError
         from judgebench.report.run_folder import RunFolder
         from judgebench.study.job import check_processes
 
+        self._home = _process()
+        shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
         try:
-            check_processes(config)
+            # how many processes a job of SLURM's has is known where it runs
+            if not str(config.hydra.launcher.get("_target_")).endswith(_SLURM):
+                check_processes(config)
             if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
                 UNTIL_THE_END.enter_context(RunFolder(Path(str(config.hydra.sweep.dir))).alone())
         except UserError as error:
@@ -47,23 +59,63 @@ class SweepSummary(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
-            complete = job_return.status == JobStatus.COMPLETED
-            given = job_return._return_value if complete else None
-            self._jobs.append(
-                {
-                    "number": int(config.hydra.job.num),
-                    "state": "complete" if complete else "failed",
-                    "overrides": list(job_return.overrides or []),
-                    **(given if isinstance(given, dict) else {}),
-                }
-            )
+            job = _record(config, job_return)
+            if self._home in (None, _process()):
+                self._jobs.append(job)
+                return
+            if _is_first():
+                _leave(_elsewhere(config) / f"{job['number']}.json", job)
+            sentence = getattr(job_return._return_value, "sentence", None)
+            if sentence and not _is_study(config):
+                job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes and prints the summary."""
         # takes seconds to import, and most starts are no multirun
         from judgebench.study.finish import finish_sweep, jobs_as_trials, study_trials
 
-        folder = Path(str(config.hydra.sweep.dir))
-        study = "optuna" in str(config.hydra.sweeper._target_).lower()
-        trials, directions = study_trials(folder) if study else (jobs_as_trials(self._jobs), [])
+        folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
+        self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]
+        self._jobs.sort(key=lambda job: job["number"])
+        shutil.rmtree(elsewhere, ignore_errors=True)
+        trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(self._jobs), [])
         finish_sweep(config, folder, trials, directions)
+
+
+def _record(config: DictConfig, job_return: JobReturn) -> dict[str, Any]:
+    complete = job_return.status == JobStatus.COMPLETED
+    given = job_return._return_value if complete else None
+    return {
+        "number": int(config.hydra.job.num),
+        "state": "complete" if complete else "failed",
+        "overrides": list(job_return.overrides or []),
+        **(given if isinstance(given, dict) else {}),
+    }
+
+
+def _is_study(config: DictConfig) -> bool:
+    """Whether Optuna runs the jobs, rather than Hydra's own sweeper."""
+    return "optuna" in str(config.hydra.sweeper._target_).lower()
+
+
+def _process() -> tuple[str, int]:
+    return socket.gethostname(), os.getpid()
+
+
+def _is_first() -> bool:
+    """Whether this is the process of a job that writes its run folder."""
+    from judgebench.processes import here
+
+    return here().first
+
+
+def _elsewhere(config: DictConfig) -> Path:
+    """Where jobs that run in other processes leave what they returned."""
+    return Path(str(config.hydra.sweep.dir)) / ".jobs"
+
+
+def _leave(path: Path, job: dict[str, Any]) -> None:
+    from judgebench.atomic import atomic
+
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(job), encoding="utf-8")

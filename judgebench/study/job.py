@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -48,6 +49,12 @@ class Quiet:
                 raise JobFailed(getattr(end, "sentence", None) or f"the job ended with exit code {end.code}.") from end
 
 
+def runs_elsewhere() -> bool:
+    """Whether this is a job of a multirun that submitit has started as a process of its own: it can end, but only by an
+    exception does the multirun hear why."""
+    return "SUBMITIT_EXECUTOR" in os.environ
+
+
 def as_job(config: DictConfig, hydra_config: Any) -> None:
     """Gives a job of a multirun a folder of its own in `run_dir`, and one group on W&B together with the others."""
     folder = config.get("run_dir")
@@ -76,12 +83,16 @@ def check_one_run(hydra_config: Any) -> None:
 
 
 def check_processes(config: DictConfig) -> None:
-    """Whether a job of a multirun reads in one process: the others would begin the whole multirun anew.
+    """Whether a job of a multirun reads in one process: others would begin the whole multirun anew, unless SLURM has
+    started them all for this one job.
 
     Raises:
         UserError: the trainer has several processes.
     """
     from hydra.utils import instantiate
+
+    if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+        return
 
     try:
         make = instantiate(config.trainer)
@@ -92,7 +103,8 @@ def check_processes(config: DictConfig) -> None:
     if count > 1:
         raise UserError(
             f"trainer: jobs of a multirun read in one process, and this trainer has {count}; run the experiment once "
-            "without -m and without a sweep, which stores what it reads, and then this with trainer=auto."
+            "without -m and without a sweep, which stores what it reads, and then this with trainer=auto; or have "
+            "SLURM start each job with hydra/launcher=submitit_slurm and trainer=slurm."
         )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from judgebench.errors import UserError
+from judgebench.judges.sharding import is_split
+from judgebench.processes import here
 from judgebench.tutor.candidates import Candidate, write_candidates
 from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
 from judgebench.tutor.states import candidate_states
@@ -101,9 +103,15 @@ def find_vectors(
         dataset, judge, judge_fingerprint: for `Origin`.
 
     Raises:
-        UserError: a set is too small, the judge tells nothing apart, or the model cannot be read.
+        UserError: a set is too small, the judge tells nothing apart, the model cannot be read, or it is split among
+            processes.
     """
     spec = tutor.spec
+    if is_split(tutor.trainer([]).strategy):
+        raise UserError(
+            "tutor: standard vectors are found by a model that is whole in one process; find them by a run with "
+            "trainer=auto or trainer=ddp, and give its tutor.vectors=RUN/defense."
+        )
     candidates = write_candidates(tutor, contexts)
     shown = [each for each in candidates if each.text]  # a text of nothing has no final position, and nothing to judge
     if not shown:
@@ -122,6 +130,13 @@ def find_vectors(
         candidates=spec.candidates,
     )
     scores = np.asarray(scorer(shown), dtype=np.float64)
+    # in one process: on another machine the last bits may be others, and what is steered by them another text
+    return here().agree(lambda: _vectors_of(tutor, shown, scores, origin))
+
+
+def _vectors_of(tutor: Tutor, shown: Sequence[Candidate], scores: np.ndarray, origin: Origin) -> StandardVectors:
+    """The standard vectors that follow from the candidates' scores."""
+    spec = tutor.spec
     retained = retain(scores, spec.low_percentile, spec.high_percentile)
     both = [shown[i] for i in (*retained.high, *retained.low)]
     states = candidate_states(tutor, both)

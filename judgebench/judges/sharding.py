@@ -1,0 +1,193 @@
+"""Models larger than one device: which part of each layer a process holds, and how the parts get there.
+
+Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight (`heads`), and the final
+norm stay whole on every process. Two ways, each a Lightning strategy:
+
+- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings unless they are the
+  head's too, gets the others' share while it runs the layer, and reads batches of its own (FSDP2, `fully_shard`).
+- Lightning's `ModelParallelStrategy` (trainer=tensor_parallel): a process computes 1/N of the heads and of each wide
+  layer by the plan that transformers has for the model, and all processes of a group read the same batches; several
+  groups read different ones. Embeddings stay whole.
+
+The first process alone loads the model, and hands its parameters out one by one: nobody else ever holds it whole, only
+the first machine needs its files, and every form that transformers loads can be split.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning as L
+import torch
+from accelerate import init_empty_weights
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch import distributed, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from judgebench.errors import UserError
+from judgebench.judges.heads import layers_of
+from judgebench.judges.loading import ModelSource
+from judgebench.processes import here
+
+_STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
+_WHOLE = "replicated"
+"""What transformers' plans begin with where a module stays whole."""
+
+
+class FullySharded(ModelParallelStrategy):
+    """Every process of the run holds a share of each layer, and reads a share of the batches."""
+
+    def setup_environment(self) -> None:
+        """See `ModelParallelStrategy`: all processes are one data-parallel group."""
+        self._data_parallel_size, self._tensor_parallel_size = self.num_nodes * self.num_processes, 1
+        super().setup_environment()
+
+
+def group_size(strategy: Any) -> int:
+    """How many processes read each batch together."""
+    if not isinstance(strategy, ModelParallelStrategy) or isinstance(strategy, FullySharded):
+        return 1
+    size = strategy._tensor_parallel_size
+    return strategy.num_processes if size == "auto" else int(size)
+
+
+def hands_of(trainer: L.Trainer) -> int:
+    """Among how many the batches are dealt."""
+    return max(1, trainer.world_size // group_size(trainer.strategy))
+
+
+def delivers(strategy: Any) -> bool:
+    """Whether this process stores what it reads: of a group that reads together, one does."""
+    return not isinstance(strategy, ModelParallelStrategy) or int(strategy.global_rank) % group_size(strategy) == 0
+
+
+def is_split(strategy: Any) -> bool:
+    """Whether a strategy splits models."""
+    return isinstance(strategy, ModelParallelStrategy)
+
+
+def check_split(source: ModelSource, trainer: L.Trainer) -> None:
+    """Whether a trainer can split a model; of the model only the configuration is looked at.
+
+    Raises:
+        UserError: it cannot; the sentence says what can.
+    """
+    strategy: Any = trainer.strategy
+    if not is_split(strategy):
+        return
+    if source.encoder_decoder:
+        raise UserError(
+            f"trainer: {source.title} is an encoder-decoder model, and only decoder-only ones are split among "
+            "processes; take trainer=ddp, or trainer=auto."
+        )
+    size, config = group_size(strategy), source.config().get_text_config(decoder=True)
+    if size > 1 and (world := trainer.world_size) % size:
+        raise UserError(
+            f"trainer.strategy.tensor_parallel_size: {world} processes are not a multiple of {size}; give a divisor "
+            "of their number."
+        )
+    counts = _split_counts(config)
+    if bad := {name: count for name, count in counts.items() if count % size}:
+        fitting = [n for n in range(2, min(counts.values()) + 1) if not any(count % n for count in counts.values())]
+        which = f"{', '.join(map(str, fitting))} processes can" if fitting else "no number of processes can"
+        name, count = next(iter(bad.items()))
+        raise UserError(
+            f"trainer=tensor_parallel: {size} processes cannot share the {count} {name} of {source.title} evenly; "
+            f"{which}. Set trainer.strategy.tensor_parallel_size, or take trainer=fsdp."
+        )
+    if size > 1:
+        _plan(config, source.title)
+
+
+def _split_counts(config: Any) -> dict[str, int]:
+    """What tensor parallelism splits: name -> how many there are."""
+    heads = int(config.num_attention_heads)
+    counts = {
+        "attention heads": heads,
+        "key-value heads": int(getattr(config, "num_key_value_heads", None) or heads),
+        "intermediate features": int(getattr(config, "intermediate_size", None) or 0),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _plan(config: Any, title: str) -> dict[str, Any]:
+    """Pattern of modules below the decoder -> how PyTorch splits them, from transformers' plan."""
+    given = getattr(config, "base_model_tp_plan", None) or {}
+    odd = sorted({style for style in given.values() if style not in _STYLES and not style.startswith(_WHOLE)})
+    if odd or not given:
+        what = f"asks for {odd[0]!r}, which judgebench does not know" if odd else "is not there"
+        raise UserError(
+            f"trainer=tensor_parallel: transformers' plan of how to split {title} ({config.model_type}) {what}; take "
+            "trainer=fsdp."
+        )
+    return {pattern: _STYLES[style]() for pattern, style in given.items() if style in _STYLES}
+
+
+def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrainedModel:
+    """A model, of which this process holds its part; all processes call this together.
+
+    Args:
+        strategy: that splits it.
+        mesh: the strategy's, [data parallel, tensor parallel].
+
+    Raises:
+        UserError: the first process cannot load it, or it cannot be split.
+    """
+    processes, held = here(), []
+
+    def described() -> tuple[Any, ...]:
+        model = source.model()
+        held.append(model)
+        return model.config, model.generation_config, model.dtype
+
+    config, generation_config, dtype = processes.agree(described)
+    with init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=source.trust_remote_code)
+    model.generation_config = generation_config
+    model.tie_weights()
+    decoder = model.get_decoder()
+    layers = layers_of(decoder)
+    if layers is None:
+        raise UserError(f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split.")
+    if isinstance(strategy, FullySharded):
+        parts, embeddings = [*layers], model.get_input_embeddings()
+        if embeddings.weight is not model.get_output_embeddings().weight:
+            parts.append(embeddings)
+        whole = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
+        for part in parts:
+            fully_shard(part, mesh=mesh["data_parallel"])
+        fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=whole)
+    else:
+        text = config.get_text_config(decoder=True)
+        parallelize_module(decoder, mesh["tensor_parallel"], _plan(text, source.title))
+    _fill(model, held[0] if held else None, strategy.root_device)
+    return model.eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def _fill(model: PreTrainedModel, whole: PreTrainedModel | None, device: torch.device) -> None:
+    """Gives a split model its values: each tensor goes from the first process, which has it `whole`, to all, and each
+    keeps its part."""
+    model.to_empty(device=device)
+    model.tie_weights()
+    named = dict(whole.named_parameters()) | dict(whole.named_buffers()) if whole is not None else {}
+    for name, target in [*model.named_parameters(), *model.named_buffers()]:
+        value = torch.empty(target.shape, dtype=target.dtype, device=device)
+        if whole is not None:
+            value.copy_(named[name])
+        distributed.broadcast(value, src=0)
+        if isinstance(target, DTensor):
+            part = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+            target.to_local().copy_(part.to_local())
+        else:
+            target.copy_(value)
+
+
+def own_bytes(model: nn.Module) -> int:
+    """Memory that this process's part of a model's parameters takes."""
+    parts = (one.to_local() if isinstance(one, DTensor) else one for one in model.parameters())
+    return sum(part.nbytes for part in parts)

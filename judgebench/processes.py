@@ -1,0 +1,313 @@
+"""The processes of one run: one, or several that do the same things in the same order, each reading its share.
+
+Lightning starts the others on this machine, torchrun or SLURM on several. The first process alone keeps the store of
+readings and writes the run folder, so nothing depends on what the machines' file systems promise each other. What must
+be the same everywhere, and could differ (what the store holds, what floating-point arithmetic of another CPU gives),
+the first finds out and tells (`Processes.agree`).
+
+Where Lightning starts the others, it does so by running the command again, and only when there is something to read:
+what was agreed until then they are told when they join.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import lightning as L
+import torch
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
+from torch import distributed
+
+from judgebench.errors import UserError
+
+T = TypeVar("T")
+
+_CONNECT = timedelta(minutes=30)
+"""Longest wait for the other processes to come up; Lightning's own."""
+
+_PATIENCE = timedelta(days=7)
+"""Longest wait for another's share of the work. A process that ends is noticed at once, by its connection."""
+
+_POLL = 0.02
+"""Seconds between two looks into the mailbox."""
+
+
+class Lost(UserError):
+    """Another process of the run has ended."""
+
+
+class Told(UserError):
+    """A mistake that another process has told the user."""
+
+
+class Processes:
+    """The processes of a run, seen from one of them.
+
+    Args:
+        trainer: as configured; None is one process.
+
+    Raises:
+        UserError: the trainer's processes cannot work together, or do not find each other.
+
+    Attributes:
+        rank: this process's place among them, from 0; the first keeps the store.
+        count: how many there are.
+    """
+
+    def __init__(self, trainer: L.Trainer | None = None):
+        strategy: Any = None if trainer is None else trainer.strategy
+        self._strategy = strategy
+        self.count = 1 if trainer is None else int(trainer.world_size)
+        self.rank = 0 if trainer is None else int(trainer.global_rank)
+        self._group: Any = None
+        self._mail: Any = None
+        self._sent = self._received = 0
+        self._finding = False
+        self._agreed: list[tuple[bool, Any]] = []
+        self._to_hear: deque[tuple[bool, Any]] = deque()
+        if self.count > 1:
+            _check(strategy)
+        # others exist already, on their way here, or this is one of them
+        if self.count > 1 and (strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1):
+            self.join()
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that keeps the store and writes the run folder."""
+        return self.rank == 0
+
+    @property
+    def joined(self) -> bool:
+        """Whether there are others that can hear."""
+        return self._group is not None
+
+    def join(self) -> None:
+        """Starts the others where that is this process's to do, and waits until all are there; once.
+
+        Raises:
+            UserError: they do not find each other.
+        """
+        if self.count == 1 or self.joined:
+            return
+        strategy = self._strategy
+        try:
+            if strategy.launcher is not None:
+                strategy.launcher.launch(_nothing)
+            strategy.accelerator.setup_device(strategy.root_device)
+            strategy.set_world_ranks()
+            self.rank = int(strategy.global_rank)
+            self._connect(strategy)
+        except (RuntimeError, ValueError, OSError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"trainer: its {self.count} processes do not find each other ({reason}); MASTER_ADDR and MASTER_PORT "
+                "must name the first machine, and where a machine has several networks, GLOO_SOCKET_IFNAME and "
+                "NCCL_SOCKET_IFNAME the one to use."
+            ) from error
+        told = self._broadcast(self._agreed)
+        self._to_hear = deque(() if self.first else told)
+        self._agreed = []
+
+    def agree(self, find: Callable[[], T]) -> T:
+        """What the first process finds, in every process; all call this in the same order.
+
+        Args:
+            find: run by the first process alone; what it agrees on in its turn is its own affair.
+
+        Raises:
+            UserError: that of `find`, in all.
+        """
+        if self.count == 1 or self._finding:
+            return find()
+        if self._to_hear:
+            return _opened(self._to_hear.popleft(), self.first)
+        outcome = self._attempt(find) if self.first else None
+        if self.joined:
+            outcome = self._broadcast(outcome)
+        else:
+            assert outcome is not None  # only the first process can be alone
+            self._agreed.append(outcome)
+        return _opened(outcome, self.first)
+
+    def together(self, do: Callable[[], T]) -> T:
+        """What each process does for itself and none may fail at; all call this in the same order.
+
+        Raises:
+            UserError: of the first process that fails, in all.
+        """
+        error: UserError | None = None
+        try:
+            done = do()
+        except UserError as mistake:
+            error = mistake
+        if self.count > 1 and not self.joined:
+            self._agreed.append((True, None))
+        elif self._to_hear:
+            self._to_hear.popleft()
+        elif self.joined:
+            errors = self._gathered(None if error is None else str(error))
+            failed = next((rank for rank, one in enumerate(errors) if one is not None), None)
+            if failed is not None and failed != self.rank:
+                raise Told(str(errors[failed])) from error
+        if error is not None:
+            raise error
+        return done
+
+    def check_same(self, value: str, what: str) -> None:
+        """Whether all processes have the same `value`, which stands for `what`; all call this in the same order.
+
+        Raises:
+            UserError: one differs from the first.
+        """
+        if not self.joined:
+            return
+        values = self._gathered(value)
+        if odd := [rank for rank, other in enumerate(values) if other != values[0]]:
+            raise (UserError if self.rank in (0, odd[0]) else Told)(
+                f"trainer: process {odd[0]} has other {what} than process 0; data, templates, tokenizers and the "
+                "versions of judgebench and transformers must be the same on all machines."
+            )
+
+    def send(self, message: bytes) -> None:
+        """Sends something to the first process, which need not be waiting for it."""
+        with _watching():
+            self._mail.queue_push("mail", message)
+        self._sent += 1
+
+    def mail(self) -> Iterator[bytes]:
+        """In the first process: what has come in so far."""
+        while self.joined and self._mail.queue_len("mail"):
+            self._received += 1
+            yield self._mail.queue_pop("mail")
+
+    def all_mail(self) -> Iterator[bytes]:
+        """Waits until all processes have come here, and gives the first what they have sent, as it comes in.
+
+        Raises:
+            Lost: one of them has ended.
+        """
+        if not self.joined:
+            return
+        sent = torch.tensor([self._sent])
+        with _watching():
+            everyone = distributed.all_reduce(sent, group=self._group, async_op=True)
+            while not everyone.is_completed():
+                if self.first:
+                    yield from self.mail()
+                time.sleep(_POLL)
+            everyone.wait()
+        while self.first and self._received < int(sent):
+            self._received += 1
+            yield self._mail.queue_pop("mail")
+
+    def _attempt(self, find: Callable[[], Any]) -> tuple[bool, Any]:
+        self._finding = True
+        try:
+            return True, find()
+        except UserError as error:
+            return False, str(error)
+        finally:
+            self._finding = False
+
+    def _gathered(self, value: Any) -> list[Any]:
+        values: list[Any] = [None] * self.count
+        with _watching():
+            distributed.all_gather_object(values, value, group=self._group)
+        return values
+
+    def _broadcast(self, value: Any) -> Any:
+        held = [value]
+        with _watching():
+            distributed.broadcast_object_list(held, src=0, group=self._group)
+        return held[0]
+
+    def _connect(self, strategy: Any) -> None:
+        environment, device = strategy.cluster_environment, strategy.root_device
+        os.environ["MASTER_ADDR"] = environment.main_address
+        os.environ["MASTER_PORT"] = str(environment.main_port)
+        on_gpu = device.type == "cuda"
+        if not distributed.is_initialized():
+            distributed.init_process_group(
+                strategy.process_group_backend or ("nccl" if on_gpu else "gloo"),
+                rank=environment.global_rank(),
+                world_size=environment.world_size(),
+                timeout=_CONNECT,
+                device_id=device if on_gpu else None,
+            )
+            atexit.register(_disconnect)
+        # messages travel by a group of their own: between CPUs, whatever computes, and without a limit to patience
+        self._group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
+        mail = None
+        if self.first:
+            mail = distributed.TCPStore(environment.main_address, 0, is_master=True, wait_for_workers=False)
+        port = self._broadcast(mail.port if mail is not None else None)
+        if mail is None:
+            mail = distributed.TCPStore(environment.main_address, port, is_master=False, wait_for_workers=False)
+        self._mail = mail
+
+
+_here = Processes()
+
+
+def begin(trainer: L.Trainer) -> Processes:
+    """A run begins, under this trainer; the processes that run it, which `here` gives from now on."""
+    global _here
+    _here = Processes(trainer)
+    return _here
+
+
+def here() -> Processes:
+    """The processes of the run that this one is part of; one where none has begun."""
+    return _here
+
+
+def _check(strategy: Any) -> None:
+    """Whether several processes can work together under a strategy.
+
+    Raises:
+        UserError: they cannot.
+    """
+    known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
+    if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
+        raise UserError(
+            f"trainer.strategy: several processes under {type(strategy).__name__}"
+            + (" that are forked from this one" if known else "")
+            + " cannot read together here; take trainer=ddp, or for models larger than one GPU trainer=fsdp or "
+            "trainer=tensor_parallel."
+        )
+
+
+def _nothing() -> None:
+    """What the launcher runs once the others are started: they run the command."""
+
+
+def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
+    fine, value = outcome
+    if fine:
+        return value
+    raise (UserError if first else Told)(value)
+
+
+@contextmanager
+def _watching() -> Iterator[None]:
+    """Whatever goes wrong between processes goes wrong because one of them has ended."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise Lost(
+            "trainer: another process of this run has ended, so this one ends too. What was stored stays; the same "
+            f"command goes on from there ({' '.join(str(error).split())[:200]})."
+        ) from error
+
+
+def _disconnect() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -1,0 +1,267 @@
+"""Runs of several processes, on one machine and on two: what they write is what one process writes, row for row."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
+
+from judgebench.report.defense_files import read_defenses
+from judgebench.report.run_folder import RunFolder
+from tests.hosts import two_hosts
+from tests.test_cli import QUICK, told
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LEAN = (*QUICK, "report=false", "metrics.levels=[dataset]", "judge.token_budget=500")
+DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
+EACH_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
+
+
+@pytest.fixture
+def one_thread():
+    """Sums are added up in the same order in each process of a run, as its environment says, and in this one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def judge(pair):
+    return ("judge=local", f"judge.path={pair[0]}", "judge.dtype=float32")
+
+
+def started(*arguments, launcher=(), **environment):
+    return subprocess.Popen(
+        [*launcher, *([] if launcher else [sys.executable]), "-m", "judgebench", *arguments],
+        env={**os.environ, **EACH_THREAD, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process, within=150):
+    try:
+        out, err = process.communicate(timeout=within)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def torchrun(*options):
+    return [sys.executable, "-m", "torch.distributed.run", *options]
+
+
+def check_equal(one, other, atol=0.0):
+    """Two run folders hold the same, but for the time that it took."""
+    ours, theirs = RunFolder.open(one), RunFolder.open(other)
+    for left, right in ((ours.readings(), theirs.readings()), (ours.scores(), theirs.scores())):
+        left, right = (frame.drop(columns="seconds", errors="ignore") for frame in (left, right))
+        if atol:
+            for name in ("main_logprobs", "assistant_logprobs"):
+                if name in left:
+                    columns = [frame.pop(name).dropna() for frame in (left, right)]
+                    assert columns[0].index.equals(columns[1].index)
+                    if len(columns[0]):
+                        values = [np.stack(column.to_numpy()) for column in columns]
+                        np.testing.assert_allclose(values[1], values[0], atol=atol)
+            pd.testing.assert_frame_equal(left, right, atol=atol, rtol=0)
+        else:
+            pd.testing.assert_frame_equal(left, right, check_exact=True)
+    if not atol:
+        assert ours.metrics() == theirs.metrics()
+
+
+def stored(path):
+    with sqlite3.connect(path) as store:
+        return store.execute("SELECT count(*) FROM readings").fetchone()[0]
+
+
+def test_two_processes_write_what_one_writes(judgebench, tiny_pair, one_thread):
+    everything = (
+        *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
+        *("attacks=[none,dsi]", "defenses=[none,cot,classifier,paraphrase,cap]", "defense.cot_tokens=8"),
+        *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
+        *("tutor.strengths=[0.1,0.3]", "defense.paraphrase_tokens=8"),
+    )
+    judgebench(*everything, "store=one.sqlite", "run_dir=one")
+    code, _, err = finished(started(*everything, *DDP, "store=two.sqlite", "run_dir=two"))
+    assert code == 0, err
+    check_equal("one", "two")
+    one, both = (read_defenses(RunFolder.open(name)) for name in ("one", "two"))
+    pd.testing.assert_frame_equal(one.references.drop(columns="seconds"), both.references.drop(columns="seconds"))
+    assert one.detectors == both.detectors
+    assert stored("one.sqlite") == stored("two.sqlite")
+
+
+def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair, one_thread):
+    asked = (*judge(tiny_pair), *LEAN, "assistant=early_exit", "assistant.layer=2", "decoding=[greedy,contrastive]")
+    judgebench(*asked, "store=one.sqlite", "run_dir=one")
+    with two_hosts() as hosts:
+        processes = []
+        for node, host in enumerate(hosts):
+            launcher = host.command(
+                *torchrun("--nnodes=2", "--nproc-per-node=1", "--rdzv-id=1", "--rdzv-backend=c10d"),
+                *(f"--rdzv-endpoint={hosts[0].address}:29400", f"--local-addr={host.address}"),
+                f"--rdzv-conf=is_host={node == 0}",  # both have the name of this machine, by which torchrun would tell
+            )
+            Path(host.namespace).mkdir()
+            # no file is shared: each host has a folder of its own for store and run
+            own = (f"store={host.namespace}/store.sqlite", f"run_dir={host.namespace}/run")
+            ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
+            processes.append(started(*asked, *ddp, *own, launcher=launcher, GLOO_SOCKET_IFNAME=host.link))
+        ends = [finished(process) for process in processes]
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    first, second = (host.namespace for host in hosts)
+    check_equal("one", f"{first}/run")
+    assert stored("one.sqlite") == stored(f"{first}/store.sqlite")
+    assert not list(Path(second).iterdir())
+
+
+def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair, one_thread):
+    # seconds of reading: prompts one by one
+    asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=5", "judge.engine=plain", "ranges=[[1,5],[0,4]]")
+    ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2", "store=two.sqlite")
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port())}
+    runs = [started(*asked, *ddp, "run_dir=two", **where, NODE_RANK=str(node)) for node in (0, 1)]
+    until = time.monotonic() + 150
+    while not Path("two.sqlite").is_file() or stored("two.sqlite") < 9:
+        assert time.monotonic() < until
+        assert [run.poll() for run in runs] == [None, None]
+        time.sleep(0.1)
+    runs[1].kill()
+    code, _, err = finished(runs[0])
+    assert code == 2
+    assert "another process of this run has ended" in err
+    assert "Traceback" not in err
+    assert finished(runs[1])[0] == -signal.SIGKILL
+    kept = stored("two.sqlite")
+    assert not Path("two").exists()
+    judgebench(*asked, "store=one.sqlite", "run_dir=one")
+    assert 9 <= kept < stored("one.sqlite")
+    judgebench(*asked, "store=two.sqlite", "run_dir=two")
+    check_equal("one", "two")
+
+
+def tiny_qwen2(folder, tokenizer):
+    """A random Qwen2, whose queries, keys and values have biases."""
+    torch.manual_seed(7)
+    config = transformers.Qwen2Config(
+        **{"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4},
+        **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096},
+        **{"initializer_range": 0.3, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": True},
+    )
+    model = transformers.Qwen2ForCausalLM(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def split(tmp_path, *arguments):
+    """A run of two processes that hold their models together; what each holds, in bytes, by model."""
+    launcher = torchrun("--standalone", "--nproc-per-node=2", str(REPOSITORY / "tests/judges/split_worker.py"))
+    process = subprocess.Popen(
+        [*launcher, str(tmp_path), *arguments, "trainer.accelerator=cpu", "trainer.devices=2"],
+        env={**os.environ, **EACH_THREAD},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    code, out, err = finished(process)
+    assert code == 0, out + err
+    return [json.loads((tmp_path / f"own_{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def whole_bytes(model):
+    """Of all parameters, and of those of the layers."""
+    layers = sum(one.nbytes for one in model.model.layers.parameters())
+    return sum(one.nbytes for one in model.parameters()), layers
+
+
+def test_two_processes_hold_a_model_together_and_read_different_batches(judgebench, tiny_pair, tmp_path):
+    # seven batches of one model, then of the other; then answers in words, of both together
+    asked = (
+        *(*judge(tiny_pair), *LEAN, "assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32"),
+        *("decoding=[greedy,contrastive]", "defenses=[none,cot]", "defense.cot_tokens=5", "data.limit_groups=3"),
+    )
+    judgebench(*asked, "store=one.sqlite", "run_dir=one")
+    held = split(tmp_path, *asked, "trainer=fsdp", "store=two.sqlite", "run_dir=two")
+    check_equal("one", "two", atol=1e-4)
+    for folder in tiny_pair:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        whole, layers = whole_bytes(model)
+        embeddings = model.get_input_embeddings().weight.nbytes
+        assert [each[folder.name] for each in held] == [whole - (layers + embeddings) // 2] * 2
+
+
+def test_two_processes_compute_each_layer_together(judgebench, smollm2_tokenizer, tmp_path):
+    folder = tiny_qwen2(tmp_path / "tiny-qwen2", smollm2_tokenizer)
+    asked = (
+        *(*judge([folder]), *LEAN, "assistant=early_exit", "assistant.layer=2", "data.limit_groups=3"),
+        *("decoding=[greedy,contrastive]", "defenses=[none,cot]", "defense.cot_tokens=5"),
+    )
+    judgebench(*asked, "store=one.sqlite", "run_dir=one")
+    held = split(tmp_path, *asked, "trainer=tensor_parallel", "store=two.sqlite", "run_dir=two")
+    check_equal("one", "two", atol=1e-4)
+    whole, layers = whole_bytes(transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32))
+    for each in held:  # norms and the rows' biases are whole in both
+        assert whole - layers / 2 <= each["tiny-qwen2"] <= whole - 0.45 * layers
+
+
+def test_heads_that_cannot_be_shared_are_told_before_anything_starts(judgebench):
+    code, _, err = judgebench("trainer=tensor_parallel", "trainer.accelerator=cpu", "trainer.devices=2", mistaken=True)
+    told(
+        (code, "", err),
+        "2 processes cannot share the 9 attention heads of SmolLM2-135M-Instruct evenly; 3 processes can",
+    )
+
+
+def test_an_encoder_decoder_judge_is_not_split(judgebench, tiny_t5_pair):
+    given = (*judge(tiny_t5_pair), "trainer=fsdp", "trainer.accelerator=cpu", "trainer.devices=2")
+    told(judgebench(*given, mistaken=True), "is an encoder-decoder model, and only decoder-only ones are split")
+
+
+@pytest.mark.parametrize("strategy", ["ddp_spawn", "ddp_fork"])
+def test_processes_that_are_forked_from_this_one_are_refused(judgebench, tiny_pair, strategy):
+    given = (*judge(tiny_pair), "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
+    told(judgebench(*given, f"trainer.strategy={strategy}", mistaken=True), "that are forked from this one cannot read")
+
+
+def test_slurm_jobs_have_as_many_processes_as_it_was_asked_for(judgebench, monkeypatch):
+    from hydra import compose, initialize_config_dir
+
+    from judgebench.configuration import FOLDER
+
+    monkeypatch.setenv("SLURM_NNODES", "3")
+    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "4")
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        config = compose("config", ["trainer=slurm", "hydra/launcher=submitit_slurm"], return_hydra_config=True)
+    assert (config.trainer.num_nodes, config.trainer.devices) == (3, 4)
+    assert config.hydra.launcher._target_.endswith("SlurmLauncher")
+
+
+def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_pair, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    given = (*judge(tiny_pair), *LEAN, "run_dir='sweeps/${now:%H-%M-%S-%f}'", "hydra/launcher=submitit_local")
+    code, out, err = judgebench("-m", *given, "ranges=[[1,5]],[[0,4]]", "data.limit_groups=2")
+    assert code == 0, err
+    (folder,) = Path("sweeps").iterdir()
+    assert out.splitlines()[-1] == str(folder)
+    summary = json.loads((folder / "sweep.json").read_text())
+    assert [job["state"] for job in summary["all"]] == ["complete"] * 2
+    assert [RunFolder.open(folder / str(n)).scores()["range_min"].unique().tolist() for n in (0, 1)] == [[1], [0]]
+    assert not (folder / ".jobs").exists()
