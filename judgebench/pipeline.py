@@ -27,6 +27,8 @@ from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.judges.api.estimate import served_estimate
+from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.judge import Models
 from judgebench.judges.reader import Reader
 from judgebench.last_run import Read, key_of, recall, remember
@@ -43,6 +45,7 @@ from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
+from judgebench.report.served import served_lines, served_notes
 from judgebench.report.tables import WIDTH, agreement_lines
 from judgebench.report.tutors import tutor_title
 from judgebench.tracking.wandb import log_run
@@ -85,6 +88,8 @@ def run(config: DictConfig) -> Finished | None:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
         if experiment.answers is not None:
             console.print(experiment.answers.note, highlight=False, markup=False)
+        if (expected := served_estimate(experiment.judge, experiment.prompts)) is not None:
+            console.print(expected, highlight=False, markup=False)
         return None
 
     models, trace = Models(), None
@@ -118,7 +123,7 @@ def run(config: DictConfig) -> Finished | None:
     readings, scores = read.frame, pd.DataFrame(columns)
     if trace is None:  # what a search finds depends on what else reuse is free to change
         remember(key, experiment, read)
-    folder.write_readings(readings)
+    folder.write_readings(readings, served_notes(read.served))
     folder.write_scores(scores)
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
@@ -142,6 +147,7 @@ def run(config: DictConfig) -> Finished | None:
         "model_fingerprints": read.fingerprints,
         "seconds": clock.seconds,
         "tokens": experiment.all_tokens,
+        "served": read.served,
     }
     environment = folder.write_environment(**cost)
     with clock("report"):
@@ -156,7 +162,7 @@ def run(config: DictConfig) -> Finished | None:
             ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
             folder.write_report(render_report(figures=figures, **seen, **known, **told, **ours))
         if logger is not None:
-            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records}
+            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "served": read.served}
             if defense_files:
                 more |= {"defense": defended, "defense_files": defense_files}
             if experiment.phrases:
@@ -166,6 +172,8 @@ def run(config: DictConfig) -> Finished | None:
     if experiment.agreement:
         console.print(agreement_lines(experiment.agreement))
     console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
+    if read.served is not None:
+        console.print(served_lines(read.served), highlight=False, markup=False)
     return Finished(folder.path, records)
 
 
@@ -205,7 +213,9 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     """What judge and assistant say; None in a process that only helped."""
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(_trainer, experiment.config))
-    read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
+    found = reader.readings(experiment.data.split)
+    served = reader.served if isinstance(reader, ApiReader) else None
+    read = Read(found, reader.fingerprints, reader.device(trainer), served)
     clock.move(reader.models.seconds, "read", "load")
     return read if trainer is None or trainer.is_global_zero else None
 

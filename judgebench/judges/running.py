@@ -42,7 +42,8 @@ def compute(
     todo = [(pass_, pending) for pass_ in passes if (pending := _pending(pass_, token_budget, store))]
     for i, (pass_, pending) in enumerate(todo):
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
-        last = trainer([StoreWriter(store), ReadingBar(" and ".join(s.title for s in pass_.sources), doing)])
+        title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
+        last = trainer([StoreWriter(store), ReadingBar(title, doing)])
         # Lightning deals at least one batch to every rank
         data.batches = pending + [Batch(())] * (last.world_size - len(pending))  # type: ignore[attr-defined]
         with warnings.catch_warnings():
@@ -60,7 +61,9 @@ def _pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]
     """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same ones:
     a batch that was never finished is read whole."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-    batches = once(plan(pass_.prompts, token_budget), lambda prompt: tuple(keys[id(prompt)]))
+    planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
+    batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
+    batches = once(batches, lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for held in keys.values() for key in held)
     pending = []
     for batch in batches:

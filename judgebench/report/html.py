@@ -29,6 +29,7 @@ from judgebench.report.flags import FLAGS_AT, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.results import arrange, has_intervals, level_note
 from judgebench.report.series import distinct, range_of, shown_split
+from judgebench.report.served import served_facts
 from judgebench.report.tables import examples_word, groups_word, interval, percent, signed, three
 
 _TEMPLATES = jinja2.Environment(
@@ -151,6 +152,7 @@ def render_report(
         environment=environment,
         seconds=dict(environment.get("seconds") or {}),
         tokens=dict(environment.get("tokens") or {}),
+        served=served_facts(environment.get("served")),
         config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
     )
 

@@ -196,6 +196,7 @@ class RunFolder:
         model_fingerprints: Mapping[str, Any],
         seconds: Mapping[str, float],
         tokens: Mapping[str, int],
+        served: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Writes environment.json and returns its content; called again, it replaces the file (seconds grow).
 
@@ -204,6 +205,7 @@ class RunFolder:
             model_fingerprints: role ("main", "assistant") -> what identifies the weights.
             seconds: stage (load, read, decode, metrics, report) -> wall seconds.
             tokens: total and unique prompt tokens.
+            served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
         """
         content = describe_environment() | {
             "device": device,
@@ -211,12 +213,19 @@ class RunFolder:
             "seconds": dict(seconds),
             "tokens": dict(tokens),
         }
+        if served is not None:
+            content["served"] = dict(served)
         self.write_json("environment.json", content)
         return content
 
-    def write_readings(self, readings: pd.DataFrame) -> None:
-        """Writes readings.parquet; log-probabilities become float32."""
-        self._write_parquet("readings.parquet", readings, _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings))
+    def write_readings(self, readings: pd.DataFrame, notes: Mapping[str, str] | None = None) -> None:
+        """Writes readings.parquet; log-probabilities become float32.
+
+        Args:
+            notes: kept in the file's own metadata, as where the scores of a served judge come from.
+        """
+        schema = _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings)
+        self._write_parquet("readings.parquet", readings, schema, notes)
 
     def write_scores(self, scores: pd.DataFrame) -> None:
         """Writes scores.parquet."""
@@ -351,7 +360,9 @@ class RunFolder:
         text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
         self._write_text(name, text + "\n")
 
-    def _write_parquet(self, name: str, frame: pd.DataFrame, schema: pa.Schema) -> None:
+    def _write_parquet(
+        self, name: str, frame: pd.DataFrame, schema: pa.Schema, notes: Mapping[str, str] | None = None
+    ) -> None:
         differing = set(schema.names) ^ set(frame.columns)
         if differing:
             raise ValueError(
@@ -359,7 +370,8 @@ class RunFolder:
                 f"{sorted(differing - set(schema.names))} are unknown; the schema in run_folder.py is the contract."
             )
         table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
-        table = table.replace_schema_metadata(None)  # pandas' own notes would differ between pandas versions
+        # pandas' own notes would differ between pandas versions
+        table = table.replace_schema_metadata(dict(notes) if notes else None)
         repeating = [
             key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
         ]

@@ -24,6 +24,7 @@ from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.series import shown_split
+from judgebench.report.served import served_scalars
 from judgebench.types import ScoreRange
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def log_run(
     phrase_files: Sequence[Path] = (),
     defense: DefenseRecords | None = None,
     defense_files: Sequence[Path] = (),
+    served: Mapping[str, Any] | None = None,
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -119,6 +121,7 @@ def log_run(
         defense: the records of `defense/`, as the tables `defense/standards` (without what is nested),
             `defense/strengths`, `defense/references`, `defense/costs` and `defense/detectors`.
         defense_files: the files of `defense/`, kept as the artifact `defense-<run id>`.
+        served: what was asked of judges behind a URL, as numbers of the summary under `served/`.
 
     Raises:
         TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
@@ -152,7 +155,7 @@ def log_run(
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
-            run.summary.update(scalars(records) | differences(comparisons))
+            run.summary.update(scalars(records) | differences(comparisons) | served_scalars(served))
         failed = False
     finally:
         run.finish(exit_code=int(failed))
