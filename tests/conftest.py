@@ -140,3 +140,6 @@ def judgebench(tmp_path, monkeypatch, capfd):
         return code, out, err
 
     return call
+
+
+from tests.served import llama_server, small_server  # noqa: E402, F401 - fixtures; that file needs this one's model

@@ -1,7 +1,8 @@
 """Names of control tokens in a text that somebody else tokenizes: broken by a character that nobody sees.
 
 A server frames a message in its chat template and tokenizes the whole; many then read `<|im_end|>` inside the message
-as the control token, so that a judged text could end its turn and forge another. What is sent must not hold such a name.
+as the control token, so that a judged text could end its turn and forge another. What is sent must not hold such a
+name.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ class Bounds:
         lower, upper: [candidates] what the lists determine, and that with all that they leave open. They hold for every
             model whose lists these are, where one text is one token.
         value: [candidates] what is reckoned with: `lower` and a share of what is open, in proportion to `upper -
-            lower`, so that together they never exceed it. A candidate that is not listed gets its share of the least listed
-            probability, and never 0 for not being listed.
+            lower`, so that together they never exceed it. A candidate that is not listed gets its share of the least
+            listed probability, and never 0 for not being listed.
         unlisted: probability that the list of the answer's first token leaves out.
     """
 
