@@ -35,7 +35,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         server: Any = self.server
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        seen = {"path": self.path, "body": json.loads(raw), "headers": {k.lower(): v for k, v in self.headers.items()}, "at": time.monotonic()}
+        seen = {
+            "path": self.path,
+            "body": json.loads(raw),
+            "headers": {k.lower(): v for k, v in self.headers.items()},
+            "at": time.monotonic(),
+        }
         with server.lock:
             server.seen.append(seen)
             server.under_way += 1

@@ -319,7 +319,8 @@ def ways_of(
 ) -> tuple[dict[ScoreRange, Ways], dict[ScoreRange, dict[Way, tuple[int, ...]]]]:
     """The ways of writing each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
     that lead to each inner node, where the tokenizer is known."""
-    ways, sent = {}, {}
+    ways: dict[ScoreRange, Ways] = {}
+    sent: dict[ScoreRange, dict[Way, tuple[int, ...]]] = {}
     tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
     for one in ranges:
         if tokenizer is None:

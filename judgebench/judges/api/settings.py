@@ -102,7 +102,9 @@ class Endpoint:
 
     def config(self) -> Any:
         """That of a model that reads `context` tokens."""
-        return PretrainedConfig(max_position_embeddings=self.context or _UNLIMITED)
+        config: Any = PretrainedConfig()
+        config.max_position_embeddings = self.context or _UNLIMITED
+        return config
 
 
 @dataclass(frozen=True)
