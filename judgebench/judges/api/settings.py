@@ -225,7 +225,8 @@ class ApiSpec:
         """The model's own tokenizer, where one is named."""
         if self.tokenizer is None:
             return None
-        return ModelSource(self.tokenizer, self.gguf_file, self.revision, "auto", self.trust_remote_code, self.role)
+        where = (self.tokenizer, self.gguf_file, self.revision)
+        return ModelSource(*where, trust_remote_code=self.trust_remote_code, role=f"{self.role}.tokenizer")
 
     @cached_property
     def source(self) -> Endpoint:
