@@ -45,13 +45,14 @@ class Read:
         readings: of every example under every condition.
         fingerprints: role -> title and SHA-256 of each model's content.
         device: what computed, by name.
-        served: what was asked of judges behind a URL; None without one.
+        served, evidence: what was asked of judges behind a URL, and the columns of served.parquet; None without one.
     """
 
     readings: Sequence[Reading]
     fingerprints: Mapping[str, Mapping[str, str]]
     device: str
     served: Mapping[str, Any] | None = None
+    evidence: Mapping[str, Sequence[Any]] | None = None
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[Any]]:

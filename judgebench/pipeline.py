@@ -125,6 +125,8 @@ def run(config: DictConfig) -> Finished | None:
         remember(key, experiment, read)
     folder.write_readings(readings, served_notes(read.served))
     folder.write_scores(scores)
+    if read.evidence is not None:
+        folder.write_served(pd.DataFrame(read.evidence))
     folder.write_metrics(records)
     folder.write_comparisons(comparisons)
     if experiment.phrases:
@@ -214,8 +216,8 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(_trainer, experiment.config))
     found = reader.readings(experiment.data.split)
-    served = reader.served if isinstance(reader, ApiReader) else None
-    read = Read(found, reader.fingerprints, reader.device(trainer), served)
+    served, evidence = (reader.served, reader.evidence) if isinstance(reader, ApiReader) else (None, None)
+    read = Read(found, reader.fingerprints, reader.device(trainer), served, evidence)
     clock.move(reader.models.seconds, "read", "load")
     return read if trainer is None or trainer.is_global_zero else None
 

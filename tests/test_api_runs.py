@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -56,6 +57,15 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     for seen in (out, Path("run/report.html").read_text("utf-8")):
         assert "scores from listed log-probabilities" in " ".join(seen.split())
         assert "known within bounds only" in " ".join(seen.split())
+    evidence = pd.read_parquet("run/served.parquet")
+    assert evidence["example_id"].tolist() == readings["example_id"].tolist()
+    value, lower, upper = (
+        np.array(column.tolist()) for column in (readings["main_logprobs"], evidence["lower"], evidence["upper"])
+    )
+    assert (lower <= value).all()
+    assert (value <= upper).all()
+    assert np.exp(lower[0]) == pytest.approx([0, 0, 0.25, 0.5, 0.05], abs=1e-6)
+    assert np.exp(upper[0]) == pytest.approx([0.05, 0.05, 0.3, 0.55, 0.1], abs=1e-6)
     del small_server.seen[:]
     run("judge.price={input: 1.0, output: 2.0}", "judge.concurrency=2")
     assert small_server.seen == [], "the same command asks for nothing twice"
@@ -85,6 +95,7 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert set(scores.query("decoding == 'greedy'")["score"]) == {4.0}
     expected = scores.query("decoding == 'expectation'")["score"]
     assert expected.to_numpy() == pytest.approx(np.full(count, 13 / 3))
+    assert pd.read_parquet("run/served.parquet")["texts"].map(list).tolist() == [texts] * count
     (condition,) = folder.environment()["served"]["main"]["conditions"]
     assert (condition["answers"], condition["failed_answers"]) == (4 * count, count)
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out

@@ -56,6 +56,20 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
+SERVED_SCHEMA = pa.schema(
+    [
+        *_KEYS,
+        ("role", pa.string()),
+        ("candidates", pa.list_(pa.string())),
+        ("lower", pa.list_(pa.float32())),
+        ("upper", pa.list_(pa.float32())),
+        ("unlisted", pa.float64()),
+        ("texts", pa.list_(pa.string())),
+    ]
+)
+"""Columns of served.parquet, one row per example x condition x role (main, assistant) of judges behind a URL: between
+which log-probabilities each candidate lies, how much probability the first list leaves out, and what was answered."""
+
 READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "order")]
 SCORES_COMPARED = [
     *[(name, pa.string()) for name in ("text_id", "rival_id")],
@@ -66,7 +80,7 @@ order, its scores a row a pair."""
 
 FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
-    *("comparisons.json", "tuning.json", "report.html"),
+    *("comparisons.json", "tuning.json", "report.html", "served.parquet"),
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
 
@@ -231,6 +245,10 @@ class RunFolder:
         """Writes scores.parquet."""
         self._write_parquet("scores.parquet", scores, _with_compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
 
+    def write_served(self, evidence: pd.DataFrame) -> None:
+        """Writes served.parquet: what the readings of a judge behind a URL were made of."""
+        self._write_parquet("served.parquet", evidence, _with_compared(SERVED_SCHEMA, READINGS_COMPARED, evidence))
+
     def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
         self.write_json("metrics.json", list(records))
@@ -373,7 +391,9 @@ class RunFolder:
         # pandas' own notes would differ between pandas versions
         table = table.replace_schema_metadata(dict(notes) if notes else None)
         repeating = [
-            key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
+            key
+            for key in schema.names
+            if key not in ("prompt", "text", "texts", "main_logprobs", "assistant_logprobs", "lower", "upper")
         ]
         with self.writing(self.path / name), atomic(self.path / name) as temporary:
             pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)

@@ -4,6 +4,7 @@ from judgebench.judges.api.reader import unpaid
 from judgebench.report.served import served_facts, served_notes, served_scalars
 
 CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}
+CONDITION |= {"answers": None, "failed_answers": None}
 MAIN = {
     "url": "http://host/v1",
     "model": "m",
@@ -12,7 +13,10 @@ MAIN = {
     "explicit": None,
     "samples": None,
     "temperature": 0.0,
-    "served_as": [{"model": "m-1", "fingerprint": "a", "answers": 3}, {"model": "m-2", "fingerprint": None, "answers": 1}],
+    "served_as": [
+        {"model": "m-1", "fingerprint": "a", "answers": 3},
+        {"model": "m-2", "fingerprint": None, "answers": 1},
+    ],
     "price": {"input": 1.0, "output": 2.0},
     "requests": 3,
     "retries": 2,
@@ -24,10 +28,10 @@ MAIN = {
     "cost": 0.25,
     "unconfirmed_cost": 0.05,
     "conditions": [
-        {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1, "answers": None, "failed_answers": None},
-        {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0, "answers": None, "failed_answers": None},
+        {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1},
+        {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0},
     ],
-}  # fmt: skip
+}
 SERVED = {"main": MAIN, "cost": 0.3, "max_cost": 1.0}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.answer import parse_answer, parse_place
+from judgebench.decoding.decode import key_columns
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
@@ -100,6 +101,7 @@ class ApiReader:
     worded: Mapping[str, int] = field(default_factory=dict)
     models: Models = field(default_factory=Models)
     _facts: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
+    _split: Mapping[str, str] = field(default_factory=dict, init=False)
 
     @cached_property
     def sides(self) -> dict[str, ApiSpec]:
@@ -151,7 +153,7 @@ class ApiReader:
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
         found = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
-        self._facts = {role: [] for role in self.sides}
+        self._facts, self._split = {role: [] for role in self.sides}, split
         given = self._listed(found, split) if self.judge.scores_from == "logprobs" else self._drawn(found, split)
         for how, role, pass_ in self._answering:
             if how is None:
@@ -197,6 +199,15 @@ class ApiReader:
         known = all(spec.priced.known for spec in self.sides.values())
         return record | {"cost": self._bill.spent if known else None, "max_cost": self.judge.max_cost}
 
+    @property
+    def evidence(self) -> dict[str, list[Any]]:
+        """What each reading was made of, as the columns of served.parquet; once there are readings."""
+        facts = [(role, fact) for role, held in self._facts.items() for fact in held]
+        readings = [Reading(fact["prompt"], self._split[fact["prompt"].example.group_id]) for _, fact in facts]
+        found: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
+        found["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
+        return found | {name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")}
+
     def _listed(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
         main = self._scoring["main"] if self._scoring else None
         given = []
@@ -234,11 +245,15 @@ class ApiReader:
 
     def _note(self, role: str, prompt: Prompt, held: Sequence[ModelReading]) -> None:
         known = [told(one) for one in held]
-        fact: dict[str, Any] = {"condition": prompt.condition, "as": [(k["model"], k["fingerprint"]) for k in known]}
+        fact: dict[str, Any] = {"prompt": prompt, "condition": prompt.condition}
+        fact |= {"as": [(k["model"], k["fingerprint"]) for k in known]}
         fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
+        if held[0].logprobs is not None:
+            _, lower, upper = unstacked(held[0])
+            fact |= {"lower": lower.tolist(), "upper": upper.tolist()}
         if "text" in known[0]:
             reasoned = prompt.condition.defense in self.worded
-            fact |= {"answers": len(known), "failed": 0}
+            fact |= {"answers": len(known), "failed": 0, "texts": [one["text"] for one in known]}
             if not reasoned:
                 fact["failed"] = sum(_candidate(prompt, one["text"]) is None for one in known)
         self._facts[role].append(fact)

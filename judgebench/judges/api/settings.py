@@ -364,7 +364,8 @@ def how_scored(judge: Any) -> str | None:
         "samples": f"the shares of {judge.samples} answers of {judge.url} at temperature {judge.degree():g}",
         "text": f"one answer of {judge.url} at temperature {judge.degree():g}",
     }
-    return f"Scores from {given[judge.scores_from]} ({judge.protocol})."
+    counted = "; prompt tokens are estimated, at four characters each" if judge.protocol == "chat" else ""
+    return f"Scores from {given[judge.scores_from]} ({judge.protocol}{counted})."
 
 
 def estimating_tokenizer() -> PreTrainedTokenizerBase:
