@@ -17,8 +17,12 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned
+from judgebench.defenses.detectors import DETECTORS
+from judgebench.defenses.paraphrase import PARAPHRASE
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
+from judgebench.judges.api.reader import check_served
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.reader import JudgeSpec, check_fit
 from judgebench.judges.replay import ReplaySpec
@@ -53,11 +57,20 @@ def path_of(config: DictConfig, key: str) -> Path:
 
 
 def check_parts(judge: JudgeSettings, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:
-    """Whether the parts of a judge fit each other; see `check_fit` for one that is a model.
+    """Whether the parts of a judge fit each other; see `check_fit` for one that is a model, `check_served` for one
+    behind a URL.
 
     Raises:
         UserError: they do not, or answers that were given earlier are to be decoded otherwise or contrasted.
     """
+    if isinstance(judge, ApiSpec):
+        check_served(judge, assistant, decodings)
+        return
+    if assistant.kind == "api":
+        raise UserError(
+            "assistant=api: a served assistant goes with a served judge; take judge=api, or a model here with "
+            "assistant=model."
+        )
     if isinstance(judge, JudgeSpec):
         check_fit(judge, assistant, decodings)
         return
@@ -74,6 +87,46 @@ def check_parts(judge: JudgeSettings, assistant: Assistant, decodings: Mapping[s
         raise UserError(
             f"decoding: {', '.join(decodings)} would all read the same answers of judge=replay; take decoding=[greedy]."
         )
+
+
+def check_elsewhere(config: DictConfig, judge: JudgeSettings) -> None:
+    """Whether anything is asked for that needs a judge which is a model here.
+
+    Raises:
+        UserError: it is; names the key.
+    """
+    if isinstance(judge, ReplaySpec):
+        check_replayed(config)
+    if isinstance(judge, ApiSpec):
+        check_away(config)
+
+
+def check_away(config: DictConfig) -> None:
+    """Whether anything is asked for that a judge behind a URL cannot give, be it asked or at hand.
+
+    Raises:
+        UserError: it is; names the key.
+    """
+    if config.get("tutor") is not None:
+        raise UserError(
+            "tutor: references are scored while they are made, which is not done with a served judge; take tutor=none."
+        )
+    for name in listed(config, "defenses"):
+        if name in REFERENCE_DEFENSES:
+            raise UserError(
+                f"defenses: {name} needs references that are scored while they are made, which is not done with a "
+                "served judge; leave it out."
+            )
+        if name == "retokenization" and OmegaConf.select(config, "judge.protocol") == "chat":
+            raise UserError(
+                "defenses: retokenization is a matter of tokens, and judge.protocol=chat sends text; leave it out, or "
+                "take judge.protocol=completions with judge.tokenizer."
+            )
+        if name in (*DETECTORS, PARAPHRASE) and OmegaConf.select(config, "defense.helper.path") is None:
+            raise UserError(
+                f"defenses: {name} needs a model here, and the judge is served; name one with defense.helper.path=DIR "
+                "(and defense.helper.gguf_file=), or leave it out."
+            )
 
 
 def check_replayed(config: DictConfig) -> None:
@@ -93,8 +146,10 @@ def check_replayed(config: DictConfig) -> None:
             raise _must_compute(str(name))
 
 
-def check_ready(defenses: Sequence[Defense]) -> None:
+def check_ready(defenses: Sequence[Defense], judge: JudgeSettings) -> None:
     """Whether defenses need nothing computed; else `UserError`, for judge=replay."""
+    if not isinstance(judge, ReplaySpec):
+        return
     if planned := [defense.name for defense in defenses if isinstance(defense, Planned)]:
         raise _must_compute(planned[0])
 
@@ -127,6 +182,11 @@ def searched(
         raise UserError(
             "attack: a phrase is learned by asking the judge, and judge=replay has answers only; take attack=none, or "
             "attack=phrase for answers to texts with a phrase that was learned elsewhere."
+        )
+    if isinstance(judge, ApiSpec):
+        raise UserError(
+            "attack: a phrase is learned by asking a model here many thousand times, and the judge is served; take "
+            "attack=none, or attack=phrase with one that was learned on another judge."
         )
     asked.objectives(decodings, judge.mode)
     if asked.search.takes_gradient and judge.engine != "prefix":
@@ -339,10 +399,15 @@ def tuner_of(
         raise UserError(
             f"{given[0]}: tune={tuner.name} chooses lambda and t, so this would change nothing; add tune=none."
         )
-    models = (judge.path, assistant.source.path if assistant.source is not None else None)
+    other = assistant.served.model if assistant.served is not None else None
+    models = (_named(judge), assistant.source.path if assistant.source is not None else other)
     cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
     check_tuning(tuner, decodings, judge.mode, set(data.split.values()), cells, models)
     return tuner
+
+
+def _named(judge: JudgeSettings) -> str:
+    return judge.model if isinstance(judge, ApiSpec) else str(judge.path)
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:

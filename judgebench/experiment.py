@@ -14,12 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.asked import (
     all_conditions,
     check_compared,
+    check_elsewhere,
     check_learnable,
     check_learned,
     check_paired,
     check_parts,
     check_ready,
-    check_replayed,
     check_run,
     check_ties,
     decodings_of,
@@ -47,6 +47,8 @@ from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
+from judgebench.judges.api.reader import ApiReader
+from judgebench.judges.api.settings import ApiSpec, how_scored, spelled_names
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
@@ -110,8 +112,7 @@ class Experiment:
         decodings = decodings_of(config.get("decoding") or {})
         check_parts(judge, assistant, decodings)
         check_run(config)
-        if isinstance(judge, ReplaySpec):
-            check_replayed(config)
+        check_elsewhere(config, judge)
         ranges = distinct("ranges", [ScoreRange.parse(given) for given in listed(config, "ranges")])
         dimensions = distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
         search, phrases = searched(config, judge, decodings)
@@ -119,8 +120,7 @@ class Experiment:
         defenses = chosen_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
         if search is not None:
             check_learnable(defenses[0])
-        if isinstance(judge, ReplaySpec):
-            check_ready(defenses)
+        check_ready(defenses, judge)
         tokenizer = judge.source.tokenizer()
         if isinstance(judge, JudgeSpec):
             check_kinds(judge, assistant)
@@ -141,7 +141,8 @@ class Experiment:
         asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
         asked, rivals = rivals_of(asked)
         closed = judge.source.encoder_decoder
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed)
+        names = spelled_names(judge, tokenizer)
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed, names)
         check_paired(data, builder.comparative)
         check_compared(builder.comparative, rivals, ranges, defenses)
         check_ties(builder.tieless if builder.comparative else [], ranges)
@@ -195,7 +196,6 @@ class Experiment:
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
-        assert isinstance(self.judge, JudgeSpec)  # no other can be asked anything
         means = Means(
             judge=self.judge,
             builder=self.builder,
@@ -278,7 +278,7 @@ class Experiment:
         """Short names of main model and assistant, what groups and examples are called, what must be known of the
         scores and the data (`note`)."""
         answers = self.answers.note if self.answers else None
-        notes = [answers, _WON if self.comparative else None, self.data.note, self._foreign]
+        notes = [answers, how_scored(self.judge), _WON if self.comparative else None, self.data.note, self._foreign]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
@@ -313,6 +313,11 @@ class Experiment:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         if self.answers is not None:
             return {prompt.condition: (0, 0) for prompt in self.prompts}
+        if isinstance(self.judge, ApiSpec):  # a server counts, and bills, every prompt whole
+            sums = dict.fromkeys((prompt.condition for prompt in self.prompts), 0)
+            for prompt in self.prompts:
+                sums[prompt.condition] += len(prompt.token_ids)
+            return {condition: (total, total) for condition, total in sums.items()}
         known = roots(self.prompts)
         conditions = list(known)
         totals = dict.fromkeys(conditions, 0)
@@ -351,7 +356,7 @@ class Experiment:
     @cached_property
     def _foreign(self) -> str | None:
         """A sentence on phrases that were learned with another tokenizer."""
-        if self.answers is not None:  # its tokenizer is not known
+        if self.answers is not None or isinstance(self.judge, ApiSpec):  # whose tokenizer is not known
             return None
         theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
         own = tokenizer_digest(self.builder.tokenizer) if theirs else None
@@ -360,7 +365,7 @@ class Experiment:
             return None
         return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
 
-    def reader(self, models: Models | None = None) -> Reader | Replayer:
+    def reader(self, models: Models | None = None) -> Reader | Replayer | ApiReader:
         """What reads the prompts, with the configured store behind it; or what knows the answers already.
 
         Args:
@@ -370,6 +375,10 @@ class Experiment:
         if isinstance(self.judge, ReplaySpec):
             assert self.answers is not None
             return Replayer(self.judge.source, self.answers, self.prompts, next(iter(self.decodings)), worded)
+        if isinstance(self.judge, ApiSpec):
+            store = ReadingStore(path_of(self.config, "store"))
+            parts = (self.judge, self.assistant, self.decodings, self.prompts, self.builder.null, store)
+            return ApiReader(*parts, worded)
         assert isinstance(self.judge, JudgeSpec)
         return Reader(
             judge=self.judge,

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked import path_of
 from judgebench.experiment import Experiment
+from judgebench.judges.api.reader import unpaid
 from judgebench.judges.reader import Reader
 from judgebench.readings.table import reading_columns
 from judgebench.types import Reading
@@ -48,11 +49,14 @@ class Read:
         readings: of every example under every condition.
         fingerprints: role -> title and SHA-256 of each model's content.
         device: what computed, by name.
+        served, evidence: what was asked of judges behind a URL, and the columns of served.parquet; None without one.
     """
 
     readings: Sequence[Reading]
     fingerprints: Mapping[str, Mapping[str, str]]
     device: str
+    served: Mapping[str, Any] | None = None
+    evidence: Mapping[str, Sequence[Any]] | None = None
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[Any]]:
@@ -109,6 +113,7 @@ def remember(key: str, experiment: Experiment, read: Read) -> None:
     if experiment.judge.mode == "score_tokens" and not worded:
         found = copy.copy(read)  # with its columns, where they are computed already
         found.device = Reader.device(None)
+        found.served = None if found.served is None else unpaid(found.served)
         config = experiment.config
         _last = LastRun(key, _inode(path_of(config, "store")), experiment, found)
 

@@ -28,9 +28,11 @@ from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.judges.api.estimate import served_estimate
+from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.judge import Models
-from judgebench.judges.pace import Pace, measure
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.pace import Pace, measure
 from judgebench.judges.reader import Reader
 from judgebench.judges.sharding import check_split
 from judgebench.last_run import LastRun, Read, key_of, recall, remember
@@ -50,6 +52,7 @@ from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
+from judgebench.report.served import served_lines, served_notes
 from judgebench.report.tables import WIDTH, agreement_lines
 from judgebench.report.tutors import tutor_title
 from judgebench.tracking.wandb import log_run
@@ -104,6 +107,8 @@ def _run(config: DictConfig) -> Finished | None:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
         if experiment.answers is not None:
             console.print(experiment.answers.note, highlight=False, markup=False)
+        if (expected := served_estimate(experiment.judge, experiment.prompts)) is not None:
+            console.print(expected, highlight=False, markup=False)
         return None
 
     models, trace = Models(), None
@@ -138,8 +143,10 @@ def _run(config: DictConfig) -> Finished | None:
     readings, scores = read.frame, pd.DataFrame(columns)
     if trace is None:  # what a search finds depends on what else reuse is free to change
         remember(key, experiment, read)
-    folder.write_readings(readings)
+    folder.write_readings(readings, served_notes(read.served))
     folder.write_scores(scores)
+    if read.evidence is not None:
+        folder.write_served(pd.DataFrame(read.evidence))
     folder.write_metrics(records)
     folder.write_about(experiment.titles, experiment.scale, experiment.agreement)
     texts = None
@@ -169,6 +176,7 @@ def _run(config: DictConfig) -> Finished | None:
         "model_fingerprints": read.fingerprints,
         "seconds": clock.seconds,
         "tokens": experiment.all_tokens,
+        "served": read.served,
     }
     environment = folder.write_environment(**cost)
     with clock("report"):
@@ -190,11 +198,14 @@ def _run(config: DictConfig) -> Finished | None:
             more |= {"defense": defended if defense_files else None, "models": read.fingerprints, "pairwise": rankings}
             files = [folder.path / name for name in ("readings.parquet", "scores.parquet", "metrics.json")]
             more["files"] = [*files, *phrase_files, *defense_files]
+            more["served"] = read.served
             log_run(logger, written, records, figures, scores, readings, **more)
     folder.write_environment(**cost)
     if experiment.agreement:
         console.print(agreement_lines(experiment.agreement))
     console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
+    if read.served is not None:
+        console.print(served_lines(read.served), highlight=False, markup=False)
     return Finished(folder.path, records)
 
 
@@ -253,7 +264,9 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     """What judge and assistant say; None in a process that only helped."""
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
-    read = Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(trainer))
+    found = reader.readings(experiment.data.split)
+    served, evidence = (reader.served, reader.evidence) if isinstance(reader, ApiReader) else (None, None)
+    read = Read(found, reader.fingerprints, reader.device(trainer), served, evidence)
     clock.move(reader.models.seconds, "read", "load")
     return read if here().first else None
 

@@ -15,6 +15,7 @@ from hypothesis import settings
 from judgebench import prompts
 from judgebench.attacks.search.gaps import PROBES
 from judgebench.judges.loading import ModelSource
+from tests.served import llama_server, small_server  # noqa: F401 - fixtures of every test
 
 settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
 settings.load_profile("untimed")

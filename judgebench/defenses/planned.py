@@ -11,8 +11,8 @@ import lightning as L
 from judgebench.data.split import DEV, TEST
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
-from judgebench.judges.reader import JudgeSpec
 from judgebench.judges.running import Trainers
+from judgebench.judges.settings import JudgeSettings
 from judgebench.prompts.builder import Judged, PromptBuilder
 from judgebench.prompts.defended import Defense
 from judgebench.readings.store import ReadingStore
@@ -42,7 +42,7 @@ class Means:
         store, data, trainer, models: see `judges.running.compute`; the judge's, so that one model serves all.
     """
 
-    judge: JudgeSpec
+    judge: JudgeSettings
     builder: PromptBuilder
     conditions: Sequence[Condition]
     examples: Sequence[Example]

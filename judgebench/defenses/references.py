@@ -14,6 +14,7 @@ import numpy as np
 
 from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
 from judgebench.errors import UserError
+from judgebench.judges.reader import JudgeSpec
 from judgebench.processes import here
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.tutor.asking import contexts_of
@@ -120,6 +121,7 @@ class PlannedReferences(Planned):
             self.spec, condition.range, means.store, means.data, means.trainer, means.models, **means.prompt
         )
         clean = Condition(condition.dimension, condition.range)
+        assert isinstance(means.judge, JudgeSpec)  # no other is asked while a defense gets ready
         scorer = JudgeScorer(means.judge, means.builder, clean, means.store, means.data, means.trainer, means.models)
         contexts = contexts_of(means.examples)
         findings = Findings()

@@ -7,11 +7,13 @@ and the main model asked about nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from judgebench.errors import UserError
+from judgebench.judges.api.settings import ServedAssistant
 from judgebench.judges.loading import ModelSource
 
-KINDS = ("none", "model", "early_exit", "null_context")
+KINDS = ("none", "model", "early_exit", "null_context", "api")
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,10 @@ class Assistant:
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
             after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
-            an empty article and an empty judged text.
+            an empty article and an empty judged text; `api`, a second model behind a URL, beside a judge that is too.
         source: the second model, for `model` alone.
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
+        served: where the second model is, for `api` alone.
 
     Raises:
         UserError: an unknown kind, or one without what it needs.
@@ -32,12 +35,15 @@ class Assistant:
     kind: str = "none"
     source: ModelSource | None = None
     layer: int | None = None
+    served: ServedAssistant | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UserError(f"assistant.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
         if self.kind == "model" and self.source is None:
             raise UserError("assistant=model: give the second model with assistant.path=.")
+        if self.kind == "api" and self.served is None:
+            raise UserError("assistant=api: give the second model with assistant.url= and assistant.model=.")
         if self.kind == "early_exit" and (type(self.layer) is not int or self.layer < 1):
             raise UserError(f"assistant.layer: {self.layer!r} is not a layer; give a whole number from 1.")
 
@@ -47,6 +53,8 @@ class Assistant:
         if self.kind == "model":
             assert self.source is not None
             return self.source.title
+        if self.served is not None:
+            return self.served.title
         return {"none": None, "early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}[
             self.kind
         ]
@@ -69,3 +77,12 @@ def assistant(
     if kind != "model" or not path:
         return Assistant(kind, None, layer)
     return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)
+
+
+def served_assistant(**settings: Any) -> Assistant:
+    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`.
+
+    Raises:
+        UserError: a value that none of its settings can have.
+    """
+    return Assistant("api", served=ServedAssistant(**settings))

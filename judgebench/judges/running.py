@@ -54,7 +54,8 @@ def compute(
         if processes.joined:
             processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
-        last = trainer([StoreWriter(store), ReadingBar(" and ".join(s.title for s in pass_.sources), doing)])
+        title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
+        last = trainer([StoreWriter(store), ReadingBar(title, doing)])
         data.batches = dealt(pending, _costs(pass_, pending), hands_of(last))  # type: ignore[attr-defined]
         with warnings.catch_warnings():
             # a batch knows its own prompts; their indices are of no use
@@ -77,7 +78,9 @@ def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list
     """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same ones:
     a batch that was never finished is read whole."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-    batches = once(plan(pass_.prompts, token_budget), lambda prompt: tuple(keys[id(prompt)]))
+    planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
+    batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
+    batches = once(batches, lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for held in keys.values() for key in held)
     pending = []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What an experiment asks of whoever judges, be it a model or a file of answers that a judge gave earlier."""
+"""What an experiment asks of whoever judges, be it a model, one behind a URL, or a file of answers given earlier."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JudgeSettings(Protocol):
     """How a judge judges; see `judgebench.judges.reader.JudgeSpec` for the meaning of each setting."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str | None: ...
     @property
     def mode(self) -> str: ...
     @property

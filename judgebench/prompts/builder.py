@@ -42,6 +42,7 @@ class PromptBuilder:
         defenses: those that conditions may name, beside `none`.
         closed: whether a plain text ends with the tokenizer's EOS, where it would put one: what goes to an encoder is
             a whole, what a decoder goes on with is not.
+        control: how names of control tokens are written; None: as `tokenizer` needs it.
 
     Attributes:
         comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
@@ -60,6 +61,7 @@ class PromptBuilder:
         template_options: Mapping[str, Any] | None = None,
         defenses: Sequence[Defense] = (),
         closed: bool = False,
+        control: ControlTokens | None = None,
     ):
         if truncate not in TRUNCATIONS:
             raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
@@ -79,7 +81,7 @@ class PromptBuilder:
         self._bos = plain_bos(tokenizer)
         self._eos = _plain_eos(tokenizer) if closed else ""
         self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
-        self._control = ControlTokens(tokenizer)
+        self._control = control or ControlTokens(tokenizer)
 
     @classmethod
     def from_config(
@@ -90,6 +92,7 @@ class PromptBuilder:
         limit: int,
         defenses: Sequence[Defense] = (),
         closed: bool = False,
+        control: ControlTokens | None = None,
     ) -> PromptBuilder:
         """From conf/prompt.
 
@@ -99,7 +102,7 @@ class PromptBuilder:
             dimensions: what is judged.
             limit: tokens of a prompt that all models can read, room for the answer already taken off.
             defenses: those that conditions may name, beside `none`.
-            closed: see `PromptBuilder`.
+            closed, control: see `PromptBuilder`.
 
         Raises:
             UserError: a key that is unknown, missing or holds something else than it should.
@@ -120,7 +123,7 @@ class PromptBuilder:
             )
         rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
         limit = limit if most is None else min(limit, most)
-        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses, closed)
+        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses, closed, control)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -197,19 +200,24 @@ class PromptBuilder:
     def _under(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
     ) -> list[Prompt]:
-        asked = [self._in_chat(filled) for filled in self._filled(condition, group, judged, source)]
+        spelled = [
+            self._control.broken(self._in_chat(filled)) for filled in self._filled(condition, group, judged, source)
+        ]
+        asked = [filled for filled, _ in spelled]
         encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
         shared = asked[0].prefix
         choices = self._letters(condition.dimension, condition.range)
         prompts = []
-        for example, filled, ids in zip(group, asked, encoded, strict=True):
+        for example, (filled, named), ids in zip(group, spelled, encoded, strict=True):
             cuts = self._control.cuts(filled.text, filled.said)
             if places := sorted({*cuts, *self._cuts(condition, example, filled)}):
                 ids = self._control.encode(filled.text, places, f"example {example.example_id}")
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(
-                Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts), choices)
+                Prompt(
+                    example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts) + named, choices
+                )
             )
         return prompts
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
+from judgebench.prompts.rubrics import Filled
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")
@@ -44,6 +45,16 @@ class ControlTokens:
         self._marked = self._plainly(self._mark)
         # SentencePiece puts a space before a text's first word, and must not before a part from the middle
         self._starts_with_space = self._plainly(self._mark + "a") != self._marked + self._plainly("a")
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for any of the names; it matches nothing where there is none."""
+        return self._names.pattern
+
+    def broken(self, filled: Filled) -> tuple[Filled, int]:
+        """The prompt as its text must be so that it says no name of a control token, and how many were broken for it.
+        Here none is: tokens spell the names (`encode`), and the text stays."""
+        return filled, 0
 
     def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
         """Where `text` must be cut, so that no name of a control token that touches a span of `said` stays whole.

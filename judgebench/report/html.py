@@ -33,6 +33,7 @@ from judgebench.report.page import render_page, shown_figure
 from judgebench.report.results import Block, arrange, has_intervals, level_note
 from judgebench.report.sections import SECTIONS, rendered
 from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
+from judgebench.report.served import served_facts
 from judgebench.report.tables import examples_word, groups_word
 
 
@@ -130,6 +131,7 @@ def render_report(
         "flags_note": FLAGS_AT.get(level, "").format(groups=groups),
         "agreement": agreement or {},
         "environment": environment,
+        "served": served_facts(environment.get("served")),
         # what the report itself took is not known while it is made
         "seconds": {name: value for name, value in (environment.get("seconds") or {}).items() if name != "report"},
         "tokens": dict(environment.get("tokens") or {}),

@@ -23,13 +23,16 @@ _PLACES = ("PWD", "OLDPWD")
 
 
 def looks_secret(key: str) -> bool:
-    """Whether a key's name has a word such as key, token, secret or password.
+    """Whether a key's name has a word such as key, token, secret or password. A `key_variable` names where a key is.
 
     Example:
         >>> looks_secret("api_key"), looks_secret("hfToken"), looks_secret("OPENAI_API_KEY"), looks_secret("tokenizer")
         (True, True, True, False)
+        >>> looks_secret("key_variable")
+        False
     """
-    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(key))
+    words = [word.lower() for word in _WORD.findall(key)]
+    return words[-1:] != ["variable"] and any(word in _SECRET_WORDS for word in words)
 
 
 def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str]:

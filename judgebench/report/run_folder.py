@@ -57,6 +57,20 @@ SCORES_SCHEMA = pa.schema(
 )
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
+SERVED_SCHEMA = pa.schema(
+    [
+        *_KEYS,
+        ("role", pa.string()),
+        ("candidates", pa.list_(pa.string())),
+        ("lower", pa.list_(pa.float32())),
+        ("upper", pa.list_(pa.float32())),
+        ("unlisted", pa.float64()),
+        ("texts", pa.list_(pa.string())),
+    ]
+)
+"""Columns of served.parquet, one row per example x condition x role (main, assistant) of judges behind a URL: between
+which log-probabilities each candidate lies, how much probability the first list leaves out, and what was answered."""
+
 READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id", "order")]
 SCORES_COMPARED = [
     *[(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id")],
@@ -67,7 +81,7 @@ order, its scores a row a pair."""
 
 FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
-    *("comparisons.json", "pairwise.json", "tuning.json", "report.html"),
+    *("comparisons.json", "pairwise.json", "tuning.json", "report.html", "served.parquet"),
     *("about.json", "examples.parquet", "texts.parquet"),
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
@@ -216,6 +230,7 @@ class RunFolder:
         model_fingerprints: Mapping[str, Any],
         seconds: Mapping[str, float],
         tokens: Mapping[str, int],
+        served: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Writes environment.json and returns its content; called again, it replaces the file (seconds grow).
 
@@ -224,6 +239,7 @@ class RunFolder:
             model_fingerprints: role ("main", "assistant") -> what identifies the weights.
             seconds: stage (load, read, decode, metrics, report) -> wall seconds.
             tokens: total and unique prompt tokens.
+            served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
         """
         content = describe_environment() | {
             "device": device,
@@ -231,16 +247,27 @@ class RunFolder:
             "seconds": dict(seconds),
             "tokens": dict(tokens),
         }
+        if served is not None:
+            content["served"] = dict(served)
         self.write_json("environment.json", content)
         return content
 
-    def write_readings(self, readings: pd.DataFrame) -> None:
-        """Writes readings.parquet; log-probabilities become float32."""
-        self._write_parquet("readings.parquet", readings, _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings))
+    def write_readings(self, readings: pd.DataFrame, notes: Mapping[str, str] | None = None) -> None:
+        """Writes readings.parquet; log-probabilities become float32.
+
+        Args:
+            notes: kept in the file's own metadata, as where the scores of a served judge come from.
+        """
+        schema = _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings)
+        self._write_parquet("readings.parquet", readings, schema, notes)
 
     def write_scores(self, scores: pd.DataFrame) -> None:
         """Writes scores.parquet."""
         self._write_parquet("scores.parquet", scores, _with_compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
+
+    def write_served(self, evidence: pd.DataFrame) -> None:
+        """Writes served.parquet: what the readings of a judge behind a URL were made of."""
+        self._write_parquet("served.parquet", evidence, _with_compared(SERVED_SCHEMA, READINGS_COMPARED, evidence))
 
     def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
@@ -410,7 +437,9 @@ class RunFolder:
         text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
         self._write_text(name, text + "\n")
 
-    def _write_parquet(self, name: str, frame: pd.DataFrame, schema: pa.Schema) -> None:
+    def _write_parquet(
+        self, name: str, frame: pd.DataFrame, schema: pa.Schema, notes: Mapping[str, str] | None = None
+    ) -> None:
         differing = set(schema.names) ^ set(frame.columns)
         if differing:
             raise ValueError(
@@ -418,9 +447,12 @@ class RunFolder:
                 f"{sorted(differing - set(schema.names))} are unknown; the schema in run_folder.py is the contract."
             )
         table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
-        table = table.replace_schema_metadata(None)  # pandas' own notes would differ between pandas versions
+        # pandas' own notes would differ between pandas versions
+        table = table.replace_schema_metadata(dict(notes) if notes else None)
         repeating = [
-            key for key in schema.names if key not in ("prompt", "text", "main_logprobs", "assistant_logprobs")
+            key
+            for key in schema.names
+            if key not in ("prompt", "text", "texts", "main_logprobs", "assistant_logprobs", "lower", "upper")
         ]
         with self.writing(self.path / name), atomic(self.path / name) as temporary:
             pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)

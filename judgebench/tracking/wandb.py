@@ -24,6 +24,7 @@ from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.series import shown_split
+from judgebench.report.served import served_scalars
 from judgebench.tracking.artifacts import keep, used_files
 from judgebench.types import ScoreRange
 
@@ -109,6 +110,7 @@ def log_run(
     files: Sequence[Path] = (),
     models: Mapping[str, Any] | None = None,
     pairwise: Sequence[Mapping[str, Any]] = (),
+    served: Mapping[str, Any] | None = None,
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
@@ -127,6 +129,7 @@ def log_run(
         models: role -> title and fingerprint of each model, for the artifacts' metadata.
         pairwise: pairwise.json, as the tables `pairwise` (a row a judge and decoding) and `ranking` (a row a system),
             and in the summary.
+        served: what was asked of judges behind a URL, as numbers of the summary under `served/`.
 
     Raises:
         UserError: W&B's files cannot be written, as on a full disk.
@@ -157,7 +160,8 @@ def log_run(
             for name, figure in figures.items():
                 content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
-            run.summary.update(scalars(records) | differences(comparisons) | rankings(pairwise))
+            told = scalars(records) | differences(comparisons) | rankings(pairwise) | served_scalars(served)
+            run.summary.update(told)
         failed = False
     except OSError as error:
         raise UserError(

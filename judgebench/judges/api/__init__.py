@@ -1,0 +1,1 @@
+"""Judges behind a URL: whatever speaks the OpenAI protocol."""

@@ -1,0 +1,230 @@
+"""What a list of likely next tokens says of the candidate scores, and what it leaves open.
+
+A local model gives the whole next-token distribution; a server lists some of it. A candidate is written by *paths* of
+tokens (see `judges.candidates`), and the law is the same: the probability of a candidate is that of its paths, where a
+path that another candidate goes on from ("1", before "10") must stop there. Where a token is listed its probability is
+known; where it is not, it is bounded, and so are the candidates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from judgebench.judges.candidates import LEADS, CandidateTrie
+
+Way = tuple[Hashable, ...]
+"""Tokens after the prompt, by their numbers or by their texts."""
+
+_TIGHT = 1e-6
+"""Probabilities that differ by no more are one: servers give log-probabilities in a few digits."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Next-token probabilities that a server has listed at one place.
+
+    Attributes:
+        logprobs: token -> log-probability over the whole vocabulary, at temperature 1.
+        last: the log-probability of the least likely of the *likeliest* tokens that are listed: none that is not
+            listed has more. None where the list is not one of the likeliest, but of tokens that were asked for.
+    """
+
+    logprobs: Mapping[Hashable, float]
+    last: float | None = None
+
+    @property
+    def unlisted(self) -> float:
+        """The probability of all that is not listed, at least 0."""
+        return max(0.0, 1.0 - math.fsum(map(math.exp, self.logprobs.values())))
+
+    @property
+    def cap(self) -> float:
+        """The most that one token which is not listed can have."""
+        return self.unlisted if self.last is None else min(self.unlisted, math.exp(self.last))
+
+
+class Ways:
+    """The ways of writing each candidate, as a tree of tokens.
+
+    Args:
+        candidates: the candidate texts, ascending.
+        paths: for each candidate the token sequences that write it.
+
+    Attributes:
+        children: inner node -> the tokens that go on from it; a node is the tokens that lead to it.
+        below: inner node -> candidates that are reached beyond it.
+        ends: node -> the candidate that it writes.
+    """
+
+    def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[Way]]):
+        self.candidates = tuple(candidates)
+        self.paths = tuple(tuple(sorted(set(ways), key=repr)) for ways in paths)
+        self.children: dict[Way, list[Hashable]] = {(): []}
+        self.below: dict[Way, set[int]] = {(): set()}
+        self.ends: dict[Way, int] = {}
+        for candidate, ways in enumerate(self.paths):
+            for way in ways:
+                self.ends[way] = candidate
+                for n, token in enumerate(way):
+                    found = self.children.setdefault(way[:n], [])
+                    self.below.setdefault(way[:n], set()).add(candidate)
+                    if token not in found:
+                        found.append(token)
+
+    @classmethod
+    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> Ways:
+        """The local judges' own, with tokens by their numbers, or as `name` has them."""
+        return cls(trie.candidates, [[tuple(map(name, way)) for way in ways] for ways in trie.token_paths])
+
+    @classmethod
+    def of_texts(cls, candidates: Sequence[str]) -> Ways:
+        """Every way of writing each candidate, with or without a leading space, where no tokenizer says which there
+        are; tokens are texts."""
+        return cls(candidates, [[way for lead in LEADS for way in _cut(lead + text)] for text in candidates])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all ways, in hexadecimal."""
+        return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
+
+    def given(self, single: Iterable[Hashable]) -> Ways:
+        """The same without ways of several tokens to a text that is a token by itself: where the server lists "10",
+        its model does not write it as "1" and "0"."""
+        whole = {token for token in single if isinstance(token, str)} & {way[0] for way in self.ends if len(way) == 1}
+        return self._less(frozenset(whole)) if any(len(str(text)) > 1 for text in whole) else self
+
+    @cache  # noqa: B019 - a range has few such lists, and lives as long as the run
+    def _less(self, whole: frozenset[str]) -> Ways:
+        return Ways(
+            self.candidates,
+            [[way for way in ways if len(way) == 1 or "".join(map(str, way)) not in whole] for ways in self.paths],
+        )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of the candidates' probabilities.
+
+    Attributes:
+        lower, upper: [candidates] what the lists determine, and that with all that they leave open. They hold for every
+            model whose lists these are, where one text is one token.
+        value: [candidates] what is reckoned with: `lower` and a share of what is open, in proportion to `upper -
+            lower`, so that together they never exceed it. A candidate that is not listed gets its share of the least
+            listed probability, and never 0 for not being listed.
+        unlisted: probability that the list of the answer's first token leaves out.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    value: np.ndarray
+    unlisted: float
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any candidate is known within bounds only."""
+        return bool((self.upper - self.lower > _TIGHT).any())
+
+    @property
+    def undecided(self) -> bool:
+        """Whether another candidate than the likeliest by `value` could be the likeliest."""
+        best = int(self.value.argmax())
+        others = np.delete(self.upper, best)
+        return bool(len(others) and others.max() > self.lower[best] + _TIGHT)
+
+
+def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
+    """What the lists that were read say of the candidates.
+
+    Args:
+        ways: of writing them.
+        listings: node -> the list of what follows it; nodes that were not read are missing. The root is `()`.
+
+    Where every token that goes on from an inner node is listed and every inner node was read, `lower` and `upper` are
+    the same and equal `CandidateTrie.logprobs`.
+    """
+    count = len(ways.candidates)
+    lower, upper, undecided = np.zeros(count), np.zeros(count), 0.0
+
+    def walk(node: Way, reach: float) -> None:
+        nonlocal undecided
+        listing = listings.get(node)
+        if listing is None:
+            upper[list(ways.below[node])] += reach
+            undecided += reach
+            return
+        hidden = [token for token in ways.children[node] if token not in listing.logprobs]
+        doors = np.zeros(count)
+        for token in hidden:
+            doors[sorted(_reached(ways, (*node, token)))] += 1
+        upper[:] += reach * np.minimum(listing.unlisted, listing.cap * doors)
+        undecided += reach * min(listing.unlisted, listing.cap * len(hidden))
+        for token in ways.children[node]:
+            if token not in listing.logprobs:
+                continue
+            at, here = (*node, token), reach * math.exp(listing.logprobs[token])
+            ending = ways.ends.get(at)
+            if ending is not None:
+                least, most = _goes_on(ways, at, listings.get(at))
+                lower[ending] += here * (1 - most)
+                upper[ending] += here * (1 - least)
+            if at in ways.children:
+                walk(at, here)
+
+    walk((), 1.0)
+    np.minimum(upper, 1.0, out=upper)
+    np.minimum(lower, upper, out=lower)
+    width = upper - lower
+    share = min(1.0, undecided / width.sum()) if width.sum() > 0 else 0.0
+    root = listings.get(())
+    return Bounds(lower, upper, lower + share * width, 1.0 if root is None else root.unlisted)
+
+
+def unread(ways: Ways, listings: Mapping[Way, Listing], above: float) -> list[Way]:
+    """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`."""
+    found = []
+    for node in sorted(ways.children, key=lambda node: (len(node), repr(node))):
+        if node not in listings and node[:-1] in listings and reach(node, listings) >= max(above, 1e-12):
+            found.append(node)
+    return found
+
+
+def reach(node: Way, listings: Mapping[Way, Listing]) -> float:
+    """The probability of a node's tokens after the prompt; 0 where one of them is not listed."""
+    total = 0.0
+    for n, token in enumerate(node):
+        listing = listings.get(node[:n])
+        if listing is None or token not in listing.logprobs:
+            return 0.0
+        total += listing.logprobs[token]
+    return math.exp(total)
+
+
+def _goes_on(ways: Ways, node: Way, listing: Listing | None) -> tuple[float, float]:
+    """Least and most probability that what is written at `node` goes on towards another candidate."""
+    if node not in ways.children:
+        return 0.0, 0.0
+    if listing is None:
+        return 0.0, 1.0
+    children = ways.children[node]
+    known = math.fsum(math.exp(listing.logprobs[token]) for token in children if token in listing.logprobs)
+    hidden = sum(token not in listing.logprobs for token in children)
+    known = min(1.0, known)
+    return known, min(1.0, known + min(listing.unlisted, listing.cap * hidden))
+
+
+def _reached(ways: Ways, node: Way) -> set[int]:
+    return ways.below.get(node, set()) | ({ways.ends[node]} if node in ways.ends else set())
+
+
+def _cut(text: str) -> list[Way]:
+    """Every way of cutting a text into tokens."""
+    if len(text) <= 1:
+        return [(text,)]
+    return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in _cut(text[n:]))]

@@ -1,0 +1,289 @@
+"""Sends requests to one endpoint with the official client: limits, retries, and errors as sentences.
+
+The official client's own retries are off: it waits at most a minute whatever Retry-After says, draws its jitter without
+a seed, and counts nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import hashlib
+import ipaddress
+import json
+import os
+import random
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+
+from judgebench.errors import UserError
+from judgebench.judges.api.bill import Account, Bill
+from judgebench.judges.api.protocol import Answer, Ask, Broken, answer_of
+from judgebench.judges.api.settings import ApiSpec
+
+_TEMPORARY = (408, 409, 425, 429)
+_SHOWN = 300
+"""Characters of a server's own words that an error repeats."""
+
+
+class Stopped(Exception):
+    """The run has come to its end for another reason, so this request was not sent."""
+
+
+class Pace:
+    """Starts what is counted evenly, at most so much of it in a minute.
+
+    Args:
+        per_minute: None is no limit.
+    """
+
+    def __init__(self, per_minute: float | None):
+        self._seconds = 0.0 if per_minute is None else 60.0 / per_minute
+        self._free = 0.0
+
+    async def take(self, amount: float = 1.0) -> None:
+        """Waits for its turn, and takes the time of `amount`."""
+        now = time.monotonic()
+        start = max(now, self._free)
+        self._free = start + amount * self._seconds
+        if start > now:
+            await asyncio.sleep(start - now)
+
+
+@dataclass
+class _Failure(Exception):
+    """One try that came to nothing.
+
+    Attributes:
+        kind: for counting: an HTTP status, or a word.
+        told: a clause that says what happened.
+        wait: seconds that the server asks to wait.
+        billed: whether the server may have done the work.
+    """
+
+    kind: str
+    told: str
+    wait: float | None = None
+    billed: bool = False
+
+
+class Client:
+    """One endpoint's. It belongs to the event loop in which it is used.
+
+    Args:
+        spec: where it is, and with which limits.
+        bill: the run's.
+        account: the endpoint's part of it.
+    """
+
+    def __init__(self, spec: ApiSpec, bill: Bill, account: Account):
+        self._spec = spec
+        self._bill = bill
+        self._account = account
+        self._key = key_of(spec)
+        self._openai = openai.AsyncOpenAI(
+            # the official client wants a key where the server wants none
+            api_key=self._key or "none",
+            base_url=spec.url,
+            max_retries=0,
+            timeout=spec.timeout,
+            http_client=openai.DefaultAsyncHttpxClient(
+                # what a proxy of the environment is for, it is not for this machine's own servers
+                trust_env=not _is_loopback(spec.url),
+            ),
+        )
+        # an address that the client has no method for gets no key by itself
+        self._options: Any = {"headers": {"Authorization": f"Bearer {self._key}"}} if self._key else {}
+        self._slots = asyncio.Semaphore(spec.concurrency)
+        self._requests = Pace(spec.requests_per_minute)
+        self._tokens = Pace(spec.tokens_per_minute)
+        self._held_until = 0.0
+        self.stopped = False
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self._openai.close()
+
+    async def send(self, ask: Ask, numbered: bool = False) -> Answer:
+        """The answer to a request, tried again as often as `retries` says.
+
+        Args:
+            numbered: see `answer_of`.
+
+        Raises:
+            UserError: the server refuses it, does not answer in the end, or the money does not suffice.
+            Stopped: `stopped` was set before it could be sent.
+        """
+        draw = self._jitter(ask)
+        for attempt in range(self._spec.retries + 1):
+            try:
+                async with self._slots:
+                    return await self._turn(ask, numbered)
+            except _Failure as failure:
+                self._account.failures[failure.kind] += 1
+                if failure.wait is not None and failure.wait > self._spec.longest_wait:
+                    raise UserError(
+                        f"{self._where}: {failure.told}, and asks to wait {failure.wait:,.0f} s, which is more than "
+                        f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
+                    ) from None
+                if attempt == self._spec.retries:
+                    tries = f"{attempt + 1} times" if attempt else "once"
+                    raise UserError(
+                        f"{self._where}: {failure.told} (tried {tries}); see whether the server runs and is not "
+                        f"overloaded, or raise {self._spec.role}.retries, {self._spec.role}.timeout or lower "
+                        f"{self._spec.role}.concurrency."
+                    ) from None
+                self._account.retries += 1
+                wait = min(self._spec.longest_wait, self._spec.backoff * 2**attempt) * draw.uniform(0.5, 1.0)
+                if failure.wait is not None:
+                    wait = max(wait, failure.wait)
+                    # whoever else is about to send would only be told the same
+                    self._held_until = max(self._held_until, time.monotonic() + failure.wait)
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _turn(self, ask: Ask, numbered: bool) -> Answer:
+        """One try, when its turn has come."""
+        while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
+            await asyncio.sleep(rest)
+        await self._requests.take()
+        await self._tokens.take(ask.prompt_tokens * self._account.ratio + ask.most_tokens)
+        if self.stopped:
+            raise Stopped
+        reserved = self._bill.reserve(self._account, ask)
+        try:
+            answer = answer_of(await self._once(ask), numbered)
+        except _Failure as failure:
+            self._bill.lose(self._account, reserved, failure.billed)
+            raise
+        except Broken as error:
+            self._bill.lose(self._account, reserved, billed=True)
+            raise _Failure("broken answer", f"{error}", billed=True) from None
+        except BaseException:
+            self._bill.lose(self._account, reserved, billed=False)
+            raise
+        self._bill.settle(self._account, reserved, ask, answer.usage)
+        return answer
+
+    async def _once(self, ask: Ask) -> object:
+        """The JSON that the server answers.
+
+        Raises:
+            UserError: it refuses for a reason that does not pass.
+            _Failure: it might answer another time.
+        """
+        try:
+            async with asyncio.timeout(self._spec.timeout):  # of the whole, however slowly it drips
+                # as text: what the official client makes of garbage is an object with nothing in it
+                asked = self._openai.post(ask.path, cast_to=str, body=dict(ask.body), options=self._options)
+                return json.loads(await asked)
+        except (TimeoutError, openai.APITimeoutError):
+            told = f"it did not answer within {self._spec.timeout:g} s"
+            raise _Failure("timeout", told, billed=True) from None
+        except openai.APIConnectionError as error:
+            cause = error.__cause__
+            refused = type(cause).__name__ == "ConnectError"  # of httpx or httpx2, whichever the client came with
+            reason = self._scrubbed(str(cause or error)) or type(cause or error).__name__
+            told = f"there is no connection ({reason})" if refused else f"the connection broke ({reason})"
+            raise _Failure("no connection" if refused else "broken connection", told, billed=not refused) from None
+        except openai.APIStatusError as error:
+            raise self._refused(error.status_code, error.response) from None
+        except ValueError as error:
+            raise _Failure(
+                "broken answer", f"its answer is no JSON ({self._scrubbed(str(error))})", None, True
+            ) from None
+
+    def _refused(self, status: int, response: Any) -> Exception:
+        key, role = self._spec.key_variable, self._spec.role
+        if status in (401, 403):  # whose text may repeat parts of the key
+            held = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
+            return UserError(
+                f"{self._where}: it does not let us in (HTTP {status}) with {held}; give a key that it takes."
+            )
+        words = self._words(response)
+        said = f": {words}" if words else ""
+        if status == 404:
+            return UserError(
+                f"{self._where}: it knows no such address or model (HTTP 404{said}); see {role}.url and "
+                f"{role}.model={self._spec.model}."
+            )
+        if status in _TEMPORARY or status >= 500:
+            if "insufficient_quota" in words:
+                return UserError(f"{self._where}: the account's quota is used up (HTTP {status}{said}).")
+            return _Failure(str(status), f"it answers HTTP {status}{said}", _retry_after(response))
+        hint = ""
+        if "logprob" in words:
+            hint = f"; where the model gives no such lists, take {role}.scores_from=samples or {role}.scores_from=text"
+        elif "max_completion_tokens" in words or "max_tokens" in words:
+            hint = f"; see {role}.length_name and {role}.max_new_tokens"
+        return UserError(f"{self._where}: it refuses the request (HTTP {status}{said}){hint}.")
+
+    def _words(self, response: Any) -> str:
+        """What a server says of an error, in one line."""
+        try:
+            held = json.loads(response.content)
+            error = held.get("error", held) if isinstance(held, dict) else held
+            if isinstance(error, dict):
+                parts = [str(error[name]) for name in ("message", "code", "detail") if error.get(name) is not None]
+                return self._scrubbed(" ".join(dict.fromkeys(parts)) or str(error))
+            return self._scrubbed(str(error))
+        except ValueError:
+            return self._scrubbed(response.content.decode("utf-8", "replace"))
+
+    def _scrubbed(self, text: str) -> str:
+        """A server's words in one line, and without the key."""
+        line = " ".join(text.split())
+        line = line.replace(self._key, "***") if self._key else line
+        return line[:_SHOWN].rstrip(".")
+
+    def _jitter(self, ask: Ask) -> random.Random:
+        digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(ask.body, sort_keys=True)}".encode()).digest()
+        return random.Random(digest)
+
+    @property
+    def _where(self) -> str:
+        return f"{self._spec.role}.url={self._spec.url}"
+
+
+def key_of(spec: ApiSpec) -> str | None:
+    """The key of an endpoint, from the environment.
+
+    Raises:
+        UserError: its variable is not set.
+    """
+    if spec.key_variable is None:
+        return None
+    key = os.environ.get(spec.key_variable, "").strip()
+    if not key:
+        raise UserError(
+            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the key there, or "
+            f"give {spec.role}.key_variable=null for a server that asks for none."
+        )
+    return key
+
+
+def _retry_after(response: Any) -> float | None:
+    """Seconds that a server asks to wait: a number, or a date (RFC 9110, section 10.2.3)."""
+    given = response.headers.get("retry-after")
+    if given is None:
+        return None
+    try:
+        return max(0.0, float(given))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,310 @@
+"""Passes of a served model over prompts: what each asks for, and under which keys the store holds the answers.
+
+Whatever a request brings is stored the moment it is there, before the rest of its batch: it was paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from judgebench.errors import UserError
+from judgebench.judges.api.bill import Account, Bill
+from judgebench.judges.api.bounds import Bounds, Listing, Way, Ways, bounds, unread
+from judgebench.judges.api.client import Client, Stopped
+from judgebench.judges.api.protocol import Answer, Said, Usage, ask
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.planning import Batch
+from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.types import Prompt, ScoreRange
+
+_AT_ONCE = 4
+"""Requests of a batch, for each that may be under way: at a batch's end some wait for its last one."""
+_WIDER = 8
+"""Times as many tokens as in the list before, where llama.cpp's was too short for every candidate."""
+_MOST_LISTED = 2**18
+_MOST_NAMED = 128
+"""Tokens that vLLM takes by their numbers in one request."""
+
+
+@dataclass
+class ApiPass:
+    """Requests to one endpoint, one or several a prompt; a `Pass` that needs no model here.
+
+    Args:
+        spec: the endpoint, and how it is asked.
+        bill, account: what it costs.
+        prompts: what it is asked.
+        store: what answers go to.
+    """
+
+    spec: ApiSpec
+    bill: Bill
+    account: Account
+    prompts: Sequence[Prompt]
+    store: ReadingStore
+    sources: ClassVar[Sequence[ModelSource]] = ()
+    _runner: asyncio.Runner | None = field(default=None, init=False)
+    _client: Client | None = field(default=None, init=False)
+    _stored: int = field(default=0, init=False)
+
+    @property
+    def title(self) -> str:
+        """What is asked, for the progress bar."""
+        return self.spec.source.title
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        raise NotImplementedError
+
+    def asked(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
+        """What belongs under one of a prompt's keys."""
+        raise NotImplementedError
+
+    def batches(self) -> list[Batch]:
+        """The prompts in the order given, a few for each request that may be under way."""
+        size = _AT_ONCE * self.spec.concurrency
+        return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """Makes ready to send; see `Pass`.
+
+        Raises:
+            UserError: the key is not in the environment.
+        """
+        self._runner = asyncio.Runner()
+        self._client = self._runner.run(self._open())
+
+    def release(self) -> None:
+        """Closes its connections."""
+        if self._runner is not None and self._client is not None:
+            self._runner.run(self._client.close())
+            self._runner.close()
+        self._runner = self._client = None
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """See `Pass`.
+
+        Raises:
+            UserError: a request failed for good; what others have brought is stored.
+        """
+        assert self._runner is not None
+        try:
+            return self._runner.run(self._all(batch))
+        except UserError:
+            self.release()  # Lightning ends a loop that failed without a word to it
+            raise
+
+    async def _open(self) -> Client:
+        return Client(self.spec, self.bill, self.account)
+
+    async def _all(self, batch: Batch) -> list[ModelReading]:
+        """Everything of a batch that is not stored, side by side."""
+        wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
+        missing = self.store.missing(wanted)
+        tasks = [asyncio.create_task(self._one(wanted[key], key)) for key in wanted if key in missing]
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        errors = [one for one in outcomes if isinstance(one, BaseException) and not isinstance(one, Stopped)]
+        for error in errors:
+            if not isinstance(error, UserError):
+                raise error
+        if errors:
+            stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
+            raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
+        return [one for one in outcomes if isinstance(one, ModelReading)]
+
+    async def _one(self, prompt: Prompt, key: str) -> ModelReading:
+        assert self._client is not None
+        try:
+            reading = await self.asked(prompt, key)
+            self.store.put([reading])
+        except UserError:
+            self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
+            raise
+        self._stored += 1
+        return reading
+
+    async def _send(self, said: Said, most: int, numbered: bool = False, **more: Any) -> Answer:
+        assert self._client is not None
+        return await self._client.send(ask(self.spec, said, most, **more), numbered)
+
+    def said(self, prompt: Prompt) -> Said:
+        """What is sent of a prompt."""
+        if self.spec.protocol == "chat":
+            return Said(prompt.text, None, len(prompt.token_ids))
+        return Said(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
+
+    def address(self, prompt: Prompt, **more: Any) -> str:
+        """Where the store holds what depends on all this: the endpoint, what is sent, and how it is read."""
+        said = self.said(prompt)
+        first = ask(self.spec, said, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
+        body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
+        identity = {"url": self.spec.url, "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
+        return reading_key({"api": identity}, np.array(said.tokens or (), np.int32))
+
+
+@dataclass
+class ListedPass(ApiPass):
+    """Candidate log-probabilities from lists of likely next tokens; see `judges.api.bounds`.
+
+    Args:
+        ways: score range -> the ways of writing its candidates: tokens by their numbers where `spec.explicit` asks for
+            them so, else by their texts.
+        sent: score range -> node of `ways` -> the numbers of its tokens, where tokens are sent.
+    """
+
+    ways: Mapping[ScoreRange, Ways] = field(default_factory=dict)
+    sent: Mapping[ScoreRange, Mapping[Way, Sequence[int]]] = field(default_factory=dict)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether tokens of lists are called by their numbers."""
+        return self.spec.protocol == "completions" and self.spec.explicit is not None
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        digest = self.ways[prompt.condition.range].digest
+        follow = self.spec.follow_above if self.spec.protocol == "completions" else None
+        more = {"ways": digest, "follow_above": follow, "most": self._most(prompt)}
+        return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
+
+    def _most(self, prompt: Prompt) -> int:
+        """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
+        if self.spec.protocol == "completions":
+            return 1
+        return 1 + max(map(len, prompt.condition.range.candidates))
+
+    async def asked(self, prompt: Prompt, key: str) -> ModelReading:
+        """See `ApiPass`."""
+        began = time.perf_counter()
+        ways, said = self.ways[prompt.condition.range], self.said(prompt)
+        answers = [await self._listed(said, self._most(prompt), ways, (), prompt)]
+        listings: dict[Way, Listing] = {}
+        node: Way = ()
+        for token, listing in answers[0].lists or ():
+            listings[node] = listing
+            node = (*node, token)
+        if self.spec.protocol == "completions":
+            while todo := unread(ways, listings, self.spec.follow_above):
+                found = await asyncio.gather(*(self._followed(said, ways, one, prompt) for one in todo))
+                for one, answer in zip(todo, found, strict=True):
+                    answers.append(answer)
+                    listings[one] = answer.lists[0][1] if answer.lists else Listing({})
+        else:
+            root = listings.get(())
+            ways = ways.given(root.logprobs if root is not None else ())
+        read = bounds(ways, listings)
+        if not listings:  # it ended at once: nothing is known, so nothing is reckoned with
+            read = Bounds(read.lower, read.upper, np.zeros_like(read.value), 1.0)
+        return ModelReading(key, _stacked(read), _record(answers, read), time.perf_counter() - began)
+
+    async def _followed(self, said: Said, ways: Ways, node: Way, prompt: Prompt) -> Answer:
+        """What follows a node."""
+        assert said.tokens is not None
+        tokens = (*said.tokens, *self.sent[prompt.condition.range][node])
+        return await self._listed(Said(said.text, tokens, len(tokens)), 1, ways, node, prompt)
+
+    async def _listed(self, said: Said, most: int, ways: Ways, node: Way, prompt: Prompt) -> Answer:
+        """One list of what follows a prompt, as long as it takes where the server gives any length."""
+        tokens = [int(str(token)) for token in ways.children[node]] if self.numbered else []
+        if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
+            raise UserError(
+                f"judge.explicit: {len(tokens)} tokens go on towards a score in {prompt.condition}, and vLLM takes "
+                f"{_MOST_NAMED} at once; choose fewer scores, or judge.explicit=null."
+            )
+        listed = self.spec.top_logprobs
+        while True:
+            answer = await self._send(said, most, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed)
+            if answer.lists is None:
+                raise UserError(
+                    f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
+                    "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+                )
+            held = answer.lists[0][1].logprobs if answer.lists else {}
+            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(held)):
+                raise UserError(
+                    f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
+                    f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
+                )
+            whole = len(held) < listed or listed >= _MOST_LISTED
+            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(ways, node, held):
+                return answer
+            listed *= _WIDER
+
+    @staticmethod
+    def _enough(ways: Ways, node: Way, held: Mapping[Any, float]) -> bool:
+        """Whether a list holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
+        enough."""
+        hidden = [token for token in ways.children[node] if token not in held]
+        reached = {ways.ends[(*node, token)] for token in held if (*node, token) in ways.ends}
+        return not hidden or (isinstance(hidden[0], str) and reached >= ways.below[node])
+
+
+@dataclass
+class AnswerPass(ApiPass):
+    """Free answers: one a prompt, or several that are drawn.
+
+    Args:
+        count: answers a prompt; each is a request, a reading and a key of its own, so that more can be drawn later.
+        most_tokens: of an answer.
+    """
+
+    count: int = 1
+    most_tokens: int = 16
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        return [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+
+    def _seed(self, draw: int) -> int | None:
+        return None if self.spec.seed is None else self.spec.seed + draw
+
+    async def asked(self, prompt: Prompt, key: str) -> ModelReading:
+        """See `ApiPass`."""
+        began = time.perf_counter()
+        draw = self.keys(prompt).index(key)
+        answer = await self._send(self.said(prompt), self.most_tokens, seed=self._seed(draw))
+        return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
+
+
+def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[candidates] each, log: what is reckoned with, the lower and the upper bound."""
+    assert reading.logprobs is not None
+    value, lower, upper = reading.logprobs.reshape(3, -1)
+    return value, lower, upper
+
+
+def told(reading: ModelReading) -> dict[str, Any]:
+    """What is known of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
+    `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
+    held: dict[str, Any] = json.loads(reading.text or "{}")
+    return held
+
+
+def _stacked(read: Bounds) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.concatenate([read.value, read.lower, read.upper])).astype(np.float32)
+
+
+def _record(answers: Sequence[Answer], read: Bounds | None = None, text: str | None = None) -> str:
+    counted = [one.usage for one in answers if one.usage is not None]
+    used = Usage(*(sum(getattr(one, name) for one in counted) for name in ("prompt", "cached", "completion")))
+    found: dict[str, Any] = {
+        "requests": len(answers),
+        "model": answers[0].model,
+        "fingerprint": answers[0].fingerprint,
+        "usage": [used.prompt, used.cached, used.completion] if counted else None,
+    }
+    if read is not None:
+        found |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+    if text is not None:
+        found["text"] = text
+    return json.dumps(found)

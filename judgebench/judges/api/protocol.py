@@ -1,0 +1,257 @@
+"""What is sent to a server and what it answers, in the OpenAI protocol's two forms and SGLang's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from judgebench.judges.api.bounds import Listing
+from judgebench.judges.api.settings import ApiSpec
+
+_FRAME = 16
+"""Tokens that a chat template may add to a message, more or less."""
+_NUMBERED = "token_id:"
+
+
+class Broken(ValueError):
+    """An answer that cannot be read: no JSON, or not what the protocol has."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request.
+
+    Attributes:
+        path: its address, relative to the server's base or absolute.
+        body: what is sent.
+        prompt_tokens: of the prompt, as far as they are known beforehand.
+        most_tokens: of the answer.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    prompt_tokens: int
+    most_tokens: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one request, as the server counts them.
+
+    Attributes:
+        cached: those of the prompt that it had in its cache.
+    """
+
+    prompt: int
+    cached: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server says to one request.
+
+    Attributes:
+        text: the answer.
+        lists: a pair for each of the answer's tokens: the token, and the list at its place; None where there is none.
+        usage: None where the server does not say.
+        model, fingerprint: what it says it is; None where it does not.
+    """
+
+    text: str
+    lists: Sequence[tuple[Hashable, Listing]] | None
+    usage: Usage | None
+    model: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a request is about: a message, or tokens.
+
+    Attributes:
+        text: of the message; of the tokens where they are sent.
+        tokens: None where the message is sent.
+        count: tokens of the prompt, or an estimate.
+    """
+
+    text: str
+    tokens: tuple[int, ...] | None
+    count: int
+
+
+def ask(
+    spec: ApiSpec,
+    said: Said,
+    most: int,
+    seed: int | None = None,
+    listed: int | None = None,
+    tokens: Sequence[int] = (),
+) -> Ask:
+    """A request.
+
+    Args:
+        said: the prompt.
+        most: tokens of the answer.
+        seed: None sends none.
+        listed: how many likely tokens are to be listed at each place; None asks for no list.
+        tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
+    """
+    if listed is not None and spec.explicit == "sglang":
+        return _sglang(spec, said, most, listed, tokens)
+    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: most}
+    if seed is not None:
+        body["seed"] = seed
+    if spec.protocol == "chat":
+        body["messages"] = [{"role": "user", "content": said.text}]
+        if listed is not None:
+            body |= {"logprobs": True, "top_logprobs": listed}
+        return Ask("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most)
+    body["prompt"] = list(said.tokens or ())
+    if listed is not None:
+        body["logprobs"] = listed
+        if spec.explicit == "vllm":
+            # it lists either the likeliest or those that are named, as many as `logprobs` says
+            body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
+    if spec.explicit == "llama_cpp":
+        body["cache_prompt"] = True
+    return Ask("/completions", body | dict(spec.extra_body), said.count, most)
+
+
+def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[int]) -> Ask:
+    """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
+    body = {
+        "input_ids": list(said.tokens or ()),
+        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": most},
+        "return_logprob": True,
+        "top_logprobs_num": listed,
+        "token_ids_logprob": list(tokens),
+    }
+    parts = urlsplit(spec.url)
+    root = parts.path.rstrip("/").removesuffix("/v1")
+    address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
+    return Ask(address, body | dict(spec.extra_body), said.count, most)
+
+
+def answer_of(payload: Any, numbered: bool) -> Answer:
+    """What a server's answer says.
+
+    Args:
+        payload: the answer's JSON.
+        numbered: whether tokens of its lists are to be called by their numbers; else by their texts.
+
+    Raises:
+        Broken: it is none that the protocol knows.
+    """
+    try:
+        if isinstance(payload, Mapping) and "meta_info" in payload:
+            return _sglang_answer(payload)
+        choice = payload["choices"][0]
+        text = choice["message"].get("content") if "message" in choice else choice["text"]
+        return Answer(
+            text=str(text or ""),
+            lists=_lists(choice.get("logprobs"), numbered),
+            usage=_usage(payload.get("usage")),
+            model=_text(payload.get("model")),
+            fingerprint=_text(payload.get("system_fingerprint")),
+        )
+    except Broken:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise Broken(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
+
+
+def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
+    if given is None:
+        return None
+    if "content" in given:  # chat, and llama.cpp's completions
+        content = given["content"]
+        if content is None:
+            return None
+        rows = [([(_name(one, numbered), one["logprob"]) for one in place["top_logprobs"]], place) for place in content]
+        return [_place(tops, _name(place, numbered), place["logprob"]) for tops, place in rows]
+    if given.get("top_logprobs") is None:
+        return None
+    return [
+        _place(
+            [(_numbered(token, numbered), value) for token, value in (tops or {}).items()],
+            _numbered(token, numbered),
+            value,
+        )
+        for tops, token, value in zip(given["top_logprobs"], given["tokens"], given["token_logprobs"], strict=True)
+    ]
+
+
+def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float) -> tuple[Hashable, Listing]:
+    """One place of an answer: the likeliest tokens there, and the one that was taken."""
+    listed: dict[Hashable, float] = {}
+    last = math.inf
+    for name, logprob in tops:
+        logprob = _logprob(logprob)
+        last = min(last, logprob)
+        listed[name] = _together(listed[name], logprob) if name in listed else logprob
+    listed.setdefault(token, _logprob(value))
+    return token, Listing(listed, last if last < math.inf else None)
+
+
+def _together(first: float, second: float) -> float:
+    """Of two tokens with one text: the log of their probabilities' sum."""
+    top = max(first, second)
+    return top if top == -math.inf else top + math.log(math.exp(first - top) + math.exp(second - top))
+
+
+def _logprob(value: Any) -> float:
+    # servers write -inf as null or as a very low number
+    number = -math.inf if value is None else float(value)
+    if math.isnan(number) or number > 1e-3:
+        raise Broken(f"{value!r} is no log-probability")
+    return min(0.0, number)
+
+
+def _name(entry: Mapping[str, Any], numbered: bool) -> Hashable:
+    if not numbered:
+        return str(entry["token"])
+    return int(entry["id"]) if "id" in entry else _numbered(entry["token"], True)
+
+
+def _numbered(token: str, numbered: bool) -> Hashable:
+    if not numbered:
+        return str(token)
+    if not token.startswith(_NUMBERED):
+        raise Broken("its lists name tokens by their texts and not by their numbers")
+    return int(token.removeprefix(_NUMBERED))
+
+
+def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
+    meta = payload["meta_info"]
+    lists: list[tuple[Hashable, Listing]] | None = None
+    if meta.get("output_token_ids_logprobs") is not None:
+        lists = []
+        taken = meta["output_token_logprobs"]
+        tops = meta.get("output_top_logprobs") or [None] * len(taken)
+        for named, likely, own in zip(meta["output_token_ids_logprobs"], tops, taken, strict=True):
+            likely = likely or []
+            found: dict[Hashable, float] = {int(one[1]): _logprob(one[0]) for one in [*likely, *named, own]}
+            last = min((_logprob(one[0]) for one in likely), default=None)
+            lists.append((int(own[1]), Listing(found, last)))
+    counts = [meta.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    usage = None if None in counts else Usage(int(counts[0]), int(meta.get("cached_tokens") or 0), int(counts[1]))
+    return Answer(str(payload["text"]), lists, usage)
+
+
+def _usage(given: Any) -> Usage | None:
+    if given is None:
+        return None
+    prompt, completion = given.get("prompt_tokens"), given.get("completion_tokens")
+    if prompt is None:
+        return None
+    details = given.get("prompt_tokens_details") or {}
+    cached = details.get("cached_tokens") or given.get("prompt_cache_hit_tokens") or 0  # OpenAI's name, and DeepSeek's
+    return Usage(int(prompt), min(int(cached), int(prompt)), int(completion or 0))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)[:200]

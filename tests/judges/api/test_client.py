@@ -1,0 +1,217 @@
+"""One endpoint over real HTTP: what is tried again, what is not, and what limits keep."""
+
+import asyncio
+import time
+from email.utils import formatdate
+
+import pytest
+
+from judgebench.errors import UserError
+from judgebench.judges.api.bill import Bill
+from judgebench.judges.api.client import Client, Pace
+from judgebench.judges.api.protocol import Said, ask
+from judgebench.judges.api.settings import ApiSpec
+from tests.served import answer, drip, free_port, garbage, half, hangup, silence, status
+
+PRICE = {"input": 1.0, "output": 2.0}
+
+
+def spec_of(url, **more):
+    return ApiSpec(**{"url": url, "model": "m", "backoff": 0.01, "price": PRICE, **more})
+
+
+def ask_of(spec, text="How good?", most=1):
+    return ask(spec, Said(text, None, 10), most, seed=0, listed=5)
+
+
+def send(spec, count=1, bill=None):
+    """Sends `count` requests at once: what came of each, and the account."""
+    bill = bill or Bill(spec.max_cost)
+    account = bill.account(spec.priced)
+
+    async def run():
+        client = Client(spec, bill, account)
+        try:
+            sending = [client.send(ask_of(spec, f"How good is {i}?")) for i in range(count)]
+            return await asyncio.gather(*sending, return_exceptions=True)
+        finally:
+            await client.close()
+
+    return asyncio.run(run()), account
+
+
+def the_error(found):
+    (error,) = found
+    assert isinstance(error, UserError), error
+    return str(error)
+
+
+FAULTS = {
+    "429": (status(429), "429"),
+    "500": (status(500), "500"),
+    "503": (status(503), "503"),
+    "garbage": (garbage(), "broken answer"),
+    "other JSON": (garbage('{"choices": []}'), "broken answer"),
+    "no object": (garbage("[1, 2]"), "broken answer"),
+    "a NaN": (garbage('{"choices": [{"text": "4", "logprobs": {"content": [{"token": "4", "logprob": NaN, '
+                      '"top_logprobs": [{"token": "4", "logprob": NaN}]}]}}]}'), "broken answer"),
+    "half a body": (half, "broken connection"),
+    "nothing": (hangup, "broken connection"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_that_may_pass_is_tried_again(small_server, name):
+    fault, kind = FAULTS[name]
+    small_server.replies = [fault, fault]
+    (found,), account = send(spec_of(small_server.url, retries=2))
+    assert found.text == "4"
+    assert (len(small_server.seen), account.requests, account.retries) == (3, 1, 2)
+    assert account.failures == {kind: 2}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_and_given_up_in_a_sentence_when_it_does_not(small_server, name):
+    small_server.otherwise = FAULTS[name][0]
+    found, account = send(spec_of(small_server.url, retries=1))
+    told = the_error(found)
+    assert f"judge.url={small_server.url}" in told
+    assert "tried 2 times" in told
+    assert (len(small_server.seen), account.requests) == (2, 0)
+
+
+@pytest.mark.parametrize("fault", [silence, drip])
+def test_no_answer_in_time_is_a_fault_however_slowly_bytes_drip(small_server, fault):
+    small_server.replies = [fault]
+    began = time.monotonic()
+    (found,), account = send(spec_of(small_server.url, timeout=0.4, retries=1))
+    assert found.text == "4"
+    assert account.failures == {"timeout": 1}
+    assert time.monotonic() - began < 5
+    # a server may bill what nobody received: 26 tokens at 1 and one at 2 USD per million
+    assert account.unconfirmed == pytest.approx(28e-6)
+
+
+def test_a_refused_connection_is_a_sentence():
+    told = the_error(send(spec_of(f"http://127.0.0.1:{free_port()}/v1", retries=1))[0])
+    assert "there is no connection" in told
+    assert "see whether the server runs" in told
+
+
+@pytest.mark.parametrize("header", ["1", "date"])
+def test_retry_after_is_honored_in_seconds_and_as_a_date(small_server, header):
+    # a date has whole seconds, so one two seconds ahead is at least one second away
+    value = "1" if header == "1" else formatdate(time.time() + 2, usegmt=True)
+    small_server.replies = [status(429, Retry_After=value)]
+    send(spec_of(small_server.url))
+    first, second = (one["at"] for one in small_server.seen)
+    assert second - first >= 0.95
+
+
+def test_whoever_else_is_about_to_send_waits_with_the_one_that_was_told_to(small_server):
+    small_server.replies = [status(429, Retry_After="1")]
+    send(spec_of(small_server.url, concurrency=1), count=3)
+    times = [one["at"] for one in small_server.seen]
+    assert len(times) == 4
+    assert min(times[1:]) - times[0] >= 0.95
+
+
+def test_a_wait_that_is_too_long_ends_the_run(small_server):
+    small_server.replies = [status(429, Retry_After="3600")]
+    told = the_error(send(spec_of(small_server.url))[0])
+    assert "asks to wait 3,600 s" in told
+    assert "judge.longest_wait=300" in told
+    assert len(small_server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (status(400, "bad"), "HTTP 400: bad"),
+        (status(400, "logprobs are not supported"), "judge.scores_from=samples"),
+        (status(400, "use max_completion_tokens"), "judge.length_name"),
+        (status(401, "who are you"), "no key, for judge.key_variable is null"),
+        (status(403, "who are you"), "HTTP 403"),
+        (status(404, "no such model"), "judge.model=m"),
+        (status(429, "insufficient_quota"), "quota is used up"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(small_server, reply, words):
+    small_server.otherwise = reply
+    assert words in the_error(send(spec_of(small_server.url))[0])
+    assert len(small_server.seen) == 1
+
+
+def test_no_more_requests_are_under_way_than_concurrency_says(small_server):
+    small_server.otherwise = answer(after=0.1)
+    found, _ = send(spec_of(small_server.url, concurrency=3), count=9)
+    assert [one.text for one in found] == ["4"] * 9
+    assert small_server.most_under_way == 3
+
+
+def test_requests_start_no_closer_than_the_limit_has_it(small_server):
+    send(spec_of(small_server.url, requests_per_minute=600), count=5)
+    times = sorted(one["at"] for one in small_server.seen)
+    assert times[-1] - times[0] >= 0.4 - 0.05  # five starts, a tenth of a second apart
+    del small_server.seen[:]
+    send(spec_of(small_server.url, tokens_per_minute=16_200), count=3)  # 27 tokens each: a tenth of a second
+    times = sorted(one["at"] for one in small_server.seen)
+    assert times[-1] - times[0] >= 0.2 - 0.05
+
+
+def test_a_pace_without_a_limit_never_waits():
+    began = time.monotonic()
+
+    async def run():
+        pace = Pace(None)
+        for _ in range(1000):
+            await pace.take(1000)
+
+    asyncio.run(run())
+    assert time.monotonic() - began < 1
+
+
+def test_the_money_is_counted_from_what_the_server_says(small_server):
+    small_server.otherwise = answer(usage=(1000, 10), cached=600)
+    _, account = send(spec_of(small_server.url, price={"input": 1.0, "cached_input": 0.1, "output": 2.0}), count=2)
+    assert (account.prompt_tokens, account.cached_tokens, account.completion_tokens) == (2000, 1200, 20)
+    assert account.cost == pytest.approx(2 * (400 * 1.0 + 600 * 0.1 + 10 * 2.0) / 1e6)
+
+
+def test_a_request_that_could_pass_max_cost_is_not_sent(small_server):
+    small_server.otherwise = answer(usage=(26, 1))
+    # each costs 26 + 2 millionths of a USD, which is also what is expected of it
+    spec = spec_of(small_server.url, max_cost=3.5 * 28e-6, concurrency=1)
+    found, account = send(spec, count=5)
+    assert [isinstance(one, UserError) for one in found] == [False, False, False, True, True]
+    assert len(small_server.seen) == 3
+    assert account.cost == pytest.approx(3 * 28e-6)
+    assert "judge.max_cost" in str(found[3])
+
+
+def test_what_is_under_way_counts_against_max_cost(small_server):
+    small_server.otherwise = answer(usage=(26, 1), after=0.2)
+    found, _ = send(spec_of(small_server.url, max_cost=2.5 * 28e-6, concurrency=5), count=5)
+    assert sum(isinstance(one, UserError) for one in found) == 3
+    assert len(small_server.seen) == 2
+
+
+def test_an_estimate_that_was_too_low_is_raised_by_what_the_server_counts(small_server):
+    small_server.otherwise = answer(usage=(260, 1))  # ten times as many as were expected
+    spec = spec_of(small_server.url, max_cost=600e-6, concurrency=1)
+    found, account = send(spec, count=5)
+    # 262 are spent after the first, 524 after the second; a third would pass 600, though 28 of its own would not
+    assert sum(isinstance(one, UserError) for one in found) == 3
+    assert account.cost == pytest.approx(2 * 262e-6)
+
+
+def test_the_key_comes_from_the_environment_and_goes_to_the_server_alone(small_server, monkeypatch):
+    monkeypatch.setenv("MY_JUDGE_KEY", "sk-planted-0123456789")
+    send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
+    assert small_server.seen[0]["headers"]["authorization"] == "Bearer sk-planted-0123456789"
+    small_server.otherwise = status(400, "you sent sk-planted-0123456789, which is odd")
+    told = the_error(send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))[0])
+    assert "you sent ***, which is odd" in told
+    monkeypatch.delenv("MY_JUDGE_KEY")
+    with pytest.raises(UserError, match="environment variable MY_JUDGE_KEY is not set"):
+        send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))

