@@ -376,7 +376,7 @@ class Experiment:
             assert self.answers is not None
             return Replayer(self.judge.source, self.answers, self.prompts, next(iter(self.decodings)), worded)
         if isinstance(self.judge, ApiSpec):
-            store = ReadingStore(path_of(self.config, "store"))
+            store = open_store(path_of(self.config, "store"))
             parts = (self.judge, self.assistant, self.decodings, self.prompts, self.builder.null, store)
             return ApiReader(*parts, worded)
         assert isinstance(self.judge, JudgeSpec)
