@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,7 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     for score_range in (ScoreRange(low, low + 4) for low in range(ranges)):
         values = np.array(score_range.values)
         main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
-        key = {
+        key: dict[str, Any] = {
             "example_id": [one.example_id for one in examples],
             "group_id": [one.group_id for one in examples],
             "system_id": [one.system_id for one in examples],
@@ -84,10 +85,10 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     folder.write_environment(device="none", model_fingerprints={}, seconds={}, tokens={})
     folder.write_readings(pd.concat(readings, ignore_index=True))
     folder.write_scores(table)
-    columns = {name: table[name].to_numpy() for name in table}
+    columns = {str(name): table[name].to_numpy() for name in table}
     folder.write_metrics(evaluate(columns, "made up", ["dataset"], resamples=0))
     folder.write_about({"main": "nobody", "assistant": "nobody else"}, {"coherence": (1.0, 5.0)}, {})
-    split = {one.group_id: key_split for one, key_split in zip(examples, key["split"], strict=True)}
+    split = {one.group_id: key_split for one, key_split in zip(examples, list(key["split"]), strict=True)}
     write_examples(folder, examples, split, [])
 
 

@@ -78,7 +78,7 @@ def hiding(arguments: Sequence[str]) -> Iterator[Callable[[str], str]]:
     """
     hide = hider(argument_secrets(arguments) | environment_secrets())
     kept = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Hiding(stream, hide) for stream in kept)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (Hiding(stream, hide) for stream in kept)
     try:
         yield hide
     finally:
