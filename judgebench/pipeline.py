@@ -82,7 +82,7 @@ def run(config: DictConfig) -> Finished | None:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
     """
     # a process that only helps to read shares the folder with the one that writes
-    if config.get("dry_run") is True or getattr(rank_zero_only, "rank", 0):
+    if config.get("dry_run") is True or rank_zero_only.rank:  # type: ignore[attr-defined]
         return _run(config)
     with RunFolder.check(path_of(config, "run_dir")).alone():
         return _run(config)
