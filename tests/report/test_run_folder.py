@@ -269,6 +269,8 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     example = Example("a", "g", "s", "source", "output", {"coherence": 1.0})
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
     write_examples(folder, [example], {"g": "dev"}, [(prompt, "changed")])
+    folder.write_pairwise([{"systems": []}])
+    (tmp_path / "served.parquet").write_text("what a server answered")
     folder.write_suffix([{"length": 1}])
     folder.write_attack_differences([{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
