@@ -124,29 +124,45 @@ def test_pairs_of_ones_own_are_compared_as_they_stand(judgebench, tiny_pair):
     assert "Humans: long never lost to or tied with" in " ".join(out.split())
 
 
-def test_earlier_answers_about_pairs_are_ranked_too(judgebench):
+REPLAYED = (
+    *("judge=replay", "judge.path=answers.jsonl", *OWN, "prompt=comparative", "prompt.rubrics=rubrics", BARE),
+    *("logger=none", "metrics.resamples=0", "run_dir=run", "data.dev_share=0", "pairwise.outcome=agreed"),
+)
+
+
+@pytest.fixture
+def answers(judgebench):
+    """A judge's letters about every pair in both orders: long is better than short, and short than odd."""
     write("mine.jsonl", preferences())
-    better = {"long": 3, "short": 2, "odd": 1}
-    answers = [
-        {"example_id": f"line-{line}", "order": order, "text": f"[[{'AB'[(ahead > 0) != (order == 'first')]}]]"}
-        for line, row in enumerate(preferences(), 1)
-        for order in ("first", "second")
-        if (ahead := better[row["model_a"]] - better[row["model_b"]])
-    ]
-    write("answers.jsonl", answers[:-1])  # the last pair lacks its second order
     Path("rubrics").mkdir()
     Path("rubrics/overall.txt").write_text("{{Document}} {{Response_1}} or {{Response_2}}? A (1), B (2)")
-    given = ("judge=replay", "judge.path=answers.jsonl", *OWN, "prompt=comparative", "prompt.rubrics=rubrics")
-    more = (BARE, "logger=none", "metrics.resamples=0", "run_dir=run", "data.dev_share=0", "pairwise.outcome=agreed")
-    _, out, _ = judgebench(*given, *more, "judge.fields.order=order")
+    found = []
+    for line, row in enumerate(preferences(), 1):
+        ahead = SYSTEMS.index(row["model_a"]) < SYSTEMS.index(row["model_b"])
+        for order in ("first", "second"):
+            letter = "A" if ahead == (order == "first") else "B"
+            found.append({"example_id": f"line-{line}", "order": order, "text": f"[[{letter}]]"})
+    return found
+
+
+def test_earlier_answers_about_pairs_are_ranked_too(judgebench, answers):
+    write("answers.jsonl", answers[:-1])  # the last pair lacks its second order
+    _, out, _ = judgebench(*REPLAYED, "judge.fields.order=order")
     assert "left out: 2 (" in " ".join(out.split())
     (record,) = RunFolder.open("run").pairwise()
-    assert [row["system"] for row in record["ranking"]] == ["long", "short", "odd"]
+    assert [row["system"] for row in record["ranking"]] == list(SYSTEMS)
     # people found a tie four times, thrice as one of two; the judge never does
     assert (record["accuracy"], record["auc"]) == (pytest.approx((8 + 3 / 2) / 12), 1)
-    told(judgebench(*given, *more, mistaken=True), "judge.fields.order: this run has orders first, second")
+
+
+def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers):
+    write("answers.jsonl", answers)
+    told(judgebench(*REPLAYED, mistaken=True), "judge.fields.order: this run has orders first, second")
     write("answers.jsonl", [one for one in answers if one["order"] == "first"])
-    told(judgebench(*given, *more, "judge.fields.order=order", mistaken=True), "no pair of texts has an answer in both")
+    told(judgebench(*REPLAYED, "judge.fields.order=order", mistaken=True), "no pair of texts has an answer in both")
+    write("answers.jsonl", [one | {"order": "left"} for one in answers])
+    wrong = "answers.jsonl line 1: field 'order' must say in which place the judged text stood, first or second"
+    told(judgebench(*REPLAYED, "judge.fields.order=order", mistaken=True), wrong)
 
 
 MISTAKES = {

@@ -17,12 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
+from judgebench.metrics.comparisons import DAVIDSON, HALF, Comparisons
 from judgebench.metrics.correlation import MOST_ENTRIES
-
-HALF, DAVIDSON = TIES = ("half", "davidson")
-"""What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
 
 ELO = 400 / math.log(10)
 """Points on the Elo scale that a strength of 1 is: odds of 10 to 1 are 400 points."""
@@ -33,75 +30,6 @@ ELO_MEAN = 1000.0
 _LARGEST = 20.0  # beyond, in log-odds, nothing holds a parameter back
 _MOST_STEPS, _MOST_HALVINGS = 100, 40
 _STEP, _WORSE = 1e-10, 1e-12
-
-
-@dataclass(frozen=True)
-class Comparisons:
-    """Who met whom, and how it ended, group by group.
-
-    Attributes:
-        systems: how many there are, K.
-        one, other: [E] numbers of the two, `one` below `other`; several entries may be about the same two.
-        place: [E] 1 where `one` stood in place one, -1 where `other` did, 0 where that is not told.
-        attacked: [E] 1 where the text of `one` was attacked, -1 where that of `other` was, else 0.
-        counts: [3 * E, G] how often `one` won, both tied, `one` lost, in each group.
-    """
-
-    systems: int
-    one: np.ndarray
-    other: np.ndarray
-    place: np.ndarray
-    attacked: np.ndarray
-    counts: sparse.csr_array
-
-    @classmethod
-    def of(
-        cls,
-        systems: int,
-        groups: int,
-        one: np.ndarray,
-        other: np.ndarray,
-        group: np.ndarray,
-        outcomes: np.ndarray,
-        place: np.ndarray | None = None,
-        attacked: np.ndarray | None = None,
-    ) -> Comparisons:
-        """From single comparisons; those of a system with itself say nothing and are left out.
-
-        Args:
-            systems, groups: K and G.
-            one, other: [n] who met, 0 to K - 1.
-            group: [n] 0 to G - 1.
-            outcomes: [3, n] how much of a win, a tie and a loss each was for `one`.
-            place, attacked: [n] as above; None is 0 everywhere.
-        """
-        none = np.zeros(len(one), dtype=np.int64)
-        turned = one > other
-        first, second = np.where(turned, other, one), np.where(turned, one, other)
-        signs = [none if sign is None else np.where(turned, -sign, sign) for sign in (place, attacked)]
-        ends = np.where(turned, outcomes[::-1], outcomes)
-        apart = first != second
-        kinds = np.stack([first, second, *signs])[:, apart]
-        found, entry = np.unique(kinds, axis=1, return_inverse=True)
-        entry = entry.reshape(-1)
-        count = found.shape[1]
-        rows = np.concatenate([entry + kind * count for kind in range(3)])
-        columns = np.tile(group[apart], 3)
-        held = sparse.coo_array((ends[:, apart].reshape(-1), (rows, columns)), shape=(3 * count, groups))
-        return cls(systems, found[0], found[1], found[2], found[3], sparse.csr_array(held))
-
-    def outcomes(self, weights: np.ndarray) -> np.ndarray:
-        """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
-        return np.asarray((self.counts @ weights.T).reshape(3, len(self.one), len(weights)).transpose(0, 2, 1))
-
-    def table(self) -> np.ndarray:
-        """[3, K, K] how often the row's system won against, tied with and lost to the column's, over all groups."""
-        wins, ties, losses = self.outcomes(np.ones((1, self.counts.shape[1])))[:, 0]
-        found = np.zeros((3, self.systems, self.systems))
-        for kind, (ahead, behind) in enumerate(((wins, losses), (ties, ties), (losses, wins))):
-            np.add.at(found[kind], (self.one, self.other), ahead)
-            np.add.at(found[kind], (self.other, self.one), behind)
-        return found
 
 
 @dataclass(frozen=True)
@@ -180,29 +108,6 @@ def fit(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
     more = {name: found[:, comparisons.systems + i] for i, name in enumerate(signs)}
     tie = np.exp(found[:, -1]) if model.ties == DAVIDSON else None
     return Fitted(strengths, more.get("place"), more.get("attack"), tie)
-
-
-def parts(comparisons: Comparisons) -> list[list[int]]:
-    """The systems that met, directly or through others, a list a part; nothing compares one part with another."""
-    table = comparisons.table().sum(axis=0)
-    return _components(table + table.T)
-
-
-def dominant(comparisons: Comparisons, ties: str = HALF) -> list[list[int]]:
-    """The systems in levels, of which none above ever lost to any below: one level where maximum likelihood has an
-    answer. The best level is first, if levels have met."""
-    wins, tied, _ = comparisons.table()
-    beaten = wins + (tied if ties == HALF else 0)
-    found = _components(beaten, strong=True)
-    return sorted(found, key=lambda level: -len(_reached(beaten, level[0])))
-
-
-def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
-    """Whether `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses all."""
-    won, tied, lost = comparisons.outcomes(np.ones((1, comparisons.counts.shape[1])))[:, 0]
-    ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
-    told = bool((signs != 0).all()) and not tied.any()
-    return told and bool(len(signs)) and not (ahead.any() and behind.any())
 
 
 def ranks(strengths: np.ndarray) -> np.ndarray:
@@ -381,16 +286,3 @@ def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> 
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
         reach = (reach @ reach > 0).astype(np.float32)
     return np.asarray(reach.all(axis=(1, 2)))
-
-
-def _components(table: np.ndarray, strong: bool = False) -> list[list[int]]:
-    number, label = connected_components(table > 0, directed=True, connection="strong" if strong else "weak")
-    return [np.flatnonzero(label == one).tolist() for one in range(number)]
-
-
-def _reached(table: np.ndarray, start: int) -> set[int]:
-    found, new = {start}, [start]
-    while new:
-        new = [one for one in np.flatnonzero((table[new] > 0).any(axis=0)).tolist() if one not in found]
-        found |= set(new)
-    return found

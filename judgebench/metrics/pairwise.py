@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from judgebench.metrics import bradley_terry
 from judgebench.metrics.bootstrap import RESAMPLES
-from judgebench.metrics.bradley_terry import DAVIDSON, ELO, ELO_MEAN, Comparisons, Fitted, Model
-from judgebench.metrics.cells import COMPARED, Cell, cells, checked
+from judgebench.metrics.bradley_terry import ELO, ELO_MEAN, Fitted, Model
+from judgebench.metrics.cells import Cell, cells, checked
+from judgebench.metrics.comparisons import DAVIDSON, Comparisons, decided_by, dominant, parts
 from judgebench.metrics.correlation import CORRELATIONS, correlate_rows
 from judgebench.metrics.group_means import unknown, weights_of, with_interval
-from judgebench.metrics.preference import Preferences, best_threshold
-from judgebench.metrics.ranking import AGREED, MEAN, Ranking
+from judgebench.metrics.preference import best_threshold
+from judgebench.metrics.ranking import MEAN, Ranking
 from judgebench.metrics.robustness import CLEAN
-from judgebench.types import FIRST, ORDERS, SECOND
+from judgebench.metrics.text_pairs import NEEDED, TextPairs
 
 DEV = "dev"
 
-_NEEDED = (*COMPARED, "human")
-_EQUAL = 1e-9
 _FEWEST = 3
 """Systems whose strengths can be correlated: two always lie on a line."""
 
@@ -78,9 +77,9 @@ def pairwise_records(
     columns = checked(scores)
     if "score_first" not in columns:
         return []
-    if missing := [name for name in _NEEDED if name not in columns]:
+    if missing := [name for name in NEEDED if name not in columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    found = {cell: _Pairs.of(columns, rows) for cell, rows in cells(columns).items()}
+    found = {cell: TextPairs.of(columns, rows) for cell, rows in cells(columns).items()}
     thresholds = {
         cell: best_threshold(pairs.preferences(ranking)) for cell, pairs in found.items() if cell.split == DEV
     }
@@ -92,101 +91,6 @@ def pairwise_records(
         threshold = thresholds.get(cell._replace(split=DEV))
         records.append(head | _record(cell, pairs, ranking, threshold, resamples, seed))
     return records
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """The pairs of one cell.
-
-    Attributes:
-        one, other: [n] what wrote the judged text, and its rival.
-        first, second, tie_first, tie_second: see `win_probabilities`.
-        human: [n] by how much the humans prefer the judged text; NaN where they did not say.
-        share: [n] how much of a distinct pair each row is.
-        groups: the distinct groups; group: [n] which of them.
-    """
-
-    one: np.ndarray
-    other: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    tie_first: np.ndarray
-    tie_second: np.ndarray
-    human: np.ndarray
-    share: np.ndarray
-    groups: list[Any]
-    group: np.ndarray
-    systems: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, columns: Mapping[str, np.ndarray], rows: np.ndarray) -> _Pairs:
-        part = {name: columns[name][rows] for name in (*_NEEDED, "system_id", "group_id")}
-        texts = [part[name].astype(str) for name in ("text_id", "rival_id")]
-        groups, group = np.unique(part["group_id"].astype(str), return_inverse=True)
-        names_of, text = np.unique(np.concatenate(texts), return_inverse=True)
-        ends = text.reshape(2, -1)
-        met = ends.min(axis=0) * len(names_of) + ends.max(axis=0)
-        _, which, often = np.unique(met, return_inverse=True, return_counts=True)
-        names = [part[name].astype(str) for name in ("system_id", "rival_system_id")]
-        systems = list(dict.fromkeys(np.concatenate(names).tolist()))
-        number = {name: i for i, name in enumerate(systems)}
-        one, other = (np.array([number[name] for name in side.tolist()], dtype=np.int64) for side in names)
-        numbers = [
-            part[name].astype(np.float64)
-            for name in ("score_first", "score_second", "tie_first", "tie_second", "human")
-        ]
-        first, second, tie_first, tie_second, human = numbers
-        share = 1 / often[which]
-        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
-
-    @property
-    def score(self) -> np.ndarray:
-        """[n] the share that the judged text wins, both orders averaged."""
-        return (self.first + self.second) / 2
-
-    def preferences(self, ranking: Ranking) -> Preferences:
-        """Of the pairs of which the humans said something."""
-        rows = np.isfinite(self.human)
-        return Preferences(
-            self.score[rows] - 0.5, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie
-        )
-
-    def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
-        """How the pairs ended for the judge."""
-        signs = np.full(len(self.one), int(attacked))
-        if ranking.outcome == MEAN:
-            sides = {FIRST: (self.first, self.tie_first), SECOND: (self.second, self.tie_second)}
-            kinds = [
-                np.stack([won - tied / 2, tied, 1 - won - tied / 2]) * self.share / 2
-                for won, tied in (sides[o] for o in ORDERS)
-            ]
-            place = np.repeat([1, -1], len(self.one)) if ranking.position else None
-            return self._comparisons(np.hstack(kinds), place, np.tile(signs, 2))
-        score = self.score - 0.5
-        winner = np.where(np.abs(score) <= _EQUAL, 0.0, np.sign(score))
-        if ranking.outcome == AGREED:
-            both = [
-                np.where(np.abs(side - 0.5) <= _EQUAL, 0.0, np.sign(side - 0.5)) for side in (self.first, self.second)
-            ]
-            winner = np.where(both[0] == both[1], both[0], 0.0)
-        return self._comparisons(_ends(winner) * self.share, None, signs)
-
-    def by_humans(self, ranking: Ranking) -> Comparisons:
-        """How they ended for the humans; pairs of which they said nothing are left out."""
-        told = np.isfinite(self.human)
-        human = np.where(told, self.human, 0.0)
-        sides = np.where(np.abs(human) <= ranking.human_tie + _EQUAL, 0.0, np.sign(human))
-        return self._comparisons(_ends(sides) * self.share * told, None, None)
-
-    def _comparisons(self, outcomes: np.ndarray, place: np.ndarray | None, attacked: np.ndarray | None) -> Comparisons:
-        often = outcomes.shape[1] // max(1, len(self.one))
-        one, other, group = (np.tile(side, often) for side in (self.one, self.other, self.group))
-        return Comparisons.of(len(self.systems), len(self.groups), one, other, group, outcomes, place, attacked)
-
-
-def _ends(winner: np.ndarray) -> np.ndarray:
-    """[3, n] a win, a tie or a loss."""
-    return np.stack([winner > 0, winner == 0, winner < 0]).astype(float)
 
 
 @dataclass(frozen=True)
@@ -204,7 +108,7 @@ class _Side:
 
 
 def _record(
-    cell: Cell, pairs: _Pairs, ranking: Ranking, threshold: float | None, resamples: int, seed: int
+    cell: Cell, pairs: TextPairs, ranking: Ranking, threshold: float | None, resamples: int, seed: int
 ) -> dict[str, Any]:
     weights = weights_of(len(pairs.groups), resamples, seed)
     attacked = cell.attack != CLEAN
@@ -245,12 +149,12 @@ def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: 
         return _Side(comparisons, None, f"all texts are by one system, {systems[0] if systems else 'none'}", None)
     if not table.sum():
         return _Side(comparisons, None, "nobody compared these texts", None)
-    apart = bradley_terry.parts(comparisons)
+    apart = parts(comparisons)
     if len(apart) > 1:
         named = "; ".join(_listed([systems[i] for i in part]) for part in apart)
         reason = f"the systems fall into {len(apart)} parts that never met, directly or through others: {named}"
         return _Side(comparisons, None, reason, None)
-    levels = bradley_terry.dominant(comparisons, model.ties)
+    levels = dominant(comparisons, model.ties)
     if len(levels) > 1:
         top, bottom = (_listed([systems[i] for i in levels[end]]) for end in (0, -1))
         lost = "lost to" if model.ties == DAVIDSON else "lost to or tied with"
@@ -265,7 +169,7 @@ def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: 
         ("the place", model.place, comparisons.place),
         ("the attack", model.attack, comparisons.attacked),
     ):
-        if asked and bradley_terry.decided_by(comparisons, signs):
+        if asked and decided_by(comparisons, signs):
             if not model.prior:
                 reason = f"{name} decides every comparison, so nothing is told of strengths"
                 return _Side(comparisons, None, reason, None)
@@ -315,7 +219,7 @@ def _correlations(judge: _Side, humans: _Side, missing: float) -> dict[str, floa
 
 
 def _ranking(
-    pairs: _Pairs, judge: _Side, humans: _Side, reference: int | None, missing: Sequence[float]
+    pairs: TextPairs, judge: _Side, humans: _Side, reference: int | None, missing: Sequence[float]
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side, lost in (("", judge, missing[0]), ("human_", humans, missing[1])):
@@ -344,7 +248,7 @@ def _placed(prefix: str, ranks: np.ndarray | None) -> dict[str, int | None]:
 
 
 def _system_pairs(
-    pairs: _Pairs, ranking: Ranking, judge: _Side, humans: _Side, weights: np.ndarray
+    pairs: TextPairs, ranking: Ranking, judge: _Side, humans: _Side, weights: np.ndarray
 ) -> list[dict[str, Any]]:
     tables = [side.comparisons.table() for side in (judge, humans)]
     preferences = pairs.preferences(ranking)

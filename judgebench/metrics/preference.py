@@ -60,8 +60,8 @@ class Preferences:
         Returns:
             - tau: Kendall's tau-b of the two preferences' signs, over pairs of texts: concordant less discordant pairs
               by the geometric mean of how many either side decides;
-            - auc: the chance that the judge's preference is greater for a text that the humans prefer to its rival than
-              for one to which they prefer it; ties count half;
+            - auc: the chance that the judge's preference for a text over its rival is greater where the humans prefer
+              the text than where they prefer the rival; ties count half;
             - accuracy: share of pairs in which both name one text, or both a tie (Deutsch, Foster and Freitag, "Ties
               Matter", 2023: acc_eq); accuracy_calibrated: the same with the judge's ties by threshold;
             - tie_threshold: that threshold; human_tie_share, judge_tie_share: shares of pairs that are ties;

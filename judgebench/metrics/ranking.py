@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from judgebench.errors import UserError
-from judgebench.metrics.bradley_terry import TIES
+from judgebench.metrics.comparisons import TIES
 
 MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")
 """What the two orders of a pair come to: a comparison each, worth half; the text that their mean prefers wins; a text
@@ -24,7 +24,7 @@ class Ranking:
 
     Attributes:
         outcome: one of `OUTCOMES`.
-        ties: one of `bradley_terry.TIES`.
+        ties: one of `comparisons.TIES`.
         position: whether the first place has a parameter, under `outcome` mean.
         prior: comparisons given beforehand, see `bradley_terry.Model`.
         reference: the system whose strength is 0; None puts the mean there.

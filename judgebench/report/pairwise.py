@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.metrics.bradley_terry import DAVIDSON, ELO_MEAN
+from judgebench.metrics.bradley_terry import ELO_MEAN
+from judgebench.metrics.comparisons import DAVIDSON
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.ranking import AGREED, MAJORITY
 from judgebench.metrics.robustness import CLEAN

@@ -8,16 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from judgebench.metrics.bradley_terry import (
-    DAVIDSON,
-    Comparisons,
-    Model,
-    decided_by,
-    dominant,
-    fit,
-    parts,
-    ranks,
-)
+from judgebench.metrics.bradley_terry import Model, fit, ranks
+from judgebench.metrics.comparisons import DAVIDSON, Comparisons, decided_by, dominant, parts
 from judgebench.metrics.group_means import weights_of
 
 ALONE = np.ones((1, 1))
