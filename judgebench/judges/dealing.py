@@ -27,7 +27,7 @@ def deal(costs: Sequence[int], hands: int) -> list[list[int]]:
 
     Example:
         >>> deal([5, 1, 4, 4], 2)
-        [[0, 3], [1, 2]]
+        [[0, 1], [2, 3]]
     """
     shares: list[list[int]] = [[] for _ in range(hands)]
     lightest = [(0, hand) for hand in range(hands)]
