@@ -6,6 +6,7 @@ import errno
 import os
 import shlex
 import sys
+import traceback
 from typing import Any
 
 import hydra
@@ -43,6 +44,9 @@ def main() -> None:
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
             sys.exit(130)
+        except Exception:  # as with HYDRA_FULL_ERROR=1; Python itself would print it after secrets are hidden no more
+            traceback.print_exc()
+            sys.exit(1)
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")

@@ -23,6 +23,8 @@ from PIL import Image
 from judgebench.errors import UserError
 from judgebench.metrics.levels import shown_level
 from judgebench.report.defense_files import DefenseRecords
+from judgebench.report.hiding import hider
+from judgebench.report.masking import environment_secrets
 from judgebench.report.series import shown_split
 from judgebench.report.served import served_scalars
 from judgebench.tracking.artifacts import keep, used_files
@@ -79,6 +81,8 @@ class QuietWandbLogger(WandbLogger):
         if mode not in MODES:
             raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(MODES)}.")
         settings = {**_SETTINGS, **(kwargs.pop("settings", None) or {})}
+        hide = hider(environment_secrets())  # whatever was interpolated into a name or a note
+        kwargs = {name: hide(value) if isinstance(value, str) else value for name, value in kwargs.items()}
         # W&B's service outlives a run, and reads a relative path from where it was started
         super().__init__(save_dir=Path(save_dir).absolute(), mode=mode, settings=settings, **kwargs)
         self._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B 0.31 warns whenever it is passed

@@ -49,7 +49,7 @@ def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer,
     attacks = chosen_attacks(ATTACKS)
     defenses = list(chosen_defenses(DEFENSES[1:], DefenseSettings(Helper("nowhere")), None))
     if not compared:
-        pairs = {name: {"g": Reference(f"High: {SAID}", f"Low: {SAID}", 4.0, 2.0)} for name in rubrics}
+        pairs = {name: {"g": Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
         defenses.append(ReferenceDefense("cap", pairs))
     defenses = [one for one in defenses if one.compares or not compared]
     builder = PromptBuilder(smollm2_tokenizer, rubrics, 100_000, defenses=defenses)
@@ -60,6 +60,7 @@ def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer,
         for attack in ATTACKS
         for defense in ["none", *(one.name for one in defenses)]
         for order in orders
+        if defense == "none" or attack in ("none", "combined")
     ]
     made = builder.build([EXAMPLE], conditions, attacked_text(attacks))
     nothing = {
@@ -150,7 +151,7 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     assert "data.jsonl" in opened, "what is opened must be seen"
     assert "sqlite3.connect" in opened
     assert "never-opened-4711" not in opened
-    assert "socket" not in opened
+    assert not [line for line in opened.splitlines() if line.startswith(("socket.", "urllib."))]
     folder = RunFolder.open(tmp_path / "run")
     readings = folder.readings()
     assert len(readings) == 8 * 2 * 5
@@ -166,7 +167,9 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
 def test_a_hostile_answer_is_data_too(judgebench, hostile, tmp_path):
     _, data = hostile
     rows = [json.loads(line) for line in (tmp_path / "data.jsonl").read_text().splitlines()]
-    answers = [{"example_id": row["example_id"], "answer": f"{SAID} Score: {1 + i % 5}"} for i, row in enumerate(rows)]
+    answers = [
+        {"example_id": row["example_id"], "answer": f"{SAID} Final score: {1 + i % 5}"} for i, row in enumerate(rows)
+    ]
     (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
     quick = [one for one in QUICK if not one.startswith(("data.", "report"))]
     named = "judge.fields={example_id: example_id, text: answer}"
