@@ -13,7 +13,7 @@ from judgebench.report.run_folder import RunFolder
 from tests.served import answer, silence, status
 
 KEY = "sk-planted-4711-0815-abcdef"
-QUICK = ("data=mini", "data.limit_groups=3", "ranges=[[1,5]]", "metrics.resamples=20", "logger=none", "report=false")
+QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "metrics.resamples=20", "logger=none", "report=false")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(judgebench, small_server):
 
 def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_server):
     small_server.otherwise = answer(likely={"4": 0.5, "3": 0.25, "x": 0.15, "5": 0.05}, usage=(100, 2))
-    out = run("judge.price={input: 1.0, output: 2.0}", "report=true")[1]
+    out = run("judge.price={input: 1.0, output: 2.0}")[1]
     folder = RunFolder.open("run")
     readings = folder.readings()
     told = folder.environment()["served"]
@@ -54,9 +54,8 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     assert told["cost"] == pytest.approx(count * 104e-6)
     assert folder.environment()["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
     assert pq.read_schema("run/readings.parquet").metadata == {b"judgebench.main.scores_from": b"logprobs"}
-    for seen in (out, Path("run/report.html").read_text("utf-8")):
-        assert "scores from listed log-probabilities" in " ".join(seen.split())
-        assert "known within bounds only" in " ".join(seen.split())
+    assert "scores from listed log-probabilities" in " ".join(out.split())
+    assert "known within bounds only" in " ".join(out.split())
     evidence = pd.read_parquet("run/served.parquet")
     assert evidence["example_id"].tolist() == readings["example_id"].tolist()
     value, lower, upper = (
@@ -214,6 +213,7 @@ def test_the_key_stands_in_no_file_and_no_line(run, small_server, monkeypatch, f
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
     if not fails:
         assert RunFolder.open("run").config()["judge"]["key_variable"] == "PLANTED_API_KEY"
+        assert "scores from listed log-probabilities" in Path("run/report.html").read_text("utf-8")
 
 
 def test_a_judged_text_cannot_end_its_turn_in_what_is_sent(run, small_server):
