@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.report.run_folder import RunFolder
-from tests.served import answer, silence, status
+from tests.served import answer, status
 
 KEY = "sk-planted-4711-0815-abcdef"
-QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "metrics.resamples=20", "logger=none", "report=false")
+QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
+QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
 
 
 @pytest.fixture
@@ -260,16 +261,6 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
     assert REFUSED[asked] in err
     assert "secret" not in err
     assert small_server.seen == []
-
-
-def test_interrupted_in_the_middle_it_goes_on_where_it_was(run, small_server):
-    small_server.replies = [answer()] * 4 + [silence] * 2
-    _, _, err = run("judge.concurrency=2", "judge.timeout=0.3", "judge.retries=0", mistaken=True)
-    assert "did not answer within 0.3 s" in err
-    assert " answers of this run are stored" in err
-    before = len(small_server.seen)
-    run("judge.concurrency=2")
-    assert len(small_server.seen) - before <= len(RunFolder.open("run").readings()) - 4
 
 
 def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small_server, monkeypatch):

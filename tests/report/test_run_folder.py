@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
+from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA, RunFolder
 from judgebench.types import ScoreRange
 
 
@@ -264,6 +264,8 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write_comparisons([{"difference": 0.1}])
     folder.write_tuning([{"lambda": 0.1}])
     folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
+    nothing = dict.fromkeys(("role", "candidates", "lower", "upper", "unlisted", "texts"))
+    folder.write_served(run.readings.assign(**nothing)[SERVED_SCHEMA.names])
     folder.write_suffix([{"length": 1}])
     folder.write_attack_differences([{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
