@@ -21,7 +21,7 @@ from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.paraphrase import PARAPHRASE
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
-from judgebench.judges.api.reader import check_served
+from judgebench.judges.api.fit import check_served
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.reader import JudgeSpec, check_fit

@@ -12,7 +12,7 @@ import judgebench
 
 PACKAGES = (
     *("judgebench", "torch", "lightning", "transformers", "accelerate", "numpy", "scipy", "pandas", "pyarrow"),
-    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib"),
+    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib", "openai"),
 )
 """The packages whose versions can change a run's numbers or files."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judgebench.judges.api.settings import estimating_tokenizer
+from judgebench.judges.api.endpoint import estimating_tokenizer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.spelled import BREAK, SpelledNames

@@ -15,6 +15,8 @@ from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA, RunFolder
+from judgebench.types import ScoreRange
 
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):
@@ -270,7 +272,8 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
     write_examples(folder, [example], {"g": "dev"}, [(prompt, "changed")])
     folder.write_pairwise([{"systems": []}])
-    (tmp_path / "served.parquet").write_text("what a server answered")
+    nothing = dict.fromkeys(("role", "candidates", "lower", "upper", "unlisted", "texts"))
+    folder.write_served(run.readings.assign(**nothing)[SERVED_SCHEMA.names])
     folder.write_suffix([{"length": 1}])
     folder.write_attack_differences([{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})

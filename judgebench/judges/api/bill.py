@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.errors import UserError
+from judgebench.judges.api.price import Price
 from judgebench.judges.api.protocol import Ask, Usage
-from judgebench.judges.api.settings import Price
 
 
 @dataclass

@@ -23,7 +23,7 @@ Way = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
 
 _TIGHT = 1e-6
-"""Probabilities that differ by no more are one: servers give log-probabilities in a few digits."""
+"""What differs by no more is one: servers give log-probabilities in a few digits."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ class Bounds:
     @property
     def bounded(self) -> bool:
         """Whether any candidate is known within bounds only."""
-        return bool((self.upper - self.lower > _TIGHT).any())
+        # contrastive decoding sees logarithms: a small candidate must be known as well as a large one
+        return bool((self.upper - self.lower > _TIGHT * self.upper).any())
 
     @property
     def undecided(self) -> bool:
@@ -187,10 +188,11 @@ def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
 
 
 def unread(ways: Ways, listings: Mapping[Way, Listing], above: float) -> list[Way]:
-    """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`."""
+    """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`, and
+    any at all."""
     found = []
     for node in sorted(ways.children, key=lambda node: (len(node), repr(node))):
-        if node not in listings and node[:-1] in listings and reach(node, listings) >= max(above, 1e-12):
+        if node not in listings and node[:-1] in listings and (likely := reach(node, listings)) > 0 and likely >= above:
             found.append(node)
     return found
 

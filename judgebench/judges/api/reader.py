@@ -9,71 +9,24 @@ from functools import cached_property
 from typing import Any
 
 import lightning as L
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.decoding.answer import parse_answer, parse_place
 from judgebench.decoding.decode import key_columns
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.bounds import Way, Ways
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, told, unstacked
+from judgebench.judges.api.samples import candidate_of, shares
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.judge import Models
-from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.running import Trainers, compute
 from judgebench.readings.store import ModelReading, ReadingStore
-from judgebench.types import FAILED, Condition, Generation, Prompt, Reading, ScoreRange
+from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 _GREEDY = "greedy"
-
-
-def check_served(judge: ApiSpec, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:
-    """Whether the parts of a served judge fit each other.
-
-    Raises:
-        UserError: a decoding or an assistant that cannot be had of what a server gives.
-    """
-    if assistant.kind in ("model", "early_exit"):
-        raise UserError(
-            f"assistant={assistant.kind}: the judge is served, and its layers and a model here cannot be read beside "
-            "it; take assistant=api, a second model behind a URL, assistant=null_context or assistant=none."
-        )
-    for name, decoding in decodings.items():
-        if decoding.needs_assistant and assistant.kind == "none":
-            raise UserError(
-                f"decoding {name}: it needs an assistant; choose one with assistant=api or assistant=null_context."
-            )
-        if judge.scores_from == "text" and decoding.kind != _GREEDY:
-            raise UserError(
-                f"decoding {name}: it reads the candidates' probabilities, which judge.scores_from=text does not give; "
-                "choose decoding=[greedy], or judge.scores_from=logprobs or samples."
-            )
-        if judge.scores_from == "samples" and decoding.needs_assistant:
-            raise UserError(
-                f"decoding {name}: shares of {judge.samples} samples are 0 for most candidates, and their logarithms "
-                "are nothing to contrast; take judge.scores_from=logprobs, or decoding=[greedy,expectation]."
-            )
-    if judge.scores_from == "text" and len(decodings) > 1:
-        raise UserError(
-            f"decoding: {', '.join(decodings)} would all read the same answers of judge.scores_from=text; take "
-            "decoding=[greedy]."
-        )
-    if judge.scores_from != "logprobs" and assistant.kind == "null_context":
-        raise UserError(
-            "assistant=null_context: it is asked for log-probabilities, so it needs judge.scores_from=logprobs."
-        )
-    if assistant.served is not None:
-        other = assistant.served.spec(judge)
-        if judge.protocol == "completions":
-            ours, theirs = judge.own_tokenizer, other.own_tokenizer
-            assert ours is not None
-            assert theirs is not None
-            # what is sent are the judge's tokens
-            check_vocabularies(ours.tokenizer(), theirs.tokenizer())
 
 
 @dataclass
@@ -255,7 +208,7 @@ class ApiReader:
             reasoned = prompt.condition.defense in self.worded
             fact |= {"answers": len(known), "failed": 0, "texts": [one["text"] for one in known]}
             if not reasoned:
-                fact["failed"] = sum(_candidate(prompt, one["text"]) is None for one in known)
+                fact["failed"] = sum(candidate_of(prompt, one["text"]) is None for one in known)
         self._facts[role].append(fact)
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
@@ -353,29 +306,6 @@ def ways_of(
         inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
         sent[one] = {tuple(named[token] for token in path): path for path in inner}
     return ways, sent
-
-
-def shares(prompt: Prompt, answers: Sequence[str]) -> tuple[float, ...]:
-    """[candidates] log of each candidate's share of the answers; -inf for none.
-
-    A share is of all answers, so that those which name no candidate (they failed, or name a number between two) take
-    from every one alike; nothing is added for candidates that were not drawn.
-    """
-    named = [_candidate(prompt, answer) for answer in answers]
-    counts = np.array([named.count(value) for value in prompt.condition.range.values])
-    with np.errstate(divide="ignore"):
-        return tuple(np.log(counts / len(answers)).tolist())
-
-
-def _candidate(prompt: Prompt, answer: str) -> float | None:
-    """The score that an answer names, if it is one of the candidates."""
-    condition = prompt.condition
-    read = (
-        parse_place(answer, prompt.choices)
-        if condition.order
-        else parse_answer(answer, condition.range, prompt.choices)
-    )
-    return read.value if read.status != FAILED and read.value in condition.range.values else None
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
+from judgebench.judges.api.endpoint import Endpoint
+from judgebench.judges.api.price import Price, is_number
 from judgebench.judges.loading import ModelSource
 from judgebench.prompts.spelled import SpelledNames
 
@@ -25,86 +24,7 @@ EXPLICIT = ("vllm", "sglang", "llama_cpp")
 LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_CHARACTERS = 4
-"""Characters of a token, where no tokenizer is at hand."""
 _MODEL = {"path": None, "dtype": "auto", "engine": "prefix"}
-_UNLIMITED = 2**31
-
-
-@dataclass(frozen=True)
-class Price:
-    """What tokens cost, in USD per million; None where that is not known.
-
-    Attributes:
-        cached_input: of prompt tokens that the server had in its cache; None: as `input`.
-    """
-
-    input: float | None = None
-    cached_input: float | None = None
-    output: float | None = None
-
-    @classmethod
-    def parse(cls, given: Any, role: str) -> Price:
-        """From the config key `<role>.price`.
-
-        Raises:
-            UserError: no mapping, an unknown entry, or one that is no price.
-        """
-        given = {} if given is None else given
-        known = ("input", "cached_input", "output")
-        if not isinstance(given, Mapping) or set(given) - set(known):
-            raise UserError(
-                f"{role}.price: must be a mapping with {', '.join(known)}, in USD per million tokens, got {given!r}."
-            )
-        for name, value in given.items():
-            if value is not None and (not _is_number(value) or value < 0):
-                raise UserError(f"{role}.price.{name}: {value!r} is not a price; give USD per million tokens, or null.")
-        return cls(**given)
-
-    @property
-    def known(self) -> bool:
-        """Whether the cost of a request follows."""
-        return self.input is not None and self.output is not None
-
-    def of(self, prompt: float, cached: float, completion: float) -> float | None:
-        """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the cache.
-
-        Example:
-            >>> Price(2.0, 0.5, 8.0).of(1_000_000, 600_000, 100_000)
-            1.9
-        """
-        if self.input is None or self.output is None:
-            return None
-        cheap = self.input if self.cached_input is None else self.cached_input
-        return ((prompt - cached) * self.input + cached * cheap + completion * self.output) / 1e6
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a served judge comes from; see `Source`.
-
-    Attributes:
-        name: of the model, as the server calls it.
-        counted_by: the tokenizer that prompts are built with; None for prompts that the server's own template frames,
-            whose tokens are estimated at four characters each.
-        context: most tokens of prompt and answer together, where that is known.
-    """
-
-    name: str
-    title: str
-    counted_by: ModelSource | None = None
-    context: int | None = None
-    encoder_decoder: ClassVar[bool] = False
-
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The model's own, or one that counts a token every four characters and has no chat template."""
-        return self.counted_by.tokenizer() if self.counted_by is not None else estimating_tokenizer()
-
-    def config(self) -> Any:
-        """That of a model that reads `context` tokens."""
-        config: Any = PretrainedConfig()
-        config.max_position_embeddings = self.context or _UNLIMITED
-        return config
 
 
 @dataclass(frozen=True)
@@ -297,7 +217,7 @@ class ApiSpec:
             _positive(self.max_cost, f"{self.role}.max_cost", "an amount of USD above 0, or null")
         for name, top in (("follow_above", 1.0), ("temperature", 2.0)):
             value = getattr(self, name)
-            if (value is not None or name != "temperature") and (not _is_number(value) or not 0 <= value <= top):
+            if (value is not None or name != "temperature") and (not is_number(value) or not 0 <= value <= top):
                 raise UserError(f"{self.role}.{name}: {value!r} is not a number from 0 to {top:g}.")
 
 
@@ -368,28 +288,12 @@ def how_scored(judge: Any) -> str | None:
     return f"Scores from {given[judge.scores_from]} ({judge.protocol}{counted})."
 
 
-def estimating_tokenizer() -> PreTrainedTokenizerBase:
-    """One that takes every four characters for a token, and knows no token by name.
-
-    Example:
-        >>> len(estimating_tokenizer()("ten chars.")["input_ids"])
-        3
-    """
-    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
-    tokenizer.pre_tokenizer = Split(Regex(rf"[\s\S]{{1,{_CHARACTERS}}}"), "isolated")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?")
-
-
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
 def _positive(value: object, key: str, what: str) -> None:
-    if not _is_number(value) or not 0 < value < float("inf"):  # type: ignore[operator]
+    if not is_number(value) or not 0 < value < float("inf"):  # type: ignore[operator]
         raise UserError(f"{key}: {value!r} is not {what}.")
 
 
