@@ -1,28 +1,36 @@
-"""`python -m judgebench`, with a word on how much of each model this process holds: own_<rank>.json in the folder that
-the first argument names."""
+"""`python -m judgebench` several times over in one process, with a word on how much of each model the process holds.
+
+Usage: split_worker.py FOLDER ARGUMENTS [-- ARGUMENTS ...], which leaves own_<rank>.json in the folder.
+"""
 
 import json
 import os
 import sys
+from itertools import groupby
 from pathlib import Path
+
+from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.__main__ import main
 from judgebench.judges import judge, sharding
 
 
-def noting(folder):
-    load = judge.load_split
+def run(folder, commands):
+    load, held = judge.load_split, {}
 
     def load_split(source, strategy, mesh):
         model = load(source, strategy, mesh)
-        path = folder / f"own_{os.environ['RANK']}.json"
-        held = json.loads(path.read_text()) if path.is_file() else {}
-        path.write_text(json.dumps(held | {source.title: sharding.own_bytes(model)}))
+        held[source.title] = sharding.own_bytes(model)
         return model
 
-    return load_split
+    judge.load_split = load_split
+    for command in commands:
+        sys.argv[1:] = command
+        GlobalHydra.instance().clear()
+        main()
+    (folder / f"own_{os.environ['RANK']}.json").write_text(json.dumps(held))
 
 
 if __name__ == "__main__":
-    judge.load_split = noting(Path(sys.argv.pop(1)))
-    main()
+    folder, *words = sys.argv[1:]
+    run(Path(folder), [list(part) for between, part in groupby(words, lambda word: word == "--") if not between])
