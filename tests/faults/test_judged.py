@@ -161,7 +161,6 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     assert "never-opened-4711" in readings.group_id.iloc[0]
     page = (tmp_path / "run/report.html").read_text()
     assert "<script>alert(1)" not in page
-    assert "alert(1)" in page
 
 
 def test_a_hostile_answer_is_data_too(judgebench, hostile, tmp_path):
