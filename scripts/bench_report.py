@@ -86,7 +86,7 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     folder.write_environment(device="none", model_fingerprints={}, seconds={}, tokens={})
     folder.write_readings(pd.concat(readings, ignore_index=True))
     folder.write_scores(table)
-    columns = {name: table[name].to_numpy() for name in table}
+    columns = {str(name): table[name].to_numpy() for name in table}
     folder.write_metrics(evaluate(columns, "made up", ["dataset"], resamples=0))
     folder.write_about({"main": "nobody", "assistant": "nobody else"}, {"coherence": (1.0, 5.0)}, {})
     split = {one.group_id: its for one, its in zip(examples, splits, strict=True)}
