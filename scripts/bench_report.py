@@ -49,11 +49,12 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     for score_range in (ScoreRange(low, low + 4) for low in range(ranges)):
         values = np.array(score_range.values)
         main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
+        splits = ["dev" if i // SYSTEMS < articles // 10 else "test" for i in range(count)]
         key: dict[str, Any] = {
             "example_id": [one.example_id for one in examples],
             "group_id": [one.group_id for one in examples],
             "system_id": [one.system_id for one in examples],
-            "split": ["dev" if i // SYSTEMS < articles // 10 else "test" for i in range(count)],
+            "split": splits,
             "dimension": "coherence",
             "range_min": score_range.minimum,
             "range_max": score_range.maximum,
@@ -88,7 +89,7 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     columns = {str(name): table[name].to_numpy() for name in table}
     folder.write_metrics(evaluate(columns, "made up", ["dataset"], resamples=0))
     folder.write_about({"main": "nobody", "assistant": "nobody else"}, {"coherence": (1.0, 5.0)}, {})
-    split = {one.group_id: key_split for one, key_split in zip(examples, list(key["split"]), strict=True)}
+    split = {one.group_id: its for one, its in zip(examples, splits, strict=True)}
     write_examples(folder, examples, split, [])
 
 

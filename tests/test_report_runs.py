@@ -43,11 +43,11 @@ def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
 
 
 def test_texts_are_left_out_where_that_is_asked(judgebench, tiny_pair):
-    judgebench(*pair(tiny_pair), *ASKED, "examples=false", "attacks=[none]")
+    judgebench(*pair(tiny_pair), *ASKED, "report=false", "examples=false", "attacks=[none]")
     run = RunContent.read("run")
     assert run.texts is None
     assert not (run.folder.path / "examples.parquet").exists()
-    page = (run.folder.path / "report.html").read_text("utf-8")
+    page = run.report({})
     assert "This run has kept no texts" in page
     assert 'id="data-texts-0"' not in page
     _, _, err = judgebench(*pair(tiny_pair), *ASKED, "examples=perhaps", mistaken=True)

@@ -9,6 +9,7 @@ import pytest
 from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
 from judgebench.report.answers import (
     Favorite,
+    best_sentences,
     change_sentences,
     favorite_sentences,
     favorites,
@@ -148,3 +149,22 @@ def test_sentences_of_records_say_what_the_records_say(run):
     clear = [r for r in told if r["says"] != NOT_TOLD_APART]
     assert f"in {len(clear) or 'none'} of 4 ranges" in sentences[0]
     assert all(f"{r['difference']:+.3f}" in sentences[0] for r in clear)
+
+
+def test_the_best_judge_is_named_with_its_interval_and_with_what_picking_it_does(run):
+    blocks = arrange(run.records)
+    (told,) = best_sentences(blocks)
+    rows = [
+        (row.estimates["spearman"].value, row, section.range) for section in blocks[0].sections for row in section.rows
+    ]
+    value, row, score_range = max(rows, key=lambda one: one[0])
+    assert told.startswith(f"coherence: {row.series}")
+    assert f"Spearman {value:.3f} [{value - 0.06:.3f}, {value + 0.05:.3f}] in range {score_range}" in told
+    assert told.endswith(f"({blocks[0].size()}). The best of {len(rows)} is flattered by having been picked.")
+
+
+def test_a_best_judge_whose_interval_holds_0_is_told_so(run):
+    low = [record | {"spearman_low": -0.1} for record in run.records]
+    assert "which is not told apart from no agreement" in best_sentences(arrange(low))[0]
+    none = [record | {"spearman_low": None, "spearman_high": None} for record in run.records]
+    assert "without an interval" in best_sentences(arrange(none))[0]

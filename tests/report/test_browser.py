@@ -97,7 +97,7 @@ def test_the_worst_disagreement_stands_first_and_any_column_sorts(opened):
 
 def waited(tab, selector, text):
     """Until an element says just this; the page's policy forbids Playwright's own waiting for an expression."""
-    tab.locator(selector, has_text=re.compile(f"^{re.escape(text)}$")).wait_for(timeout=5000)
+    tab.locator(selector, has_text=re.compile(f"^{re.escape(text)}$")).wait_for()
 
 
 def count(tab):

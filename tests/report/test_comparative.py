@@ -16,7 +16,12 @@ from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode
 from judgebench.metrics import evaluate
 from judgebench.readings.table import reading_columns
+from judgebench.report.browser.chunks import bounds, reading_chunks
+from judgebench.report.browser.data import index_data
+from judgebench.report.browser.index import index_of
+from judgebench.report.browser.judged import Judged
 from judgebench.report.comparative import NOTE, arrange_comparative, comparative_sentences, points, shares
+from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
@@ -126,6 +131,23 @@ def test_the_report_has_a_section_and_draws_no_humans(run):
         assert part in page
     for part in ("Favorite scores", "Bias and stability", "the lowest score of the range stands in"):
         assert part not in page
+
+
+def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
+    references = DefenseRecords().references
+    judged = Judged("", "mini", run.readings, run.scores, run.records, {"joint": None}, {}, None, references)
+    index = index_of([judged])
+    assert len(index.example) == 48 * 2
+    assert {str(one.range) for one in index.places} == {"0.0-1.0 by 0.5"}
+    (chunk,) = reading_chunks(index, [judged], bounds(index, [judged]))
+    assert len(chunk["rows"]) == 48 * 2
+    expectation = [one.label for one in index.series].index("main, expectation")
+    for row, held in chunk["rows"].items():
+        assert [one["order"] for one in held] == ["first", "second"]
+        shares = [np.exp(one["m"]) / np.exp(one["m"]).sum() for one in held]
+        won = (shares[0][0] + shares[1][1]) / 2  # place one where it stood first, place two where second
+        assert index.scores[expectation, int(row)] == pytest.approx(won, abs=1e-3)
+    assert index_data(index, [judged], [0, len(index.examples)])["places_compared"] == ["1", "2"]
 
 
 def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run, tmp_path):

@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 
 from judgebench.metrics import evaluate
-from judgebench.report.defended import arrange_defenses
-from judgebench.report.robustness import arrange_attacks
+from judgebench.report.defended import (
+    DefenseBlock,
+    DefenseRow,
+    DefenseSection,
+    arrange_defenses,
+    defense_sentences,
+)
+from judgebench.report.results import Estimate
+from judgebench.report.robustness import AttackRow, arrange_attacks
 from tests.report.conftest import columns
 from tests.report.test_html import page
 from tests.report.test_printed import printed
@@ -57,3 +64,35 @@ def test_table_and_page_show_them(defended):
     html = page(defended)
     assert "<h3>Defenses</h3>" in html
     assert html.count('<th scope="row">sandwich</th>') == len(arrange_defenses(defended.records)[0].sections)
+
+
+def row(defense, change, ends, spearman):
+    clean = AttackRow("clean", 3.0, 0.0, 0.0, spearman)
+    return DefenseRow(defense, clean, AttackRow("dsi", 3.0, 0.0, 0.0, 0.1, Estimate(change, *ends)), defense)
+
+
+def block(*rows):
+    return [DefenseBlock("coherence", [DefenseSection("dsi", "1-5", "main, greedy", rows)])]
+
+
+BARE = row("none", 0.8, (0.6, 1.0), 0.4)
+
+
+def test_the_defense_that_keeps_scores_nearest_to_clean_ones_is_named_with_its_cost():
+    far = row("overdone", -0.9, (-1.2, -0.5), 0.4)
+    near = row("cap", 0.1, (-0.1, 0.3), 0.35)
+    (told,) = defense_sentences(block(BARE, far, near))
+    assert told == (
+        "coherence: dsi changes the mean score of main, greedy in range 1-5 by +0.80 [+0.60, +1.00] without a defense; "
+        "least of 2 defenses under cap, by +0.10 [-0.10, +0.30]. What that costs where nobody attacks: Spearman 0.350 "
+        "instead of 0.400."
+    )
+    assert defense_sentences(block(BARE, far))[0].endswith(
+        "; overdone does not keep it nearer to what it gives clean texts."
+    )
+
+
+def test_an_attack_that_gains_nothing_needs_no_defense():
+    (told,) = defense_sentences(block(row("none", 0.1, (-0.1, 0.3), 0.4), row("cap", 0.0, (-0.2, 0.2), 0.4)))
+    assert told.endswith("which is no gain beyond chance, so there is nothing to defend against.")
+    assert defense_sentences(block(row("cap", 0.1, (0.0, 0.2), 0.4), row("w_cap", 0.2, (0.1, 0.3), 0.4))) == []

@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from judgebench.metrics import evaluate
+from judgebench.report.answers import favorites
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures import draw_all, save_figures, svg_without_caption
 from judgebench.report.humans import human_scores, shares, to_range
@@ -248,6 +249,24 @@ def test_ranges_with_different_numbers_of_candidates(builder, ranges):
         line = axis.containers[0].lines[0].get_ydata()
         assert line == pytest.approx(np.mean(part["main_logprobs"].tolist(), axis=0))
         assert len(line) == len(score_range.candidates)
+
+
+def test_a_dimension_with_dev_texts_alone_shows_these(builder):
+    run = builder(dimensions=("coherence", "fluency"), articles=4)
+    held = [
+        frame[(frame["dimension"] == "coherence") | (frame["split"] == "dev")] for frame in (run.scores, run.readings)
+    ]
+    scores, readings = held
+    scale = run.scale | {"fluency": SCALE}
+    for figure in (
+        score_figure(scores, "fluency", SCALE, run.titles),
+        logprob_figure(readings, scores, "fluency", SCALE, run.titles),
+    ):
+        assert "dev split" in figure.get_label()
+        assert len(figure.axes) == 4
+    assert "test split" in score_figure(scores, "coherence", SCALE, run.titles).get_label()
+    found = favorites(scores, scale)
+    assert {one.dimension for one in found} == {"coherence", "fluency"}
 
 
 def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):

@@ -13,10 +13,8 @@ from omegaconf import OmegaConf
 from judgebench.errors import UserError
 from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
-from judgebench.types import Condition, Example, Prompt, ScoreRange
 from judgebench.report.run_folder import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA, RunFolder
-from judgebench.types import ScoreRange
+from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):

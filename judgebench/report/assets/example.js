@@ -67,13 +67,15 @@ const Example = (() => {
     const place = index.places[index.place[row]];
     const given = human.length ? human : index.human[row] === null ? [] : [[place.dimension, index.human[row]]];
     if (!given.length) return el("p", { class: "note" }, "Nobody has scored this text.");
-    return el("div", { class: "rated" }, given.map(([dimension, value]) => {
+    const bars = el("div", { class: "rated" }, given.map(([dimension, value]) => {
       const scale = index.scales[dimension];
       const share = value === null ? null : Data.onScale(value, scale);
       return [el("span", {}, dimension),
         share === null ? el("span") : el("span", { class: "track" }, el("span", { class: "fill", width: `${100 * share}%` })),
-        el("span", {}, short(value, 2), scale ? el("small", { class: "note" }, ` of ${short(scale[0])}–${short(scale[1])}`) : null)];
+        el("span", {}, `${index.compares && value > 0 ? "+" : ""}${short(value, 2)}`,
+          scale ? el("small", { class: "note" }, ` of ${short(scale[0])}–${short(scale[1])}`) : null)];
     }));
+    return index.compares ? [bars, el("p", { class: "note" }, "By how much the humans prefer the judged text to the other.")] : bars;
   }
 
   function reading(index, row, one, clean) {
@@ -91,7 +93,7 @@ const Example = (() => {
     for (const [series, likely] of Object.entries(one.p || {})) {
       columns.push({ title: index.series[series].label.replace(/^.*: /, ""), kind: "pair", note: index.series[series].settings[index.place[row]] || "", shares: likely });
     }
-    if (columns.length) parts.push(likelihoods(candidates, columns, Data.marked(index, row)));
+    if (columns.length) parts.push(likelihoods(index.compares ? "place" : "score", candidates, columns, Data.marked(index, row)));
     if (one.said) {
       parts.push(el("p", { class: "note" }, `Answer of ${one.said[0] || "the judge"}${one.said[1] ? `, ${one.said[1]}` : ""}`), el("div", { class: "text" }, one.said[2]));
     }

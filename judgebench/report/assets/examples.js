@@ -42,7 +42,7 @@
   const gapCell = (cell) => {
     const value = cell.getValue();
     if (value === null) return node("–");
-    return el("span", {}, el("span", { class: "gap" }, el("span", { width: `${100 * Math.min(1, value)}%` })), short(value, 2));
+    return el("span", {}, el("span", { class: "gap" }, el("span", { width: `${100 * Math.min(1, value)}%` })), value.toFixed(2));
   };
   const scored = (scores) => { // whole scores as such, others with two decimals, so that a column lines up
     const places = scores.every((one) => one === null || Number.isInteger(one)) ? 0 : 2;

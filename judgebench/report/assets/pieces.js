@@ -25,11 +25,11 @@ const Pieces = (() => {
       el("span", { class: "value" }, percent(share)));
   }
 
-  /** Candidates down, judges across. Each column: {title, note, kind, shares, chosen}; marked: what the humans say. */
-  function likelihoods(candidates, columns, marked) {
+  /** Candidates down, by what they are `named`, judges across. Each column: {title, note, kind, shares, chosen}; marked: what the humans say. */
+  function likelihoods(named, candidates, columns, marked) {
     const tops = columns.map((one) => Math.max(...one.shares.map((share) => share ?? -1)));
     return el("div", { class: "likely", tabindex: "0" }, el("table", { class: "plain" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "score"),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, named),
         columns.map((one) => el("th", { scope: "col" }, one.title, one.note ? [el("br"), el("small", { class: "note" }, one.note)] : null)))),
       el("tbody", {}, candidates.map((candidate, k) => el("tr", { class: marked === k ? "chosen-by-humans" : null },
         el("th", { scope: "row" }, candidate, marked === k ? " ◂ humans" : ""),
