@@ -148,9 +148,9 @@ def measured(source: ModelSource) -> Size:
     work, engine = Work(source), PrefixEngine(model)
     prompts = work.prompts(1, 99, 1, 1, 0)
     seconds, _ = work.read(engine, prompts)
-    (root,) = engine.roots._held.values()
-    tokens = next(iter(root.layers.values()))[0].shape[2]
-    held = root.bytes // tokens // 4
+    with torch.inference_mode():
+        root = engine._rooted(prompts[0].token_ids[:64])
+    held = root.bytes // 64 // 4
     assert held == keys_values(model.config), "the formula of keys and values does not hold for this model"
     return Size(source.title, *counts, held, seconds)
 
