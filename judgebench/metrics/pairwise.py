@@ -159,6 +159,9 @@ def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: 
         top, bottom = (_listed([systems[i] for i in levels[end]]) for end in (0, -1))
         lost = "lost to" if model.ties == DAVIDSON else "lost to or tied with"
         told = f"{top} never {lost} {bottom if len(levels) == 2 else 'any of the others'}"
+        if len(levels[0]) > len(levels[-1]):
+            won = "won against" if model.ties == DAVIDSON else "won against or tied with"
+            told = f"{bottom} never {won} any of the others"
         if not model.prior:
             reason = f"{told}: the likeliest strengths are infinite; pairwise.prior=1 holds them back"
             return _Side(comparisons, None, reason, None)

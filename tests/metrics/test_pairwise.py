@@ -183,6 +183,8 @@ def test_what_makes_no_ranking_is_said_in_a_sentence():
     assert plain["unranked"].startswith("a never lost to or tied with b, c: the likeliest strengths are infinite")
     best = placed(plain, "a")
     assert (best["strength"], best["rank"], best["elo_low"], best["wins"]) == (None, None, None, 1)
+    beaten = ranked([("g1", "b", "a", 1, 1, 1), ("g2", "b", "c", 1, 0, 1), ("g3", "c", "b", 1, 0, 1)], prior=0)
+    assert beaten["unranked"].startswith("a never won against or tied with any of the others: the likeliest")
     held = ranked(undefeated, prior=1, resamples=10)
     assert held["unranked"] is None
     assert "without pairwise.prior (1) strengths would be infinite" in held["resting"]
