@@ -77,6 +77,7 @@ def composed(
         "store": str(store),
         "run_dir": str(run_dir),
         "report": False,
+        "examples": False,
         "tables": [],
         "dry_run": dry_run,
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
