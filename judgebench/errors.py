@@ -6,8 +6,12 @@ from __future__ import annotations
 class UserError(Exception):
     """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right.
 
-    The command line prints the sentence without a traceback and exits with code 2.
+    The command line prints the sentence without a traceback and exits with code 2. Half a character, which data may
+    hold and no terminal can show, stands in it as its number.
     """
+
+    def __init__(self, sentence: object = "") -> None:
+        super().__init__(str(sentence).encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 class Refusal(SystemExit):

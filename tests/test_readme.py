@@ -78,7 +78,11 @@ def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]
     found = []
     for word in words:
         model = pair[1] if word.startswith("assistant.path=") else pair[0]
-        word = word.replace("RUN/attack/phrase.json", str(folder / "phrase.json")).replace("path=FILE", f"path={file}")
+        word = (
+            word.replace("RUN/attack/phrase.json", str(folder / "phrase.json"))
+            .replace("path=FILE", f"path={file}")
+            .replace("url=URL", "url=http://127.0.0.1:9/v1")
+        )
         word = re.sub(r"path=DIR$", f"path={model}", word)
         found.append(str(folder / "run") if word == "RUN" else word)
     return found

@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
+from judgebench.configuration import FOLDER
 from judgebench.errors import UserError
 
 _TRAINER = {
@@ -83,7 +84,8 @@ def composed(
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
         "objective": None,
     }
-    config = OmegaConf.create(_literal(content))
+    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
+    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **_literal(content)})
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     config.trainer = OmegaConf.create(_TRAINER) if trainer is None else trainer
     return config

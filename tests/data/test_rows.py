@@ -137,3 +137,11 @@ def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told() -> None:
         value = [value]
     with pytest.raises(UserError, match=r"f line 1: field 'k' must be text, got something nested deep"):
         Row({"k": value}, "f line 1", 1).text("k")
+
+
+def test_a_sentence_about_half_a_character_can_be_printed(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_text('{"coherenc\\ud800e": 1}\n')
+    (row,) = json_lines(tmp_path / "data.jsonl")
+    with pytest.raises(UserError) as error:
+        row.number("coherence")
+    assert str(error.value).encode().count(b"\\ud800") == 1
