@@ -143,39 +143,42 @@ def log_run(
     """
     if OmegaConf.is_config(config):
         raise TypeError("config: an OmegaConf node may hold secrets; give what RunFolder.write_config returned.")
-    run = logger.experiment
     failed = True
     try:
-        import wandb
+        run = logger.experiment
+        try:
+            import wandb
 
-        with _files_under(Path(run.dir).parent):
-            logger.log_hyperparams(dict(config))
-            content: dict[str, Any] = {
-                "metrics": _table(*_metric_rows(records)),
-                "examples": _table(*_example_rows(scores, readings, examples)),
-            }
-            for name, found in (("comparisons", comparisons), ("tuning", [_flat(record) for record in tuning])):
-                if found:
-                    content[name] = _table(*_metric_rows(found))
-            if trace is not None:
-                tried = trace[trace["score"].notna()]
-                content["attack/trace"] = wandb.Table(dataframe=tried)
-            content |= {f"defense/{name}": _table(*rows) for name, rows in _defense_rows(defense).items()}
-            content |= {name: _table(*_metric_rows(found)) for name, found in _pairwise_rows(pairwise).items() if found}
-            keep(run, files, used_files(config), {"models": dict(models or {})})
-            for name, figure in figures.items():
-                content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
-            run.log(content)
-            told = scalars(records) | differences(comparisons) | rankings(pairwise) | served_scalars(served)
-            run.summary.update(told)
-        failed = False
+            with _files_under(Path(run.dir).parent):
+                logger.log_hyperparams(dict(config))
+                content: dict[str, Any] = {
+                    "metrics": _table(*_metric_rows(records)),
+                    "examples": _table(*_example_rows(scores, readings, examples)),
+                }
+                for name, found in (("comparisons", comparisons), ("tuning", [_flat(record) for record in tuning])):
+                    if found:
+                        content[name] = _table(*_metric_rows(found))
+                if trace is not None:
+                    tried = trace[trace["score"].notna()]
+                    content["attack/trace"] = wandb.Table(dataframe=tried)
+                content |= {f"defense/{name}": _table(*rows) for name, rows in _defense_rows(defense).items()}
+                content |= {
+                    name: _table(*_metric_rows(found)) for name, found in _pairwise_rows(pairwise).items() if found
+                }
+                keep(run, files, used_files(config), {"models": dict(models or {})})
+                for name, figure in figures.items():
+                    content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
+                run.log(content)
+                told = scalars(records) | differences(comparisons) | rankings(pairwise) | served_scalars(served)
+                run.summary.update(told)
+            failed = False
+        finally:
+            run.finish(exit_code=int(failed))
     except OSError as error:
         raise UserError(
             f"logger: W&B's files in {logger.save_dir} cannot be written ({error.strerror or error}). The run's own "
             "files are there; mend that and give the same command again, or leave W&B out with logger=none."
         ) from error
-    finally:
-        run.finish(exit_code=int(failed))
 
 
 def scalars(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
