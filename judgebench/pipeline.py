@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,6 @@ import lightning as L
 import pandas as pd
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
@@ -81,14 +81,11 @@ def run(config: DictConfig) -> Finished | None:
     Raises:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
     """
-    # a process that only helps to read shares the folder with the one that writes
-    if config.get("dry_run") is True or rank_zero_only.rank:  # type: ignore[attr-defined]
-        return _run(config)
-    with RunFolder.check(path_of(config, "run_dir")).alone():
-        return _run(config)
+    with ExitStack() as held:
+        return _run(config, held)
 
 
-def _run(config: DictConfig) -> Finished | None:
+def _run(config: DictConfig, held: ExitStack) -> Finished | None:
     console = Console(width=max(WIDTH, Console().width))
     clock = Clock()
     with clock("load"):
@@ -100,6 +97,8 @@ def _run(config: DictConfig) -> Finished | None:
         tables = check_tables(config.tables)
         folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
         logger = instantiate(config.logger)
+        if not config.dry_run:  # the first process, which alone writes there, keeps others out
+            processes.agree(lambda: held.enter_context(folder.alone()))
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None
         if not processes.first:

@@ -95,6 +95,7 @@ class QuietWandbLogger(WandbLogger):
         if self._experiment is None:
             # Even offline, W&B's background service looks for its telemetry server; it reads this when it starts.
             os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+            os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")  # it has something to say wherever openai is imported
             logging.raiseExceptions = False  # W&B keeps a log of its own, whose failures are no traceback's worth
             Path(str(self.save_dir)).mkdir(parents=True, exist_ok=True)  # W&B falls back to /tmp where it is missing
         return super().experiment
