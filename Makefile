@@ -13,7 +13,7 @@ demo: $(INSTALLED) ## judge the embedded data with the embedded model (about two
 	$(BIN)/python -m judgebench +exp=demo
 
 test: lint ## check style and types, and run all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff format --check .
