@@ -1,5 +1,6 @@
 """A full disk and a disk that nobody may write to: one sentence, no half file, and what was stored is still there."""
 
+import gc
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,18 @@ from judgebench.report.run_folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, disk, rows, told
 from tests.test_adv_suffix_runs import PLAIN, learning
 from tests.test_cli import pair
+
+
+@pytest.fixture
+def judgebench(judgebench):
+    """The command line; after it nothing is open, as where its process has ended."""
+
+    def call(*arguments, **options):
+        done = judgebench(*arguments, **options)
+        gc.collect()
+        return done
+
+    return call
 
 
 def filled(place, left):
