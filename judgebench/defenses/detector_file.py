@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -62,12 +61,16 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
     return record
 
 
+_LARGEST = 1e300
+
+
 def _fault(record: Mapping[str, Any], detector: Detector) -> str | None:
     """What is wrong with a record, if anything is."""
     if missing := [name for name in _TEXTS if not isinstance(record.get(name), str)]:
         return f"{missing[0]} is no text"
     if not _finite(record.get("threshold")):
-        return f"threshold is {record.get('threshold')!r}"
+        large = type(record.get("threshold")) is int
+        return f"threshold is {'a number of too many digits' if large else repr(record.get('threshold'))}"
     training, curve = record.get("training"), record.get("curve")
     groups = training.get("groups") if isinstance(training, Mapping) else None
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
@@ -77,10 +80,11 @@ def _fault(record: Mapping[str, Any], detector: Detector) -> str | None:
         return "its curve is none"
     try:
         detector.values(np.zeros((1, 2)), record)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         return f"what it has learned is not there: {error!r}"
     return None
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # compared, not converted: a whole number may be too long to be a float
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

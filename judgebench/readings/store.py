@@ -110,7 +110,8 @@ class ReadingStore:
             self._db.executescript(_SCHEMA)
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
-        except (sqlite3.DatabaseError, OSError) as error:
+        # a damaged file may also say in what is no text why it cannot be read
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
                 f"store={path}: no store of readings can be opened there ({error}); name a file that can be written."
             ) from error
@@ -199,10 +200,10 @@ class ReadingStore:
         """Turns what SQLite says of a file that it cannot read into a `UserError`."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._damaged(error) from error
 
-    def _damaged(self, error: sqlite3.DatabaseError) -> UserError:
+    def _damaged(self, error: Exception) -> UserError:
         return UserError(
             f"store={self.path}: this store cannot be read any more ({error}), as after another program has cut or "
             "changed the file; restore it, or name another file, and what that lacks is read anew."
