@@ -161,10 +161,13 @@ class ReadingStore:
         rows = self._select(
             "SELECT key, logprobs, text, seconds, ids FROM readings LEFT JOIN tokens USING (key)", sorted(set(keys))
         )
-        return {
-            key: ModelReading(key, _array(logprobs, np.float32), text, seconds, _array(ids, np.int32))
-            for key, logprobs, text, seconds, ids in rows
-        }
+        try:
+            return {
+                key: ModelReading(key, _array(logprobs, np.float32), text, seconds, _array(ids, np.int32))
+                for key, logprobs, text, seconds, ids in rows
+            }
+        except (ValueError, TypeError) as error:  # numbers that are cut off, or of another kind
+            raise self._damaged(error) from error
 
     def file_digest(self, path: Path) -> str:
         """SHA-256 of a file's content, remembered while its size and time of change stay the same."""

@@ -138,3 +138,11 @@ def test_file_digests_follow_the_content(tmp_path):
     assert store.file_digest(file) == first
     file.write_bytes(b"other")
     assert store.file_digest(file) != first
+
+
+def test_a_reading_whose_numbers_are_cut_off_is_told(tmp_path):
+    store = ReadingStore(tmp_path / "r.sqlite")
+    store.put([ModelReading("k", np.zeros(3, np.float32), None, 0.0)])
+    store._db.execute("UPDATE readings SET logprobs = x'0102030405'")
+    with pytest.raises(UserError, match=r"r\.sqlite: this store cannot be read any more"):
+        store.get(["k"])
