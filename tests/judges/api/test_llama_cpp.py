@@ -4,6 +4,7 @@ llama.cpp multiplies the quantized weights by activations that it quantizes to 8
 multiplies dequantized weights in float32; so log-probabilities agree within a tolerance, not to the last bit.
 """
 
+import copy
 import math
 
 import numpy as np
@@ -69,7 +70,7 @@ def local(model, tokenizer, prompts):
     trie = CandidateTrie.of(tokenizer, condition.range.candidates)
     pass_ = ScorePass([Voice(SMOLLM2, "x")], prompts, {condition.range: trie})
     with torch.inference_mode():
-        pass_.prepare({SMOLLM2: model})
+        pass_.prepare({SMOLLM2: copy.deepcopy(model)})  # reading changes how a model attends
         found = {one.key: one.logprobs for one in pass_.read(Batch((tuple(prompts),)))}
     return np.array([found[pass_.keys(prompt)[0]] for prompt in prompts])
 
