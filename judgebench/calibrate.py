@@ -13,19 +13,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from judgebench.configuration import FOLDER
-from judgebench.errors import Refusal, UserError
-from judgebench.refusals import told
+from judgebench.errors import UserError
+from judgebench.refusals import door, told
 
 
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
     if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
         sys.argv.insert(1, "+exp=calibrate")
-    try:
+    with door():
         _main()
-    except Refusal as refusal:
-        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
-        raise
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")

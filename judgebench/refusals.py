@@ -1,7 +1,9 @@
-"""From exceptions to sentences, at every door of the command line."""
+"""From exceptions to sentences, at the doors of the command line beside `judgebench.__main__`."""
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +11,25 @@ from hydra.errors import InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.errors import Refusal, UserError
+from judgebench.locked import UNTIL_THE_END
+from judgebench.report.hiding import hiding
+
+
+@contextmanager
+def door() -> Iterator[None]:
+    """Around all that a command does: no secret is shown, a `Refusal` is one sentence, Ctrl-C ends with code 130."""
+    with hiding(sys.argv[1:]), UNTIL_THE_END:
+        try:
+            yield
+        except Refusal as refusal:
+            print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+            raise
+        except KeyboardInterrupt:
+            print("\njudgebench: interrupted. What was read is kept; go on with the same command.", file=sys.stderr)
+            sys.exit(130)
+        except Exception:  # Python itself would print it after secrets are hidden no more
+            traceback.print_exc()
+            sys.exit(1)
 
 
 @contextmanager

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 import hydra
 from omegaconf import DictConfig
 
 from judgebench.configuration import FOLDER
-from judgebench.errors import Refusal
-from judgebench.refusals import told
+from judgebench.refusals import door, told
 
 
 def main() -> None:
     """Scores as the command line says; a user's mistake is one sentence and exit code 2."""
-    try:
+    with door():
         _main()
-    except Refusal as refusal:
-        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
-        raise
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
