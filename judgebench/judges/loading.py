@@ -26,6 +26,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from judgebench.errors import UserError
+from judgebench.judges import gguf
 
 PACKAGE = "package:"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -224,6 +225,8 @@ class ModelSource:
         kind: Any = AutoModelForSeq2SeqLM if self.encoder_decoder else AutoModelForCausalLM
         asked = {**self._pretrained(folder), "dtype": dtype, "output_loading_info": True, **extra}
         model, found = self._loading(lambda: kind.from_pretrained(**asked), "model")
+        if self._gguf:
+            gguf.forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
         lacking = sorted({*found["missing_keys"], *(one[0] for one in found["mismatched_keys"])})
         if lacking:
@@ -260,7 +263,7 @@ class ModelSource:
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            with redirect_stderr(io.StringIO()):
+            with redirect_stderr(io.StringIO()), gguf.parsed_once():
                 return load()
         except UserError:
             raise
