@@ -71,8 +71,10 @@ class ModelSource:
     def title(self) -> str:
         """A short name for tables and figures."""
         if self.path.startswith(PACKAGE) or self.path.endswith(".gguf"):
-            name = Path(self.gguf_file or self.path).stem
-            return re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", name)
+            file = Path(self.path if self.path.endswith(".gguf") else self.gguf_file or self.path)
+            name = re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", file.stem)
+            folder = file.resolve().parent.name if self.path.endswith(".gguf") else ""
+            return folder if name in ("model", "ggml-model") and folder else name
         return Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
 
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again

@@ -48,6 +48,19 @@ def test_a_gguf_file_can_be_given_by_itself():
 
 
 @pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("models/Qwen2.5-Coder-0.5B/model.gguf", "Qwen2.5-Coder-0.5B"),
+        ("models/Qwen2.5-Coder-0.5B/ggml-model-Q4_K_M.gguf", "Qwen2.5-Coder-0.5B"),
+        ("models/qwen2.5-coder-0.5b-instruct-Q4_K_M.gguf", "qwen2.5-coder-0.5b-instruct"),
+        ("Qwen/Qwen2.5-0.5B", "Qwen2.5-0.5B"),
+    ],
+)
+def test_a_judge_is_called_by_its_file_or_by_the_folder_of_a_file_that_is_only_called_model(path, title):
+    assert ModelSource(path).title == title
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
         (lambda _: ModelSource("package:no-such-package", "x.gguf"), "package no-such-package is not installed"),
