@@ -19,9 +19,9 @@ from judgebench.refusals import door, told
 
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
-    if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
-        sys.argv.insert(1, "+exp=calibrate")
-    with door():
+    with door("judgebench.calibrate"):
+        if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
+            sys.argv.insert(1, "+exp=calibrate")
         _main()
 
 

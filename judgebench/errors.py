@@ -1,4 +1,4 @@
-"""The one exception for mistakes that a user can mend."""
+"""How work ends early: a mistake that a user can mend, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class UserError(Exception):
 
     def __init__(self, sentence: object = "") -> None:
         super().__init__(str(sentence).encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+class Told(UserError):
+    """A mistake that another process of the same run tells the user."""
 
 
 class Refusal(SystemExit):

@@ -26,7 +26,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
 from torch import distributed
 
-from judgebench.errors import UserError
+from judgebench.errors import Told, UserError
 
 T = TypeVar("T")
 
@@ -42,10 +42,6 @@ _POLL = 0.02
 
 class Lost(UserError):
     """Another process of the run has ended."""
-
-
-class Told(UserError):
-    """A mistake that another process has told the user."""
 
 
 class Processes:

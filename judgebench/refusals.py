@@ -1,7 +1,10 @@
-"""From exceptions to sentences, at the doors of the command line beside `judgebench.__main__`."""
+"""From exceptions to sentences, at the doors of the command line."""
 
 from __future__ import annotations
 
+import errno
+import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator
@@ -10,39 +13,69 @@ from contextlib import contextmanager
 from hydra.errors import InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.errors import Refusal, UserError
+from judgebench.configuration import check_groups
+from judgebench.errors import Interrupted, Refusal, Told, UserError
 from judgebench.locked import UNTIL_THE_END
-from judgebench.report.hiding import hiding
+from judgebench.report.hiding import hiding, masked_argument
+
+_NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""How the system says that a disk is full, a quota used up, or a file system read-only."""
 
 
 @contextmanager
-def door() -> Iterator[None]:
-    """Around all that a command does: no secret is shown, a `Refusal` is one sentence, Ctrl-C ends with code 130."""
-    with hiding(sys.argv[1:]), UNTIL_THE_END:
+def door(module: str) -> Iterator[None]:
+    """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130.
+
+    Args:
+        module: how the command is started, as in `python -m judgebench`.
+    """
+    given = sys.argv[1:]
+    with hiding(given), UNTIL_THE_END:
         try:
+            with told():
+                check_groups(given)
             yield
         except Refusal as refusal:
             print(f"judgebench: {refusal.sentence}", file=sys.stderr)
             raise
-        except KeyboardInterrupt:
-            print("\njudgebench: interrupted. What was read is kept; go on with the same command.", file=sys.stderr)
+        except KeyboardInterrupt as stop:
+            kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
+            command = shlex.join(["python", "-m", module, *map(masked_argument, given)])
+            # the processes that help to read are told by the same key, and have nothing of their own to say
+            if not int(os.environ.get("LOCAL_RANK") or 0):
+                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
             sys.exit(130)
-        except Exception:  # Python itself would print it after secrets are hidden no more
+        except Exception:  # as with HYDRA_FULL_ERROR=1; Python itself would print it after secrets are hidden no more
             traceback.print_exc()
             sys.exit(1)
 
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and exit code 2."""
+    """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
     try:
         yield
-    except UserError as error:
-        raise Refusal(str(error)) from error
-    except OmegaConfBaseException as error:
-        raise Refusal(f"The configuration does not hold together: {str(error).splitlines()[0]}") from error
-    except InstantiationException as error:
+    except Told as error:
+        raise SystemExit(2) from error  # one sentence is enough
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        raise Refusal(sentence) from error
+
+
+def _sentence(error: Exception) -> str | None:
+    """What a user can do about it; None where the fault is ours."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OmegaConfBaseException):
+        return f"The configuration does not hold together: {str(error).splitlines()[0]}"
+    if isinstance(error, InstantiationException):
         # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
-        if isinstance(error.__cause__, UserError):
-            raise Refusal(str(error.__cause__)) from error
-        raise Refusal(f"The configuration does not fit: {' '.join(str(error).split())}") from error
+        own = isinstance(error.__cause__, UserError)
+        return str(error.__cause__) if own else f"The configuration does not fit: {' '.join(str(error).split())}"
+    if isinstance(error, OSError) and error.errno in _NO_WRITING:
+        name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
+        where = f"{name}: cannot be written" if name else "A file cannot be written"
+        return f"{where} ({error.strerror}); make room, then give the same command again"
+    return None
