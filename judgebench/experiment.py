@@ -11,31 +11,13 @@ from typing import Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked import (
-    all_conditions,
-    check_compared,
-    check_elsewhere,
-    check_learnable,
-    check_learned,
-    check_paired,
-    check_parts,
-    check_ready,
-    check_run,
-    check_ties,
-    decodings_of,
-    defense_settings,
-    distinct,
-    distinct_attacks,
-    listed,
-    most_tokens,
-    path_of,
-    ranking_of,
-    rivals_of,
-    searched,
-    tuner_of,
-    tutor_of,
-    words_of,
-)
+from judgebench.asked.attack import check_learnable, check_learned, distinct_attacks, searched, words_of
+from judgebench.asked.compared import all_conditions, check_compared, check_paired, check_ties, ranking_of, rivals_of
+from judgebench.asked.defense import defense_settings, tutor_of
+from judgebench.asked.judge import check_elsewhere, check_parts, check_ready, decodings_of, most_tokens
+from judgebench.asked.keys import distinct, listed, path_of
+from judgebench.asked.run import check_run
+from judgebench.asked.tune import tuner_of
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chosen_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest

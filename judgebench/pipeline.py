@@ -18,7 +18,8 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from rich.console import Console
 
-from judgebench.asked import MEASURE, path_of
+from judgebench.asked.keys import path_of
+from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
 from judgebench.data.split import DEV

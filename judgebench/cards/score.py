@@ -13,7 +13,8 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from judgebench.asked import MEASURE, path_of
+from judgebench.asked.keys import path_of
+from judgebench.asked.run import MEASURE
 from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed

@@ -25,7 +25,7 @@ class Source(Protocol):
         ...
 
     def config(self) -> Any:
-        """The model's configuration; see `judgebench.asked.most_tokens`."""
+        """The model's configuration; see `judgebench.asked.judge.most_tokens`."""
         ...
 
 
