@@ -11,7 +11,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 
 from judgebench.report.series import range_of
-from judgebench.tracking.wandb import _files_under, _pixels, _table
+from judgebench.tracking.values import files_under, pixels, table
 
 
 @rank_zero_only
@@ -29,13 +29,13 @@ def log_sweep(
     try:
         import wandb
 
-        with _files_under(Path(run.dir).parent):
+        with files_under(Path(run.dir).parent):
             logger.log_hyperparams(dict(config))
             columns = ["metric", "dimension", "range", *summary["params"], "dev", "test", "trial"]
             rows = [_row(cell, summary["params"]) for cell in summary["cells"] if cell["best"]]
-            content: dict[str, Any] = {"best": _table(columns, rows)}
+            content: dict[str, Any] = {"best": table(columns, rows)}
             for name, figure in figures.items():
-                content[f"figures/{name}"] = wandb.Image(_pixels(figure), caption=str(figure.get_label()) or None)
+                content[f"figures/{name}"] = wandb.Image(pixels(figure), caption=str(figure.get_label()) or None)
             run.log(content)
             for cell in summary["cells"]:
                 for split in ("dev", "test") if cell["best"] else ():

@@ -28,7 +28,8 @@ from judgebench.report.html import render_report
 from judgebench.report.printed import run_tables
 from judgebench.report.results import Estimate
 from judgebench.report.run_folder import READINGS_SCHEMA, SCORES_SCHEMA, RunFolder
-from judgebench.tracking.wandb import _example_rows, scalars
+from judgebench.tracking.summary import scalars
+from judgebench.tracking.tables import example_rows
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 
 TITLES = {"main": "a judge", "assistant": "another", "groups": "dialogues", "examples": "pairs", "note": None}
@@ -184,7 +185,7 @@ def test_a_dry_run_tells_the_orders_apart(run):
 
 
 def test_tracking_shows_both_prompts_of_a_pair_beside_its_scores(run):
-    columns, rows = _example_rows(run.scores, run.readings, most=3)
+    columns, rows = example_rows(run.scores, run.readings, most=3)
     assert len(rows) == 3 * 2
     assert {"prompt, judged text first", "prompt, judged text second", "main greedy"} <= set(columns)
     at = columns.index("prompt, judged text second")

@@ -21,7 +21,8 @@ from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.results import Estimate
 from judgebench.report.run_folder import RunFolder
-from judgebench.tracking.wandb import _pairwise_rows, rankings
+from judgebench.tracking.summary import rankings
+from judgebench.tracking.tables import pairwise_rows
 from tests.report.test_comparative import DECODINGS, TITLES, printed, read, told
 
 RULES = {"greedy": "argmax", "expectation": "expectation", "contrastive": "argmax"}
@@ -156,7 +157,7 @@ def test_tracking_has_every_systems_elo(records):
     assert found[f"{name}/elo/{record['ranking'][0]['system']}"] == record["ranking"][0]["elo"]
     assert found[f"{name}/auc"] == record["auc"]
     assert any(key.startswith("test/joint/attack=dsi/main/greedy/attack_effect") for key in found)
-    rows = _pairwise_rows(records)
+    rows = pairwise_rows(records)
     assert len(rows["pairwise"]) == len(records)
     assert len(rows["ranking"]) == 4 * len(records)
     assert "ranking" not in rows["pairwise"][0]

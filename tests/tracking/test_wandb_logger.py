@@ -20,7 +20,8 @@ from judgebench.defenses import Findings
 from judgebench.report.defense_files import write_defenses
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
-from judgebench.tracking.wandb import _PAIRWISE, differences, log_run, scalars
+from judgebench.tracking.summary import _PAIRWISE, differences, scalars
+from judgebench.tracking.wandb import log_run
 from tests.report.conftest import MIXED, build_run
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
