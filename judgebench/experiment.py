@@ -32,9 +32,9 @@ from judgebench.judges.answers import Answers
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.api.settings import ApiSpec, how_scored, spelled_names
 from judgebench.judges.assistants import Assistant
+from judgebench.judges.counting import distinct_tokens, shared_tokens, whole_tokens
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.planning import once, plan, roots, without
 from judgebench.judges.reader import JudgeSpec, Reader, check_kinds
 from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
@@ -295,39 +295,10 @@ class Experiment:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         if self.answers is not None:
             return {prompt.condition: (0, 0) for prompt in self.prompts}
-        if isinstance(self.judge, ApiSpec):  # a server counts, and bills, every prompt whole
-            sums = dict.fromkeys((prompt.condition for prompt in self.prompts), 0)
-            for prompt in self.prompts:
-                sums[prompt.condition] += len(prompt.token_ids)
-            return {condition: (total, total) for condition, total in sums.items()}
-        known = roots(self.prompts)
-        conditions = list(known)
-        totals = dict.fromkeys(conditions, 0)
-        for prompt in self.prompts:
-            totals[prompt.condition] += len(prompt.token_ids)
-        uniques = dict.fromkeys(conditions, 0)
-        batches = once(plan(self.prompts, self.judge.token_budget), _read_alike)
-        if self.judge.source.encoder_decoder:  # which computes every prompt whole
-            for prompt in (prompt for batch in batches for prompt in batch.prompts):
-                uniques[prompt.condition] += len(prompt.token_ids)
-            return {condition: (totals[condition], uniques[condition]) for condition in conditions}
-        begun: set[int] = set()
-        for batch in batches:
-            root, before = known[batch.prompts[0].condition], 0
-            if id(root) not in begun:
-                begun.add(id(root))
-                uniques[batch.prompts[0].condition] += len(root)
-            # what an attack's prompts add to those that are read beside them
-            shown: list[Condition] = []
-            for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
-                shown.append(condition)
-                others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
-                part = without(batch, others)
-                assert part is not None
-                now = part.tokens(len(root))[1]
-                uniques[condition] += now - before
-                before = now
-        return {condition: (totals[condition], uniques[condition]) for condition in conditions}
+        if isinstance(self.judge, ApiSpec):  # whose server bills every prompt
+            return whole_tokens(self.prompts)
+        count = distinct_tokens if self.judge.source.encoder_decoder else shared_tokens
+        return count(self.prompts, self.judge.token_budget)
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -379,7 +350,3 @@ def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list
     """Those of which prompts can be built already."""
     planned = {defense.name for defense in defenses if isinstance(defense, Planned)}
     return [condition for condition in conditions if condition.defense not in planned]
-
-
-def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:
-    return prompt.condition.range, prompt.token_ids.tobytes()

@@ -17,8 +17,8 @@ from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import choices, comparative, differences, pairwise, readied, robustness, suffix_curves
 from judgebench.report.browser.data import Browser
-from judgebench.report.figures import svg_without_caption
 from judgebench.report.night import with_night
+from judgebench.report.saved_figures import svg_without_caption
 from judgebench.report.tables import interval, percent, signed, three
 
 _HERE = Path(__file__).parent

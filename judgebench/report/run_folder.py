@@ -1,13 +1,12 @@
-"""The run folder: the one place that knows its files, their columns and their types."""
+"""The run folder: how its files are written and read; what they are is said in `contract`."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,84 +21,22 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.locked import Held, locked
+from judgebench.report.contract import (
+    FILES,
+    PLACES,
+    READINGS_COMPARED,
+    READINGS_SCHEMA,
+    SCORES_COMPARED,
+    SCORES_SCHEMA,
+    SERVED_SCHEMA,
+    compared,
+    is_ours,
+)
 from judgebench.report.environment import describe_environment
 from judgebench.report.masking import mask_secrets
 
 if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
     from matplotlib.figure import Figure
-
-_KEYS = [
-    *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],
-    *[(name, pa.float64()) for name in ("range_min", "range_max", "range_step")],
-    *[(name, pa.string()) for name in ("attack", "defense")],
-]
-_HOW = [("judge", pa.string()), ("decoding", pa.string()), ("lambda", pa.float64()), ("temperature", pa.float64())]
-
-READINGS_SCHEMA = pa.schema(
-    [
-        *_KEYS,
-        ("candidates", pa.list_(pa.string())),
-        ("main_logprobs", pa.list_(pa.float32())),
-        ("assistant_logprobs", pa.list_(pa.float32())),
-        ("text", pa.string()),
-        *_HOW,
-        ("prompt", pa.string()),
-        ("prompt_tokens", pa.int64()),
-        ("source_tokens_cut", pa.int64()),
-        ("control_tokens", pa.int64()),
-        ("seconds", pa.float64()),
-    ]
-)
-"""Columns of readings.parquet, one row per example x condition."""
-
-SCORES_SCHEMA = pa.schema(
-    [*_KEYS, *_HOW, ("score", pa.float64()), ("status", pa.string()), ("human", pa.float64())],
-)
-"""Columns of scores.parquet, one row per example x condition x decoding."""
-
-SERVED_SCHEMA = pa.schema(
-    [
-        *_KEYS,
-        ("role", pa.string()),
-        ("candidates", pa.list_(pa.string())),
-        ("lower", pa.list_(pa.float32())),
-        ("upper", pa.list_(pa.float32())),
-        ("unlisted", pa.float64()),
-        ("texts", pa.list_(pa.string())),
-    ]
-)
-"""Columns of served.parquet, one row per example x condition x role (main, assistant) of judges behind a URL: between
-which log-probabilities each candidate lies, how much probability the first list leaves out, and what was answered."""
-
-READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id", "order")]
-SCORES_COMPARED = [
-    *[(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id")],
-    *[(name, pa.float64()) for name in ("score_first", "score_second", "tie_first", "tie_second")],
-]
-"""Columns that the two tables have besides in a run that compares texts, at their end. Its readings have a row an
-order, its scores a row a pair."""
-
-FILES = (
-    *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
-    *("comparisons.json", "pairwise.json", "tuning.json", "report.html", "served.parquet"),
-    *("about.json", "examples.parquet", "texts.parquet"),
-)
-"""The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
-
-_ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
-
-_DEFENSE = re.compile(
-    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors"
-)
-
-_FIGURE = re.compile(
-    r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
-    r"(candidates|embeddings|separability|strengths|front|ranking|wins)_[\w-]+)\.(png|svg)"
-)
-_TABLE = re.compile(
-    r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
-)
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
 
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
@@ -199,15 +136,12 @@ class RunFolder:
         folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
         """
         with self.writing(self.path):
-            for path in [self.path / name for name in FILES]:
-                path.unlink(missing_ok=True)
-            places: list[tuple[str, Callable[[str], object]]] = [(".", FILES.__contains__)]
-            places += [("figures", _FIGURE.fullmatch), ("tables", _TABLE.fullmatch)]
-            places += [("attack", _ATTACK.fullmatch), ("defense", _DEFENSE.fullmatch)]
-            for folder, ours in ((self.path / name, ours) for name, ours in places):
+            for name in FILES:
+                (self.path / name).unlink(missing_ok=True)
+            for place in PLACES:
+                folder = self.path / place
                 for path in list(folder.iterdir()) if folder.is_dir() else []:
-                    half = _TEMPORARY.fullmatch(path.name)
-                    if ours(half["name"] if half else path.name):
+                    if is_ours(place, path.name):
                         path.unlink(missing_ok=True)
 
     def write_config(self, config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
@@ -258,16 +192,16 @@ class RunFolder:
         Args:
             notes: kept in the file's own metadata, as where the scores of a served judge come from.
         """
-        schema = _with_compared(READINGS_SCHEMA, READINGS_COMPARED, readings)
+        schema = compared(READINGS_SCHEMA, READINGS_COMPARED, readings)
         self._write_parquet("readings.parquet", readings, schema, notes)
 
     def write_scores(self, scores: pd.DataFrame) -> None:
         """Writes scores.parquet."""
-        self._write_parquet("scores.parquet", scores, _with_compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
+        self._write_parquet("scores.parquet", scores, compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
 
     def write_served(self, evidence: pd.DataFrame) -> None:
         """Writes served.parquet: what the readings of a judge behind a URL were made of."""
-        self._write_parquet("served.parquet", evidence, _with_compared(SERVED_SCHEMA, READINGS_COMPARED, evidence))
+        self._write_parquet("served.parquet", evidence, compared(SERVED_SCHEMA, READINGS_COMPARED, evidence))
 
     def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
@@ -329,7 +263,7 @@ class RunFolder:
 
     def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
         """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
-        from judgebench.report.figures import save_figures
+        from judgebench.report.saved_figures import save_figures
 
         with self.writing(self.path / "figures"):
             return save_figures(figures, self.path / "figures")
@@ -444,7 +378,7 @@ class RunFolder:
         if differing:
             raise ValueError(
                 f"{name}: columns {sorted(differing & set(schema.names))} are missing and "
-                f"{sorted(differing - set(schema.names))} are unknown; the schema in run_folder.py is the contract."
+                f"{sorted(differing - set(schema.names))} are unknown; report/contract.py has them."
             )
         table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
         # pandas' own notes would differ between pandas versions
@@ -479,11 +413,6 @@ class RunFolder:
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise UserError(f"{path}: cannot be read ({reason}); restore the file or run again.") from error
-
-
-def _with_compared(schema: pa.Schema, more: list[tuple[str, pa.DataType]], frame: pd.DataFrame) -> pa.Schema:
-    """The schema of a table, which tells by its columns whether texts are compared in it."""
-    return pa.schema([*schema, *(pa.field(*one) for one in more)]) if "rival_id" in frame else schema
 
 
 def _json_value(value: Any) -> Any:

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
-from judgebench.report.figures import save_figures
 from judgebench.report.masking import mask_secrets
+from judgebench.report.saved_figures import save_figures
 from judgebench.report.tables import WIDTH
 from judgebench.study.exact import exact_optima
 from judgebench.study.front import front_figure

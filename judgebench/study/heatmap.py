@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from judgebench.report.figures import file_name
 from judgebench.report.heat_map import HeatMap, heat_map_figure
+from judgebench.report.saved_figures import file_name
 from judgebench.report.series import range_of
 from judgebench.report.style import finish, house_style, panels
 from judgebench.study.summary import Trial, axis_name, complete, direction_of

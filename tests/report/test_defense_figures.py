@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.report.candidates_figure import candidates_figure
+from judgebench.report.contract import FIGURE
 from judgebench.report.defense_figures import defense_figures
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.embeddings_figure import embeddings_figure
 from judgebench.report.figures import draw_all
 from judgebench.report.front_figure import front_figure, unbeaten
-from judgebench.report.run_folder import _FIGURE
 from judgebench.report.separability_figure import separability_figure
 from judgebench.report.strengths_figure import strengths_figure
 from judgebench.report.style import STANDARDS, defense_marks
@@ -124,7 +124,7 @@ def test_a_run_draws_them_under_names_that_its_folder_clears(run):
     names = {f"{kind}_joint" for kind in ("candidates", "embeddings", "separability", "strengths")}
     drawn = draw_all(run.readings, run.scores, run.records, run.scale, run.titles, defense=defense_records())
     assert names <= set(drawn)
-    assert all(_FIGURE.fullmatch(f"{name}.png") for name in drawn)
+    assert all(FIGURE.fullmatch(f"{name}.png") for name in drawn)
     assert set(defense_figures([], DefenseRecords(), {})) == set()
     assert ("strengths", "joint") not in defense_figures([], defense_records(strengths=[]), {})
 

@@ -6,8 +6,8 @@ import pytest
 from markupsafe import escape
 
 from judgebench.metrics import Suffix, suffix_records
+from judgebench.report.contract import FIGURE
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import _FIGURE
 from judgebench.report.suffix_curves import arrange_suffix, constant_note, suffix_note
 from judgebench.report.suffix_figure import suffix_figure
 from judgebench.types import ScoreRange
@@ -150,7 +150,7 @@ def test_each_range_has_a_figure_of_a_name_that_a_run_folder_clears(builder):
         if name.startswith("suffix")
     ]
     assert names == ["suffix_adv_suffix_coherence_1-5", "suffix_adv_suffix_coherence_0-4"]
-    assert all(_FIGURE.fullmatch(f"{name}.svg") for name in names)
+    assert all(FIGURE.fullmatch(f"{name}.svg") for name in names)
 
 
 def test_the_page_and_the_tables_spell_the_phrase(attacked, learned):

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from judgebench.report.choices import arrange_tuning
-from judgebench.report.figures import draw_all, save_figures
+from judgebench.report.contract import FIGURE
+from judgebench.report.figures import draw_all
 from judgebench.report.heat_map import HeatMap, grid_figure, heat_map_figure
 from judgebench.report.path_figure import path_figure
-from judgebench.report.run_folder import _FIGURE
+from judgebench.report.saved_figures import save_figures
 from judgebench.tuning.curves import curves
 from judgebench.tuning.tuners import Shared
 from tests.report.conftest import tuning_of
@@ -70,4 +71,4 @@ def test_a_tuned_run_draws_them_and_the_folder_knows_their_names(run, tmp_path):
     assert {"path_coherence_contrastive", "grid_coherence_contrastive"} <= set(figures)
     assert not any("per_range" in name for name in figures)
     names = [path.name for path in save_figures({k: figures[k] for k in list(figures)[-2:]}, tmp_path)]
-    assert all(_FIGURE.fullmatch(name) for name in names)
+    assert all(FIGURE.fullmatch(name) for name in names)

@@ -15,12 +15,12 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.report.assessment_figure import assessment_figure, is_comparative
 from judgebench.report.defense_files import read_defenses
-from judgebench.report.figures import file_name, save_figures
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text
 from judgebench.report.paper.found import RunResults
 from judgebench.report.run_folder import RunFolder
+from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
 
 

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.figures import file_name
 from judgebench.report.paper.found import Found, Key, RunResults
 from judgebench.report.paper.published import (
     PrintedRow,
@@ -19,6 +18,7 @@ from judgebench.report.paper.published import (
     text_claims,
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingLine, SettingTable, Value
+from judgebench.report.saved_figures import file_name
 from judgebench.report.series import number
 from judgebench.tuning.tune import EDGE
 from judgebench.types import ScoreRange

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from judgebench.report.figures import file_name
 from judgebench.report.paper.cap_found import Attacked, CapFound, Record, attacked_notes, value_of
 from judgebench.report.paper.cap_names import (
     ADAPTIVE,
@@ -25,6 +24,7 @@ from judgebench.report.paper.cap_names import (
 )
 from judgebench.report.paper.published import System, model_key, published_rows
 from judgebench.report.paper.tables import Value
+from judgebench.report.saved_figures import file_name
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import re
 import pandas as pd
 import pytest
 
+from judgebench.report.contract import TABLE
 from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
 from judgebench.report.paper import RunResults, build_cap, table_files, table_text
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.cap_clean import ratio_slips
 from judgebench.report.paper.cap_names import JUDGES, TUTORS, defended_by, printed_defense
 from judgebench.report.paper.published import published_rows
-from judgebench.report.run_folder import _TABLE
 from tests.report.defended_records import cost, references, standard
 from tests.report.paper.test_cap_tables import changed
 from tests.report.paper.test_paper_tables import HOSTILE, cells
@@ -267,7 +267,7 @@ def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
     hostile = RunResults(run.records, {"main": HOSTILE, "tutor": HOSTILE}, defense=run.defense)
     files = table_files(build_cap([hostile, as_printed(dataset="topicalchat")]))
-    assert all(_TABLE.fullmatch(name) for name in files)
+    assert all(TABLE.fullmatch(name) for name in files)
     for name, text in files.items():
         if name.endswith(".csv"):
             rows = list(csv.reader(io.StringIO(text)))

@@ -8,11 +8,12 @@ import re
 
 import pytest
 
+from judgebench.report.contract import TABLE
 from judgebench.report.paper import RunResults, build_cap, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.published import published_rows
-from judgebench.report.run_folder import _TABLE, RunFolder
+from judgebench.report.run_folder import RunFolder
 from tests.report.paper.test_paper_tables import HOSTILE, cells
 from tests.report.test_assessment_figure import records
 
@@ -207,7 +208,7 @@ def test_markdown_is_rectangular_whatever_names_hold():
 def test_files_are_those_that_a_run_folder_clears(tmp_path):
     files = paper_tables(["cap"], [changed(), changed(dataset="my data/1", range_max=7.0)], None, {"main": "J"})
     assert len(files) == 9
-    assert all(_TABLE.fullmatch(name) for name in files)
+    assert all(TABLE.fullmatch(name) for name in files)
     both = paper_tables(check_tables(["cd", "cap"]), [], None, {"main": "J"})
     assert len(both) == 27 + 6
     folder = RunFolder(tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.contract import TABLE
 from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.latex import correlation_latex, escape
@@ -23,7 +24,7 @@ from judgebench.report.paper.published import (
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, marks
 from judgebench.report.results import Estimate
-from judgebench.report.run_folder import _TABLE, RunFolder
+from judgebench.report.run_folder import RunFolder
 from judgebench.types import ScoreRange
 from tests.report.paper.conftest import record
 
@@ -278,7 +279,7 @@ def test_files_come_in_three_forms_and_a_run_folder_clears_them(tmp_path, paper_
     assert {name.rsplit(".")[-1] for name in files} == {"txt", "csv", "tex"}
     assert len(files) == 27
     assert all(
-        _TABLE.fullmatch(name)
+        TABLE.fullmatch(name)
         for name in {
             **files,
             **table_files(
