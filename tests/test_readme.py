@@ -1,4 +1,4 @@
-"""Every command of the README does what it says: on a tiny judge, as a dry run where that tells enough."""
+"""Every command of the README and docs/ does what it says: on a tiny judge, as a dry run where that tells enough."""
 
 import json
 import re
@@ -12,8 +12,12 @@ from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.configuration import FOLDER
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-COMMANDS = list(dict.fromkeys(re.findall(r"`(python -m judgebench[^`]*)`", README)))
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+COMMANDS = list(
+    dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
+)
 SMALL = ("data.limit_groups=12", "logger=none")
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
@@ -157,16 +161,21 @@ def test_the_lines_of_python_run(place, monkeypatch, capsys):
     assert len(capsys.readouterr().out.split()) >= 2
 
 
-def test_everything_that_the_readme_points_to_is_there():
-    root = FOLDER.parent
-    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
-        assert (root / picture).is_file()
-    for path in re.findall(r"`((?:scripts|conf|judgebench|hydra_plugins|tests)/[\w./-]+)`", README):
-        assert (root / path).exists(), path
-    make = set(re.findall(r"^([a-z]+):", (root / "Makefile").read_text(), re.MULTILINE))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_everything_that_a_page_points_to_is_there(page):
+    text = PAGES[page]
+    for place in re.findall(r"\[[^]]*\]\(([^):]+)\)", text):
+        assert (page.parent / place).is_file(), place
+    for path in re.findall(r"`((?:scripts|conf|judgebench|hydra_plugins|tests)/[\w./-]+)[ `]", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_names_targets_of_the_makefile():
+    make = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = [
         word
-        for line in re.findall(r"(?:^ {4}|`)make ([a-z ]+?)(?:`| {2})", README, re.MULTILINE)
+        for text in PAGES.values()
+        for line in re.findall(r"(?:^ {4}|`)make ([a-z ]+?)(?:`| {2})", text, re.MULTILINE)
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make
