@@ -21,7 +21,7 @@ LOCK = ".lock"
 
 
 UNTIL_THE_END = ExitStack()
-"""What is held until the work of the command line is done, however that ends; `judgebench.__main__` closes it."""
+"""What is held until the work of the command line is done, however that ends; `judgebench.refusals.door` closes it."""
 
 
 class Held(Exception):

@@ -254,6 +254,7 @@ def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     given = (*judge(tiny_pair), *LEAN, "run_dir='sweeps/${now:%H-%M-%S-%f}'", "hydra/launcher=submitit_local")
+    given = (*given, "+hydra.job.env_set.A_TOKEN=a-planted-secret-of-some-length")
     code, out, err = judgebench("-m", *given, "ranges=[[1,5]],[[0,4]]", "data.limit_groups=2")
     assert code == 0, err
     (folder,) = Path("sweeps").iterdir()
@@ -262,3 +263,5 @@ def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_
     assert [job["state"] for job in summary["all"]] == ["complete"] * 2
     assert [RunFolder.open(folder / str(n)).scores()["range_min"].unique().tolist() for n in (0, 1)] == [[1], [0]]
     assert not (folder / ".jobs").exists()
+    assert "A_TOKEN=***" in (folder / "multirun.yaml").read_text()
+    assert "a-planted-secret-of-some-length" not in (folder / "multirun.yaml").read_text()

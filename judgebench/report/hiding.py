@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from judgebench.atomic import atomic
 from judgebench.report.masking import MASK, SHORTEST_REPEATED, environment_secrets, looks_secret, without_passwords
 
 _GIVEN = re.compile(r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)")
@@ -99,4 +100,5 @@ def hide_in_file(path: Path, arguments: Sequence[str]) -> None:
     if secrets and path.is_file():
         text = path.read_text("utf-8")
         if (shown := hider(secrets)(text)) != text:
-            path.write_text(shown, "utf-8")
+            with atomic(path) as temporary:
+                temporary.write_text(shown, "utf-8")

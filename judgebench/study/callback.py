@@ -54,7 +54,9 @@ class SweepSummary(Callback):
         from judgebench.report.hiding import hide_in_file
 
         if str(config.hydra.mode).endswith("MULTIRUN"):
-            hide_in_file(Path(str(config.hydra.sweep.dir)) / "multirun.yaml", sys.argv[1:])
+            # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
+            given = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+            hide_in_file(Path(str(config.hydra.sweep.dir)) / "multirun.yaml", [*sys.argv[1:], *given])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
