@@ -88,6 +88,9 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
     assert found.flags[CONTROL].tolist() == [rows[5]]
     split = np.array(found.split)[found.example]
     minimum = np.array([one.range.minimum for one in found.places])[found.place]
+    assert [who for (flag, *_), who in found.raised.items() if flag == "constant"] == [
+        [f"{marked['judge']}, {marked['decoding']}"]
+    ]
     assert set(found.flags["constant"]) == set(np.flatnonzero((split == "test") & (minimum == 2)))
     failed = judged.scores[judged.scores["status"] == "failed"]
     wanted = {(row.example_id, row.range_min) for row in failed.itertuples()}

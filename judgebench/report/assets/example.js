@@ -139,14 +139,19 @@ const Example = (() => {
 
   /** The content of the dialog for a row: what stands above, and the rest. */
   function content(index, row, shown, go) {
-    const place = index.places[index.place[row]], example = index.example[row];
-    const facts = [["group", index.groups[index.group[example]]], ["system", index.systems[index.system[example]]], ["split", index.splits[index.split[example]]]];
+    const place = index.places[index.place[row]], example = index.example[row], split = index.splits[index.split[example]];
+    const facts = [["group", index.groups[index.group[example]]], ["system", index.systems[index.system[example]]], ["split", split]];
     for (const axis of AXES) if (axis === "dimension" || axis === "range" || place[axis] !== "none") facts.push([axis, place[axis]]);
     const flags = index.rowFlags[row];
+    const whose = (flag) => index.raised[flag]?.[index.place[row]]?.[split] || [];
+    const flagged = (flag) => {
+      const said = [whose(flag).join("; "), index.explained[flag]].filter(Boolean).join(": ");
+      return [el("span", { class: "chip" }, flag), said ? ` ${said}. ` : " "];
+    };
     return [
       el("div", { class: "facts" }, facts.map(([name, value]) => el("span", {}, `${name} `, el("b", {}, value)))),
       chooser(index, row, go),
-      flags.length ? el("p", { class: "note" }, flags.map((flag) => [el("span", { class: "chip" }, flag), index.explained[flag] ? ` ${index.explained[flag]}. ` : " "])) : null,
+      flags.length ? el("p", { class: "note" }, flags.map(flagged)) : null,
       el("h3", {}, "Scores"), scores(index, row),
       el("h3", {}, "Humans"), rated(index, row, shown.human),
       shown.readings.some((one) => one.m || one.a) ? el("h3", {}, "What the judge found likely")

@@ -101,9 +101,18 @@ def index_data(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> dic
         "scores": [_numbers(one) for one in index.scores],
         "status": statuses,
         "flags": {name: rows.tolist() for name, rows in index.flags.items()},
+        "raised": _raised(index),
         "explained": {name: {**FLAGS, **EXPLAINED}.get(name, "") for name in index.flags},
         "cuts": list(cuts),
     }
+
+
+def _raised(index: Index) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Flag -> place -> split -> who raises it; a judge under several settings once."""
+    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for (flag, place, split), who in index.raised.items():
+        found.setdefault(flag, {}).setdefault(str(place), {})[split] = list(dict.fromkeys(who))
+    return found
 
 
 def _coded(values: Sequence[str]) -> tuple[list[int], list[str]]:

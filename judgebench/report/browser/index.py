@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,7 @@ class Index:
         human: [rows], NaN where nobody has scored.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
         flags: flag -> [rows] numbers, ascending.
+        raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
     """
 
     examples: Sequence[tuple[str, str]]
@@ -78,6 +79,7 @@ class Index:
     scores: np.ndarray
     status: np.ndarray
     flags: Mapping[str, np.ndarray]
+    raised: Mapping[tuple[str, int, str], Sequence[str]]
 
     @property
     def keys(self) -> np.ndarray:
@@ -145,6 +147,7 @@ def index_of(runs: Sequence[Judged]) -> Index:
         scores=scores,
         status=status,
         flags={},
+        raised={},
     )
     return _with_flags(index, runs, numbers)
 
@@ -189,19 +192,23 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
 
 def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str, str], int]) -> Index:
     found: dict[str, set[int]] = {}
+    raised: dict[tuple[str, int, str], list[str]] = {}
     for code, name in enumerate(STATUSES):
         if code and (index.status == code).any():
             found[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
+    splits = np.array(index.split, dtype=object)[index.example]
     for run in runs:
         for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
             marked = run.readings[run.readings[column] > 0]
             at = [row for row in rows_of(index, run, marked, numbers) if row is not None]
             if at:
                 found.setdefault(name, set()).update(at)
-        for name, rows in _of_conditions(index, run).items():
-            found.setdefault(name, set()).update(rows)
+        for flag, place, split, who in _of_conditions(index, run):
+            rows = np.flatnonzero((index.place == place) & (splits == split))
+            found.setdefault(flag, set()).update(rows.tolist())
+            raised.setdefault((flag, place, split), []).append(who)
     flags = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in found.items()}
-    return replace(index, flags=flags)
+    return replace(index, flags=flags, raised=raised)
 
 
 def rows_of(
@@ -230,17 +237,13 @@ def rows_of(
     return found
 
 
-def _of_conditions(index: Index, run: Judged) -> dict[str, set[int]]:
-    """Flags that a whole condition has by metrics.json, at the level that is shown."""
+def _of_conditions(index: Index, run: Judged) -> Iterator[tuple[str, int, str, str]]:
+    """Flags that metrics.json has of a whole condition, at the level that is shown: flag, place, split, and whose."""
     level = shown_level(str(record["level"]) for record in run.records)
-    split = np.array(index.split)[index.example] if len(index.example) else np.array([])
-    found: dict[str, set[int]] = {}
     for record in run.records:
-        if record["level"] != level or not record.get("flags"):
-            continue
         place = _place(run.dataset, record)
-        if place in index.places:
-            rows = np.flatnonzero((index.place == index.places.index(place)) & (split == record["split"]))
-            for flag in record["flags"]:
-                found.setdefault(str(flag), set()).update(rows.tolist())
-    return found
+        if record["level"] != level or not record.get("flags") or place not in index.places:
+            continue
+        who = f"{record['judge']}, {record['decoding']}"
+        for flag in record["flags"]:
+            yield str(flag), index.places.index(place), record["split"], f"{run.name}: {who}" if run.name else who
