@@ -23,6 +23,24 @@ from judgebench.study.worker import WORKER
 STUDY, RESULTS = "study.json", "optimization_results.yaml"
 
 
+def check_folder(folder: Path, settings: Settings) -> None:
+    """Whether a sweep's folder is free of another stored study's trials, whose runs this one's would replace.
+
+    Raises:
+        UserError: it is not; names that study.
+    """
+    try:
+        found = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        there = found["study_name"], found["storage"]
+    except (OSError, ValueError, KeyError, TypeError):  # no study has ended here
+        return
+    if there[1] is not None and there != (settings.study_name, shown_storage(settings.storage)):
+        raise UserError(
+            f"run_dir: {folder} holds the runs of study {there[0]} in {there[1]}; name another folder, as run_dir=DIR, "
+            "or go on with that study."
+        )
+
+
 def write_results(
     folder: Path,
     study: optuna.Study,

@@ -20,7 +20,7 @@ from judgebench.errors import UserError
 from judgebench.report.hiding import masked_argument
 from judgebench.study.claims import FAILED, LOST, Claims, Standing, failed, grid_of
 from judgebench.study.live import Live
-from judgebench.study.results import write_results
+from judgebench.study.results import check_folder, write_results
 from judgebench.study.sampler import is_grid, sampler_for, sampler_name
 from judgebench.study.settings import Settings
 from judgebench.study.space import Space
@@ -43,10 +43,11 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         folder: gets study.json and optimization_results.yaml, also where too many trials failed.
 
     Raises:
-        UserError: a mistake in the settings, a study that does not fit, jobs that give no values to compare, or more
-            failures than `max_failure_rate` allows.
+        UserError: a mistake in the settings, a study that does not fit, a folder that is another's, jobs that give no
+            values to compare, or more failures than `max_failure_rate` allows.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    check_folder(folder, settings)
     if not is_grid(settings.sampler):
         grid, most = None, settings.n_trials or _SAMPLED
     else:

@@ -101,6 +101,16 @@ def test_a_study_that_is_complete_is_left_as_it_is(app):
     assert noted() == dict.fromkeys([("1", "1"), ("1", "2"), ("2", "1"), ("2", "2")], 1)
 
 
+def test_a_folder_is_of_one_stored_study(app):
+    stored = "hydra.sweeper.storage=journal:a.journal"
+    assert app(GRID, "x=1,2", "y=1,2", "hydra.sweeper.study_name=a", stored)[0] == 0
+    for other in (("hydra.sweeper.study_name=b", stored), ()):
+        code, _, err = app(GRID, "x=3,4", "y=1,2", *other)
+        assert code == 2
+        assert "run_dir: sweep holds the runs of study a in journal:a.journal; name another folder" in err
+    assert app(GRID, "x=3,4", "y=1,2", "hydra.sweep.dir=elsewhere", "hydra.sweeper.study_name=b", stored)[0] == 0
+
+
 def test_a_killed_writer_leaves_the_journal_readable(app):
     command = (GRID, "x=1,2", "y=1", "hydra.sweeper.study_name=a", "hydra.sweeper.storage=journal:a.journal")
     app(*command)
