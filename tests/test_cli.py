@@ -255,6 +255,7 @@ MISTAKES = {
     "resamples": (["metrics.resamples=-1"], "metrics.resamples"),
     "seed": (["metrics.seed=a"], "metrics.seed"),
     "no decoding": (["decoding=[]"], "decoding: none is chosen"),
+    "no decoding's class": (["+decoding.mine={_target_: builtins.dict}"], "decoding.mine: dict is no decoding"),
     "no devices": (["trainer.devices=0"], "trainer"),
     "no such accelerator": (["trainer.accelerator=abacus"], "trainer"),
     "unknown trainer key": (["+trainer.foo=1"], "foo"),

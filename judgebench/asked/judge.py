@@ -32,6 +32,13 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     }
     if not found:
         raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
+    for name, one in found.items():
+        if not isinstance(one, Decoding):
+            raise UserError(
+                f"decoding.{name}: {type(one).__name__} is no decoding, for it lacks some of what "
+                "judgebench.decoding.protocol asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
+                "judgebench.decoding."
+            )
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 
+@runtime_checkable
 class Decoding(Protocol):
     """A rule that turns what judges say into scores, or into the next token of a free answer.
 
