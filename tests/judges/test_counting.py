@@ -42,7 +42,7 @@ def test_prompts_that_say_the_same_are_computed_once():
 
 
 def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
-    """Of clean and attacked texts in two ranges, batch by batch; besides, candidates that share a token read it once a prompt."""
+    """Of clean and attacked texts in two ranges; besides, a token that candidates begin with is read once a prompt."""
     data = Mini(limit_groups=3)
     data.setup()
     attacks = chosen_attacks(["none", "dsi"])
