@@ -111,7 +111,8 @@ class ScoreRange:
             or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
         ):
             raise UserError(
-                f"ranges: {_shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step]."
+                f"ranges: {_shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
+                "as in 'ranges=[[1,5]]'."
             )
         return cls(*(float(x) if _is_moderate(x) else x for x in given))
 
@@ -131,7 +132,7 @@ class ScoreRange:
         return f"{value:z.{places}f}"  # z: no minus before a zero
 
     def __str__(self) -> str:
-        ends = f"{self.text(self.minimum)}-{self.text(self.maximum)}"
+        ends = f"{self.text(self.minimum)}{'-' if self.minimum >= 0 else ' to '}{self.text(self.maximum)}"
         return ends if self.step == 1 else f"{ends} by {self.step:g}"
 
     @property

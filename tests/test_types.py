@@ -48,7 +48,7 @@ def test_a_range_comes_back_from_its_own_numbers(score_range: ScoreRange) -> Non
     [
         ((1, 5), "1 2 3 4 5", "1-5"),
         ((0, 1), "0 1", "0-1"),
-        ((-1, 1, 0.5), "-1.0 -0.5 0.0 0.5 1.0", "-1.0-1.0 by 0.5"),
+        ((-1, 1, 0.5), "-1.0 -0.5 0.0 0.5 1.0", "-1.0 to 1.0 by 0.5"),
         ((-0.0, 1), "0 1", "0-1"),
         ((1, 2, 0.25), "1.00 1.25 1.50 1.75 2.00", "1.00-2.00 by 0.25"),
         ((0.1, 0.3, 0.1), "0.1 0.2 0.3", "0.1-0.3 by 0.1"),
@@ -107,8 +107,14 @@ def test_what_is_no_range_is_told_however_it_is_made(numbers: tuple[float, ...],
     "given", [5, "1-5", "15", None, [], [1], [1, 5, 1, 1], ["1", "5"], [True, 5], [[1, 5]], {"a": 1}, [10**5000]]
 )
 def test_what_does_not_look_like_a_range_is_told(given: Any) -> None:
-    with pytest.raises(UserError, match=r"^ranges: .* is not a range; give \[minimum, maximum\] or"):
+    with pytest.raises(
+        UserError, match=r"^ranges: .* is not a range; give \[minimum, maximum\] or .*'ranges=\[\[1,5\]\]'"
+    ):
         ScoreRange.parse(given)
+
+
+def test_negative_scores_are_not_told_with_two_kinds_of_hyphen() -> None:
+    assert [str(ScoreRange(*ends)) for ends in ((-5, -1), (-2, 2), (0, 4))] == ["-5 to -1", "-2 to 2", "0-4"]
 
 
 def test_a_condition_says_only_what_is_not_usual() -> None:

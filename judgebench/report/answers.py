@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from judgebench.metrics.power import FEWEST
 from judgebench.report.differences import Comparison, Difference, note, verdict
 from judgebench.report.humans import Scale, human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
@@ -94,7 +95,7 @@ def best_sentences(blocks: Sequence[Block], groups_are: str = "articles", correl
             sentence += f" in range {score_range}, without an interval"
         else:
             sentence += f" [{estimate.low:.3f}, {estimate.high:.3f}] in range {score_range}"
-            if estimate.low <= 0:
+            if estimate.low <= 0 or block.groups[0] < FEWEST:
                 sentence += ", which is not told apart from no agreement"
         several = f" The best of {len(found)} is flattered by having been picked." if len(found) > 1 else ""
         sentences.append(f"{sentence} ({block.size(groups_are)}).{several}")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
-from judgebench.report.results import Block, Row, arrange, has_intervals, level_note
+from judgebench.report.results import Block, Row, arrange, few_note, has_intervals, level_note
 from judgebench.report.series import Series, SeriesIndex, shown_split
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
 
@@ -53,6 +53,8 @@ def correlation_figure(
             f"split.{f' Bars: 95 % interval, {groups} resampled.' if has_intervals(blocks) else ''} The more a line "
             f"moves, the more the judge depends on the range it is given."
         )
+        if few := few_note(blocks, groups):
+            caption += f" {few}"
         if any(_undefined(row) for row in rows):
             caption += " Hollow: judge or humans give every text the same score; the correlation is undefined and "
             caption += "shown as 0."

@@ -9,6 +9,7 @@ from typing import Any
 
 from judgebench.metrics.compare import BETTER, WORSE
 from judgebench.metrics.levels import shown_level
+from judgebench.metrics.power import FEWEST
 from judgebench.report.series import range_of, setting, shown_split
 
 SHOWN = "spearman"
@@ -105,8 +106,11 @@ def note(difference: Difference, groups_are: str = "articles") -> str:
     if difference.says is None:
         return ""
     if not difference.holds_zero:
-        doubted = difference.low is not None and not difference.told_apart
-        return "its interval leaves out 0, but p after Holm is above 0.05" if doubted else ""
+        if difference.low is None or difference.told_apart:
+            return ""
+        if difference.groups < FEWEST:
+            return f"it takes at least {FEWEST} {groups_are}; here {difference.groups}"
+        return "its interval leaves out 0, but p after Holm is above 0.05"
     if difference.needed is None:
         return f"there is no difference to tell; here {difference.groups} {groups_are}"
     return f"needs {about(difference.needed)} {groups_are} for 80 % power before Holm; here {difference.groups}"
@@ -162,6 +166,7 @@ def p_value(value: float | None) -> str:
 
 def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
     head = records[0]
+    records = sorted(records, key=_range_order)
     places = [place_of(record) for record in records]
     several = len(set(places)) < len(places)  # lambdas tried side by side in one range
     told = [f"{axis} {head[axis]}" for axis in _CONDITION[1:] if head[axis] != "none"]
@@ -174,6 +179,12 @@ def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
     return Comparison(
         head["dimension"], condition, level, first, second, rows, int(head.get("comparisons") or len(rows))
     )
+
+
+def _range_order(record: Mapping[str, Any]) -> tuple[bool, float, float, float]:
+    """By range as in all tables, whatever their order in the configuration; means last."""
+    ends = (float(record[name] or 0.0) for name in ("range_min", "range_max", "range_step"))
+    return record["range_min"] is None, *ends
 
 
 def place_of(record: Mapping[str, Any]) -> str:

@@ -15,7 +15,8 @@ FLAGS: Mapping[str, str] = {
     "is reported",
     INVERTED: "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
     UNSTABLE: "Spearman depends on the score range by more than sampling noise explains",
-    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond",
+    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond (tune=exact: on dev not to "
+    "contrast at all is as good as anything, or nothing but to contrast)",
 }
 """What a flag means, for readers who meet it first here."""
 

@@ -14,10 +14,11 @@ from matplotlib.patches import Patch, Rectangle
 
 from judgebench.report.choices import Choices, place
 from judgebench.report.series import number
-from judgebench.report.style import finish, house_style, panels
+from judgebench.report.style import MUTED, finish, house_style, panels
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _CHOSEN = "#D55E00"
+DASH = "–"
 _LIGHT, _DARK = "#fefefe", "#212121"
 """Numbers in cells: not the page's own ink, which a dark page makes light, while cells keep their colors."""
 
@@ -30,6 +31,7 @@ class HeatMap:
         rows, columns: the swept values, ascending.
         values: [rows, columns]; NaN where a pair was not tried.
         chosen: (row, column) positions to be framed.
+        undefined: (row, column) positions that were tried and have no value; a dash stands there.
     """
 
     title: str
@@ -37,6 +39,7 @@ class HeatMap:
     columns: Sequence[float]
     values: np.ndarray
     chosen: Sequence[tuple[int, int]] = ()
+    undefined: Sequence[tuple[int, int]] = ()
 
 
 def heat_map_figure(
@@ -67,15 +70,20 @@ def grid_figure(choices: Choices, groups_are: str = "articles") -> Figure | None
         lambdas, temperatures = (sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature"))
         values = np.full((len(lambdas), len(temperatures)), np.nan)
         for point in row["grid"]:
-            values[lambdas.index(point["lambda"]), temperatures.index(point["temperature"])] = point["dev"]
+            # the 0 that stands for the correlation of equal scores would outshine every negative one
+            value = np.nan if point["constant"] else point["dev"]
+            values[lambdas.index(point["lambda"]), temperatures.index(point["temperature"])] = value
         inside = row["lambda"] in lambdas and row["temperature"] in temperatures
         chosen = [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))] if inside else []
-        maps.append(HeatMap(f"range {place(row)}", lambdas, temperatures, values, chosen))
+        undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
+        maps.append(HeatMap(f"range {place(row)}", lambdas, temperatures, values, chosen, undefined))
     caption = (
         "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are one "
         f"decoding. Colors compare within a range. Chosen: {choices.how}. n = {rows[0]['dev_examples']} texts of "
         f"{rows[0]['dev_groups']} {groups_are}; no intervals: the highest of many points is flattered by chance."
     )
+    if any(one.undefined for one in maps):
+        caption += f" {DASH}: every dev text gets the same score, so there is no correlation."
     return heat_map_figure(maps, ("λ", "t"), f"The grid, {choices.dimension}: {choices.decoding}", caption)
 
 
@@ -89,6 +97,8 @@ def _panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:
         value = float(one.values[row, column])
         dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
         axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color=_LIGHT if dark else _DARK)
+    for row, column in one.undefined:
+        axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
     for row, column in one.chosen:
         frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_CHOSEN, linewidth=2)
         axis.add_patch(frame)

@@ -30,7 +30,7 @@ from judgebench.report.example_files import ExampleTexts
 from judgebench.report.flags import FLAGS_AT, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.page import render_page, shown_figure
-from judgebench.report.results import Block, arrange, has_intervals, level_note
+from judgebench.report.results import Block, arrange, few_note, has_intervals, level_note
 from judgebench.report.sections import SECTIONS, rendered
 from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
 from judgebench.report.served import served_facts
@@ -110,6 +110,7 @@ def render_report(
         "level_note": level_note(level, groups),
         "levels": _other_levels(clean, split, groups),
         "intervals": has_intervals(blocks),
+        "few_note": few_note(blocks, groups),
         "clamped": any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
         "attacks": attacks,
         "attacks_note": robustness.attacks_note(records, groups) if attacks else "",

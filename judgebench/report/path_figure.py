@@ -67,6 +67,8 @@ def path_figure(
             f"model alone. Chosen: {choices.how}. The axis is linear up to κ = {_LEAST:g} and logarithmic beyond; what "
             f"comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(choices.rows, groups_are)}."
         )
+        if any(point["constant"] for row, _ in found for point in row["grid"]):
+            caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."
         return finish(figure, f"The exact path, {choices.dimension}: {choices.decoding}", caption, handles, labels)
 
 
@@ -79,9 +81,12 @@ def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, Curve], most:
             inside = given[split].start < most
             x, y = given[split].start[inside], given[split].value[inside]
             axis.step(np.append(x, most), np.append(y, y[-1]), where="post", color=color, linewidth=1.2, zorder=2)
-    points = [(point["kappa"], value) for point in row["grid"] if (value := number(point["dev"])) is not None]
-    if points:
-        axis.plot(*zip(*points, strict=True), "o", color=COLORS["dev"], markersize=3.5, zorder=3)
+    for hollow in (True, False):
+        points = [(p["kappa"], p["dev"]) for p in row["grid"] if p["dev"] is not None and bool(p["constant"]) is hollow]
+        if points:
+            face = "white" if hollow else COLORS["dev"]
+            look: dict[str, Any] = {"color": COLORS["dev"], "markerfacecolor": face, "markersize": 3.5, "zorder": 3}
+            axis.plot(*zip(*points, strict=True), "o", **look)
     for split in COLORS:
         if (value := number(row[split])) is not None:
             axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, markerfacecolor="none", markersize=8, zorder=4)

@@ -9,6 +9,7 @@ from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
+from judgebench.metrics.power import FEWEST
 from judgebench.report.series import Series, SeriesIndex, number, range_of, setting
 from judgebench.types import ScoreRange
 
@@ -106,6 +107,13 @@ def has_intervals(blocks: Sequence[Block]) -> bool:
     """Whether any estimate has one: none has where nothing was resampled."""
     rows = (row for block in blocks for section in block.sections for row in section.rows)
     return any(estimate.low is not None for row in rows for estimate in row.estimates.values())
+
+
+def few_note(blocks: Sequence[Block], groups_are: str = "articles") -> str:
+    """What must be said of intervals that rest on too few groups (see `FEWEST`); empty where there are none."""
+    if not has_intervals(blocks) or min(block.groups[0] for block in blocks) >= FEWEST:
+        return ""
+    return f"Fewer than {FEWEST} {groups_are}: the intervals are too narrow, and nothing can be told apart from chance."
 
 
 def _block(key: tuple[str, str, str], level: str, records: list[Mapping[str, Any]], index: SeriesIndex) -> Block:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.results import Block, Estimate, Row, arrange, has_intervals, level_note
+from judgebench.report.results import Block, Estimate, Row, arrange, few_note, has_intervals, level_note
 from judgebench.report.series import Series, shown_split
 
 WIDTH = 100
@@ -43,6 +43,8 @@ def metrics_table(
     note += f" Correlation {level_note(blocks[0].level, groups)}."
     if has_intervals(blocks):
         note += f" [95 % interval, {groups} resampled]."
+    if few := few_note(blocks, groups):
+        note += f" {few}"
     note += " * best of its range, if above 0."
     if any(block.averages for block in blocks):
         note += " average: mean over the ranges."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,17 +12,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from judgebench.report.heat_map import HeatMap, heat_map_figure
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.heat_map import DASH, HeatMap, heat_map_figure
 from judgebench.report.saved_figures import file_name
 from judgebench.report.series import range_of
-from judgebench.report.style import finish, house_style, panels
+from judgebench.report.style import MUTED, finish, house_style, panels
 from judgebench.study.summary import Trial, axis_name, complete, direction_of
 
 _MOST_VALUES = 12
 _COLORS, _BEST = "YlGnBu", "#D55E00"
 
 Points = dict[tuple[float, float], float]
-"""(value of the first key, value of the second) -> the metric."""
+"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same score, so that there is
+no correlation: the 0 that stands for it would outshine every negative one."""
 
 
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
@@ -44,7 +47,10 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
             split = cell.get("split", "dev")
             if cell[split] is not None:
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
-                found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, cell[split])
+                # `constant` speaks of the objective's split
+                constant = cell.get("constant") and split == cell.get("split", "dev") and cell["metric"] in CORRELATIONS
+                value = math.nan if constant else cell[split]
+                found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
     several = len({objective for objective, *_ in found}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     return {
@@ -65,15 +71,20 @@ def _figure(
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
-    if all(len({at[axis] for part in points.values() for at in part}) <= _MOST_VALUES for axis in (0, 1)):
+    heat = all(len({at[axis] for part in points.values() for at in part}) <= _MOST_VALUES for axis in (0, 1))
+    if any(math.isnan(value) for part in points.values() for value in part.values()):
+        caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
+    if heat:
         maps = [_map(name, part, direction) for name, part in points.items()]
         return heat_map_figure(maps, names, title, caption, framed=_framed(direction))
     return _dots_figure(points, names, metric, title, caption, direction)
 
 
-def _best_at(points: Points, direction: str) -> tuple[float, float]:
+def _best_at(points: Points, direction: str) -> list[tuple[float, float]]:
+    """The best point, of equals the first; none where no point has a value."""
     sign = 1.0 if direction == "minimize" else -1.0
-    return min(points, key=lambda at: sign * points[at])
+    known = [at for at, value in points.items() if not math.isnan(value)]
+    return [min(known, key=lambda at: sign * points[at])] if known else []
 
 
 def _framed(direction: str) -> str:
@@ -85,8 +96,11 @@ def _map(name: str, points: Points, direction: str) -> HeatMap:
     values = np.full((len(rows), len(columns)), np.nan)
     for (row, column), value in points.items():
         values[rows.index(row), columns.index(column)] = value
-    row, column = _best_at(points, direction)
-    return HeatMap(f"range {name}", rows, columns, values, [(rows.index(row), columns.index(column))])
+    best, undefined = (
+        [(rows.index(row), columns.index(column)) for row, column in held]
+        for held in (_best_at(points, direction), [at for at, value in points.items() if math.isnan(value)])
+    )
+    return HeatMap(f"range {name}", rows, columns, values, best, undefined)
 
 
 def _dots_figure(
@@ -109,9 +123,12 @@ def _dots_figure(
 def _dots(axis: Axes, points: Points, direction: str) -> Any:
     y, x = (np.array([at[i] for at in points]) for i in (0, 1))
     values = np.array(list(points.values()))
-    drawn = axis.scatter(x, y, c=values, s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
-    best = list(points).index(_best_at(points, direction))
-    axis.scatter(x[best], y[best], s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
+    known = ~np.isnan(values)
+    drawn = axis.scatter(x[known], y[known], c=values[known], s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
+    if not known.all():
+        axis.scatter(x[~known], y[~known], s=18, marker="x", color=MUTED, linewidths=0.8)
+    for best in _best_at(points, direction):
+        axis.scatter(best[1], best[0], s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
     for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
         if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
             scale("log")

@@ -237,6 +237,7 @@ def test_a_mean_cannot_generate(decoding):
         ({"lambda_": "much"}, r"decoding\.lambda: 'much' is not"),
         ({"lambda_": None}, r"decoding\.lambda: None is not"),
         ({"lambda_": True}, r"decoding\.lambda: True is not"),
+        ({"lambda_": [0.1, 0.5]}, r"decoding\.lambda: \[0\.1, 0\.5\] is a list.* -m decoding\.lambda=0\.1,0\.5, or"),
         ({"lambda_": 1, "temperature": 0}, r"decoding\.temperature: 0 is not above 0"),
         ({"lambda_": 1, "temperature": -1.5}, r"decoding\.temperature: -1\.5 is not"),
         ({"lambda_": 1, "temperature": 1e-300}, r"decoding\.lambda: 1 at decoding\.temperature 1e-300 is too large"),

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
 from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evaluate
+from judgebench.metrics.power import FEWEST
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 KEYS = [
@@ -108,6 +109,16 @@ def test_failure_signatures():
     assert all(record["flags"] == ["inverted"] for record in inverted)
     columns["score"] = columns["human"]
     assert all(record["flags"] == [] for record in evaluate(columns, "mini", resamples=50))
+
+
+def test_too_few_groups_raise_no_flag_that_rests_on_their_resamples():
+    for groups, flags in ((FEWEST - 1, []), (FEWEST, ["inverted"])):
+        columns = table(scores, scores, groups=groups)
+        columns["score"] = 6 - columns["human"]
+        assert all(record["flags"] == flags for record in evaluate(columns, "mini", levels=["dataset"], resamples=50))
+    judges = (good, good, noise, good)
+    few = evaluate(ranges_of(*judges, groups=FEWEST - 1), "mini", levels=["dataset"], resamples=200)
+    assert all(record["stability"] > 0.05 and "unstable" not in record["flags"] for record in few)
 
 
 def test_shares_and_mean():
@@ -239,11 +250,11 @@ def test_the_humans_scale_gives_the_bias():
         assert (record["modal_score"], record["modal_share"]) == (4.0, 1.0)
 
 
-def ranges_of(*judges, **cell):
+def ranges_of(*judges, groups=30, **cell):
     """Four ranges, each with the scores that a function of (humans, random generator) gives."""
     parts = []
     for low, judge in enumerate(judges):
-        part = table(scores, scores, groups=30, range_min=low, range_max=low + 4, **cell)
+        part = table(scores, scores, groups=groups, range_min=low, range_max=low + 4, **cell)
         part["score"] = judge(part["human"], np.random.default_rng(low)) - 1 + low
         parts.append(part)
     return joined(*parts)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from judgebench.metrics import correlate, groups_needed
+from judgebench.metrics.permutation import p_value, swapped_differences, swaps
+from judgebench.metrics.power import FEWEST, SIGNIFICANCE
 
 
 def test_by_hand():
@@ -12,7 +14,20 @@ def test_by_hand():
     assert groups_needed(-0.1, 0.1, 10) == 88
     assert groups_needed(0.2, 0.1, 10) == 22
     assert groups_needed(0.0, 0.1, 10) is None
-    assert groups_needed(0.5, 0.0, 10) == 2
+    assert groups_needed(0.5, 0.0, 10) == FEWEST == 6
+
+
+def test_fewer_groups_than_the_fewest_never_tell_a_difference():
+    human = np.tile(np.arange(12.0), FEWEST)
+    group = np.repeat(np.arange(FEWEST), 12)
+    for groups, told in ((FEWEST - 1, False), (FEWEST, True)):
+        held = group < groups
+        # the clearest difference there is: one judge is always right, the other always wrong
+        swapped, exact = swaps(groups, 1000, 0)
+        right, system = human[held], np.tile(np.arange(12), groups)
+        found = swapped_differences("dataset", right, -right, right, group[held], system, swapped)
+        assert exact
+        assert (p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
 
 
 def judged(groups, rng):

@@ -56,6 +56,17 @@ def test_favorite_by_hand():
     ]
 
 
+def test_the_best_of_too_few_groups_is_not_told_apart_from_none():
+    one = {"dataset": "d", "split": "test", "level": "dataset", "dimension": "coherence", "attack": "none"}
+    one |= {"defense": "none", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "judge": "main", "n": 60}
+    one |= {"decoding": "greedy", "lambda": None, "temperature": None, "flags": []}
+    for name in ("pearson", "spearman", "kendall"):
+        one |= {name: 0.4, f"{name}_low": 0.3, f"{name}_high": 0.5}
+    (enough,), (few,) = (best_sentences(arrange([{**one, "groups": groups}])) for groups in (6, 5))
+    assert "not told apart" not in enough
+    assert "[0.300, 0.500] in range 1-5, which is not told apart from no agreement (60 examples of 5 articles)" in few
+
+
 def test_ties_are_all_named():
     _, humans = favorites(scored("main", "greedy", [1, 1, 1, 1], [2, 2, 5, 5]), {"coherence": (1, 5)})
     assert (humans.score, humans.share) == ("2 or 5", 0.5)

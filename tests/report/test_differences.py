@@ -61,6 +61,7 @@ def test_notes_by_hand():
     assert note(only(difference=0.0, groups_needed=None)) == "there is no difference to tell; here 30 articles"
     assert "p after Holm is above 0.05" in note(only(low=0.01))
     assert note(only(low=0.01, says=BETTER)) == ""
+    assert note(only(low=0.01, groups=5), "dialogues") == "it takes at least 6 dialogues; here 5"
     assert note(only(low=None, high=None)) == ""
     assert verdict(only(low=None, high=None)) == "no interval"
     assert verdict(only(says=BETTER)) == BETTER
@@ -80,6 +81,13 @@ def test_what_was_not_tested_is_neither_told_apart_nor_noted(ends):
 def test_lambdas_tried_side_by_side_are_told_apart():
     (block,) = arrange_comparisons([row(), row(first_lambda=0.5)])
     assert [one.place for one in block.rows] == ["1-5, λ 0.1, t 1", "1-5, λ 0.5, t 1"]
+
+
+def test_ranges_ascend_as_in_all_tables_whatever_the_order_asked_for():
+    mean = {"range_min": None, "range_max": None, "range_step": None, "ranges": 3}
+    asked = [row(range_min=-2.0, range_max=2.0), row(range_max=10.0), row(range_min=-5.0, range_max=-1.0), row(**mean)]
+    (block,) = arrange_comparisons(asked)
+    assert [one.place for one in block.rows] == ["-5 to -1", "-2 to 2", "1-10", "mean of 3 ranges"]
 
 
 def test_attack_defense_and_level_are_named():

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from judgebench.metrics import evaluate
-from judgebench.report.results import arrange
+from judgebench.report.results import arrange, few_note
 from judgebench.report.series import SeriesIndex
 from judgebench.report.tables import agreement_lines, interval, metrics_table
 from judgebench.types import ScoreRange
@@ -57,6 +57,15 @@ def test_ties_are_all_best_and_a_lone_row_is_not():
 def test_constant_judges_do_not_win_against_inverted_ones():
     (block,) = arrange([record("main", spearman=-0.1), record("assistant", spearman=0.0, flags=["constant"])])
     assert not any(row.estimates["spearman"].best for row in block.sections[0].rows)
+
+
+def test_intervals_of_too_few_groups_are_told_to_be_too_narrow():
+    told = "Fewer than 6 dialogues: the intervals are too narrow, and nothing can be told apart from chance."
+    few = [record(groups=5)]
+    assert few_note(arrange(few), "dialogues") == told
+    assert told in " ".join(printed(few, groups="dialogues").split())
+    bare = {f"{name}_{end}": None for name in ("pearson", "spearman", "kendall") for end in ("low", "high")}
+    assert few_note(arrange([record(groups=6)])) == few_note(arrange([record(groups=5, **bare)])) == few_note([]) == ""
 
 
 def test_average_needs_every_range():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,8 +56,33 @@ def test_expectations_have_no_path_figure(run):
 def test_the_heat_map_writes_every_value_and_frames_the_choice(choices):
     figure = grid_figure(choices)
     for axis, row in zip(figure.axes, choices.rows, strict=True):
-        assert sorted(text.get_text() for text in axis.texts) == sorted(f"{p['dev']:.3f}" for p in row["grid"])
+        told = ["–" if p["constant"] else f"{p['dev']:.3f}" for p in row["grid"]]
+        assert sorted(text.get_text() for text in axis.texts) == sorted(told)
         assert len(axis.patches) == 1
+
+
+def test_points_without_a_correlation_are_no_zeros(run, choices):
+    # as where a judge says one thing until it is contrasted: all 0 by convention, and what can be chosen is negative
+    first = choices.rows[0]
+    grid = [point | {"constant": i > 0, "dev": -0.1 if i == 0 else 0.0} for i, point in enumerate(first["grid"])]
+    kept = first["grid"][0]
+    own = first | {"grid": grid, "lambda": kept["lambda"], "temperature": kept["temperature"]}
+    blank = replace(choices, rows=[own])
+    varied = replace(choices, rows=[first | {"grid": [point | {"constant": False} for point in first["grid"]]}])
+    figure = grid_figure(blank)
+    panel = figure.axes[0]
+    assert sorted(text.get_text() for text in panel.texts) == ["-0.100", *["–"] * (len(grid) - 1)]
+    assert np.ma.count(np.ma.masked_invalid(panel.images[0].get_array())) == 1
+    assert "–: every dev text gets the same score" in figure.get_label()
+    assert "–" not in grid_figure(varied).get_label()
+
+    dots = [line for line in path_figure(run.readings, run.scores, blank).axes[0].lines if line.get_markersize() == 3.5]
+    assert [(len(one.get_xdata()), one.get_markerfacecolor() == "white") for one in dots] == [
+        (len(grid) - 1, True),
+        (1, False),
+    ]
+    assert "Hollow" in path_figure(run.readings, run.scores, blank).get_label()
+    assert "Hollow" not in path_figure(run.readings, run.scores, varied).get_label()
 
 
 def test_a_heat_map_may_have_holes_and_equal_values():

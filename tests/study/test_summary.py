@@ -137,6 +137,22 @@ def test_a_heat_map_has_every_value_in_its_place():
     assert framed(figure) == (0, 1)  # lambda 0.1, t 2
 
 
+def test_a_constant_judge_is_not_framed_as_the_best():
+    constant = cell(0.0, 0.0) | {"constant": True}
+    trials = [trial(0, 0.1, 1, constant), trial(1, 0.1, 2, cell(-0.2, -0.3)), trial(2, 0.5, 1, cell(-0.1, -0.3))]
+    figure = heatmaps(trials)["dev_spearman_coherence"]
+    assert framed(figure) == (1, 0)  # as the summary chooses: lambda 0.5, t 1
+    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["-0.100", "-0.200", "–"]
+    assert "no correlation" in figure.get_label()
+    (alone,) = heatmaps([trial(0, 0.1, 1, constant)])["dev_spearman_coherence"].axes
+    assert not alone.patches
+    more = [trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(-i / 20, 0) if i else constant) for i in range(15)]
+    points, crosses, best = heatmaps(more)["dev_spearman_coherence"].axes[0].collections
+    assert (len(points.get_offsets()), len(crosses.get_offsets())) == (14, 1)
+    assert best.get_offsets()[0].tolist() == pytest.approx([1 + 1 / 7, 0.015])
+    assert heatmaps([one | {"attributes": {"cells": [constant]}} for one in more])
+
+
 def test_many_values_are_drawn_as_points(tmp_path):
     trials = [trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(i / 20, 0)) for i in range(15)]
     figures = heatmaps(trials)

@@ -80,10 +80,12 @@ def _titles(folder: RunFolder) -> dict[str, str | None]:
     config = folder.config()
     judge, assistant = config["judge"], config["assistant"]
     source = ModelSource(assistant["path"], assistant.get("gguf_file")) if assistant.get("path") else None
+    about = folder.optional_json("about.json") or {}  # runs of earlier versions have none
     return {
         "main": ModelSource(judge["path"], judge.get("gguf_file")).title,
         "assistant": Assistant(assistant["kind"], source, assistant.get("layer")).title,
         "tutor": tutor_title(config.get("tutor")),
+        "groups": about.get("titles", {}).get("groups"),
     }
 
 
