@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
 from judgebench.metrics.power import FEWEST
 from judgebench.report.differences import Comparison, Difference, note, verdict
 from judgebench.report.humans import Scale, human_scores, most_frequent, shares, to_range
@@ -103,8 +104,8 @@ def best_sentences(blocks: Sequence[Block], groups_are: str = "articles", correl
 
 
 def spread_sentences(blocks: Sequence[Block], correlation: str = "spearman") -> list[str]:
-    """One sentence a block with several ranges: how far the main model's greedy scores depend on the range, and
-    whether contrasting the pair lessens it."""
+    """What is said of each block with several ranges: how far the main model's greedy scores depend on the range, and
+    how far the contrasted pair's do. Spreads have no interval, and that is said, too."""
     sentences = []
     for block in blocks:
         ends = {
@@ -114,17 +115,24 @@ def spread_sentences(blocks: Sequence[Block], correlation: str = "spearman") -> 
         }
         if len(block.sections) < 2 or _BASELINE not in ends:
             continue
-        low, high = ends[_BASELINE]
+        pairs = [one for one in ends if one.judge == "pair"]
+        told = [
+            f"{one} {'lies ' * (one == _BASELINE)}{_between(block, one, *ends[one])}" for one in (_BASELINE, *pairs)
+        ]
         sentence = (
-            f"{block.condition}: over {len(block.sections)} ranges, {correlation.capitalize()} of {_BASELINE} lies "
-            f"between {low:.3f} and {high:.3f}"
+            f"{block.condition}: over {len(block.sections)} ranges, {correlation.capitalize()} of {'; of '.join(told)}."
         )
-        for series in (one for one in ends if one.judge == "pair"):
-            pair_low, pair_high = ends[series]
-            verdict = "a smaller" if pair_high - pair_low < high - low else "no smaller a"
-            sentence += f"; of {series} between {pair_low:.3f} and {pair_high:.3f}, {verdict} spread"
-        sentences.append(sentence + ".")
+        if pairs:
+            sentence += " These spreads have no interval: that one is smaller may be chance."
+        sentences.append(sentence)
     return sentences
+
+
+def _between(block: Block, series: Series, low: float, high: float) -> str:
+    flags = [row.flags for section in block.sections for row in section.rows if row.series == series]
+    undefined = sum(CONSTANT in one or CONSTANT_HUMANS in one for one in flags)
+    told = f"between {low:.3f} and {high:.3f}, a spread of {high - low:.3f}"
+    return f"{told} (undefined in {undefined}, for which 0 stands)" if undefined else told
 
 
 def _lowest_highest(block: Block, series: Series, correlation: str) -> tuple[float, float] | None:

@@ -136,7 +136,15 @@ def test_spread_over_ranges(run):
     ]
     assert f"main, greedy lies between {min(values[0]):.3f} and {max(values[0]):.3f}" in sentence
     assert f"pair, contrastive between {min(values[1]):.3f} and {max(values[1]):.3f}" in sentence
-    assert ("a smaller spread" in sentence) == (np.ptp(values[1]) < np.ptp(values[0]))
+    assert all(f"a spread of {np.ptp(one):.3f}" in sentence for one in values)
+    assert sentence.endswith("These spreads have no interval: that one is smaller may be chance.")
+
+
+def test_what_has_no_correlation_is_told_in_its_spread(run):
+    alike = [one | {"spearman": 0.0, "flags": ["constant"]} if one["range_min"] == 0 else one for one in run.records]
+    (sentence,) = spread_sentences(arrange(alike))
+    assert sentence.count("(undefined in 1, for which 0 stands)") == 2
+    assert "undefined" not in spread_sentences(arrange([one | {"flags": []} for one in run.records]))[0]
 
 
 def test_one_range_has_no_spread(builder):

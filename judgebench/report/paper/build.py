@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.power import FEWEST
 from judgebench.report.paper.found import Found, Key, RunResults
 from judgebench.report.paper.published import (
     PrintedRow,
@@ -180,6 +181,9 @@ def _provenance(found: Found, dimension: str, keys: Iterable[Key], beside: str =
         own = [cell for cell in cells if (cell["dataset"], cell["split"]) == (dataset, split)]
         texts, groups = (_span(int(cell[name]) for cell in own) for name in ("n", "groups"))
         notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {found.groups[dataset]}{beside}.")
+    if any(cell.get("spearman_low") is not None and cell["groups"] < FEWEST for cell in cells):
+        word = " or ".join(dict.fromkeys(found.groups[cell["dataset"]] for cell in cells))
+        notes.append(f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing can be told from chance.")
     if any(cell.get("constant") for cell in cells):
         notes.append("A judge that gives every text the same score has no correlation; 0.000 stands for it.")
     return notes + found.notes.get(dimension, [])

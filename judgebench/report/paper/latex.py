@@ -20,6 +20,8 @@ from judgebench.report.paper.tables import (
     shown,
 )
 from judgebench.report.paper.text import APART, AVERAGES, HEADS, setting_columns
+from judgebench.report.results import Estimate
+from judgebench.report.tables import interval
 from judgebench.types import ScoreRange
 
 _COMMANDS = {RANGE: "underline", OVERALL: "textit", AVERAGE: "textbf"}
@@ -51,25 +53,32 @@ def escape(text: str) -> str:
 
 
 def correlation_latex(table: CorrelationTable) -> str:
-    """A `table*`; intervals stand in the text and CSV forms, tables to compare with in files of their own."""
+    """A `table*`; an interval has a column of its own beside ours, tables to compare with have files of their own."""
     columns = [(name, column) for name in CORRELATIONS for column in table.columns]
     won = {column: marks(table, column) for column in table.columns}
-    each = len(table.columns)
-    heads = [rf"\multicolumn{{{each}}}{{c}}{{{HEADS[name]}}}" if each > 1 else HEADS[name] for name in CORRELATIONS]
-    body = [row_of(["Model", "Range", *heads])]
-    if each > 1:
+    bounded = any(value.low is not None for line in table.lines for value in line.ours.values())
+    wide = {column: 2 if bounded and column == "ours" else 1 for column in table.columns}
+    each = sum(wide.values())
+    aligned = "".join("rl" if wide[column] > 1 else "r" for _, column in columns)
+    body = [row_of(["Model", "Range", *(_over(each, HEADS[name]) for name in CORRELATIONS)])]
+    if len(table.columns) > 1:
         rules = [rf"\cmidrule(lr){{{3 + each * i}-{2 + each * (i + 1)}}}" for i in range(len(CORRELATIONS))]
-        body += ["".join(rules), row_of(["", "", *(_WORDS[column] for _, column in columns)])]
+        body += ["".join(rules), row_of(["", "", *(_over(wide[column], _WORDS[column]) for _, column in columns)])]
     for at, places in table.sections:
         body.append(r"\midrule")
         if at is None:
-            body.append(row_of([rf"\multicolumn{{{2 + len(columns)}}}{{c}}{{{AVERAGES}}}"]))
+            body.append(row_of([_over(2 + len(aligned), AVERAGES)]))
         for i in places:
             line = table.lines[i]
-            cells = [_cell(line, column, name, won[column].get((i, name), "")) for name, column in columns]
+            cells = []
+            for name, column in columns:
+                cells.append(_cell(line, column, name, won[column].get((i, name), "")))
+                cells += [_interval(line, name)] if wide[column] > 1 else []
             body.append(row_of([escape(line.label), _range(at), *cells]))
-    marked = f"{_MARKED}, {APART}." if each > 1 else f"{_MARKED}."
-    return framed(table.name, "ll" + "r" * len(columns), body, [table.caption, *table.notes], marked)
+    marked = f"{_MARKED}, {APART}." if len(table.columns) > 1 else f"{_MARKED}."
+    if bounded:
+        marked += r" In brackets: 95\,\% interval."
+    return framed(table.name, "ll" + aligned, body, [table.caption, *table.notes], marked, tight=bounded)
 
 
 def setting_latex(table: SettingTable) -> str:
@@ -106,6 +115,17 @@ def _cell(line: Line, column: Column, name: str, won: str) -> str:
     return f"{text}$^!$" if column == "printed" and name in line.slips else text
 
 
+def _interval(line: Line, name: str) -> str:
+    own = line.ours.get(name)
+    text = "" if own is None else interval(Estimate(own.value, own.low, own.high))
+    return rf"{{\scriptsize {text.replace('-', '$-$')}}}" if text else ""
+
+
+def _over(columns: int, text: str) -> str:
+    """A heading over so many columns."""
+    return rf"\multicolumn{{{columns}}}{{c}}{{{text}}}" if columns > 1 else text
+
+
 def _setting(given: tuple[float, float] | None, edge: bool) -> list[str]:
     return ["--", "--"] if given is None else [f"{given[0]:.4g}" + ("*" if edge else ""), f"{given[1]:.4g}"]
 
@@ -119,14 +139,18 @@ def row_of(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def framed(name: str, columns: str, body: Sequence[str], notes: Sequence[str], marked: str = "") -> str:
-    """A `table*` of rows; the first note is its caption, `marked` (LaTeX already) and the others follow it."""
+def framed(
+    name: str, columns: str, body: Sequence[str], notes: Sequence[str], marked: str = "", tight: bool = False
+) -> str:
+    """A `table*` of rows; the first note is its caption, `marked` (LaTeX already) and the others follow it. Columns that
+    are many stand `tight`, so that they fit a page of two columns."""
     caption = " ".join(filter(None, [escape(notes[0]), marked, *map(escape, notes[1:])]))
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table*}",
         r"\centering",
         r"\small",
+        *([r"\setlength{\tabcolsep}{2.5pt}"] if tight else []),
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         *body,

@@ -314,6 +314,14 @@ def cells(line: str) -> int:
     return len(re.findall(r"(?<!\\)&", line)) + sum(int(n) - 1 for n in re.findall(r"\\multicolumn\{(\d+)\}", line))
 
 
+def test_few_articles_are_told_in_the_tables_notes():
+    (few,) = (one for one in build([own_run(groups=5)]) if one.name == "own_correlations_coherence")
+    (enough,) = (one for one in build([own_run(groups=6)]) if one.name == "own_correlations_coherence")
+    told = "Fewer than 6 articles: the intervals are too narrow, and nothing can be told from chance."
+    assert told in few.notes
+    assert told not in enough.notes
+
+
 def test_latex_is_escaped_balanced_and_rectangular():
     runs = [own_run(HOSTILE, "x" + HOSTILE), own_run()]
     for table in build(runs):
@@ -323,6 +331,10 @@ def test_latex_is_escaped_balanced_and_rectangular():
         assert plain.count("$") % 2 == 0
         assert "\\usepackage" in plain.splitlines()[0]
         assert "%" not in plain.split("\n", 1)[1]
+        if table.name.startswith("own_correlations"):
+            assert r"0.300 & {\scriptsize [.25,.35]} &" in text
+            assert r"$-$0.100 & {\scriptsize [$-$.15,$-$.05]}" in text
+            assert r"95\,\% interval" in text
         columns = len(re.search(r"begin\{tabular\}\{(\w+)\}", text)[1])
         body = [line for line in text.splitlines() if line.endswith(r"\\")]
         assert {cells(line) for line in body} == {columns - 1}
