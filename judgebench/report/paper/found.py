@@ -20,6 +20,7 @@ CONTRASTIVE = "contrastive"
 _PREFERRED = {"argmax": "greedy", "expectation": "expectation"}
 """Rule -> the decoding of a model by itself that stands in the rows, where a run has several."""
 _SIZE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?[bBmM](?!\w)")
+_EXIT = re.compile(r"early exit after (layer \d+)")
 _LEVEL = "dataset"
 
 
@@ -144,6 +145,8 @@ def _names(titles: Mapping[str, str | None]) -> tuple[str, str | None]:
 
 
 def _size(name: str) -> str:
-    """A model's size where its name tells it, as the paper names pairs; else the name."""
+    """A model's size where its name tells it, as the paper names pairs, or the layer of an early exit; else the name."""
+    if exit_at := _EXIT.fullmatch(name):
+        return exit_at[1]
     found = _SIZE.findall(name)
     return found[-1] if found else shorten(name, 14)

@@ -131,7 +131,7 @@ def _setting(given: tuple[float, float] | None, edge: bool) -> list[str]:
 
 
 def _range(score_range: ScoreRange | None) -> str:
-    return "" if score_range is None else escape(str(score_range))
+    return "" if score_range is None else re.sub(r"(?<!\d)-(?=\d)", "$-$", escape(str(score_range)))
 
 
 def row_of(cells: Sequence[str]) -> str:

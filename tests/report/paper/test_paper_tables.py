@@ -314,6 +314,17 @@ def cells(line: str) -> int:
     return len(re.findall(r"(?<!\\)&", line)) + sum(int(n) - 1 for n in re.findall(r"\\multicolumn\{(\d+)\}", line))
 
 
+def test_an_early_exit_is_named_by_its_layer_and_negative_ranges_have_a_minus():
+    records = [record(judge, name, ScoreRange(-2, 2)) for judge, name in (("main", "greedy"), ("pair", "contrastive"))]
+    (table, *_) = (
+        one
+        for one in build([RunResults(records, {"main": "Other-7B", "assistant": "early exit after layer 20"})])
+        if one.name == "own_correlations_coherence"
+    )
+    assert [line.label for line in table.lines] == ["Other-7B", "Contrastive (7B-layer 20)"]
+    assert "Other-7B & $-$2 to 2 & " in correlation_latex(table)
+
+
 def test_few_articles_are_told_in_the_tables_notes():
     (few,) = (one for one in build([own_run(groups=5)]) if one.name == "own_correlations_coherence")
     (enough,) = (one for one in build([own_run(groups=6)]) if one.name == "own_correlations_coherence")
