@@ -30,7 +30,7 @@ no correlation: the 0 that stands for it would outshine every negative one."""
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
     """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
 
-    Few distinct values make a heat map, on which every cell says its number; many make points. The best is framed.
+    A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is framed.
 
     Args:
         trials: of one sweep; those that did not complete are left out.
@@ -71,13 +71,19 @@ def _figure(
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
-    heat = all(len({at[axis] for part in points.values() for at in part}) <= _MOST_VALUES for axis in (0, 1))
+    heat = all(map(_is_grid, points.values()))
     if any(math.isnan(value) for part in points.values() for value in part.values()):
         caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
     if heat:
         maps = [_map(name, part, direction) for name, part in points.items()]
         return heat_map_figure(maps, names, title, caption, framed=_framed(direction))
     return _dots_figure(points, names, metric, title, caption, direction)
+
+
+def _is_grid(points: Points) -> bool:
+    """Whether few distinct values were tried with each other; what a sampler drew has values of its own in each trial."""
+    rows, columns = (len({at[axis] for at in points}) for axis in (0, 1))
+    return max(rows, columns) <= _MOST_VALUES and 2 * len(points) >= rows * columns
 
 
 def _best_at(points: Points, direction: str) -> list[tuple[float, float]]:

@@ -163,6 +163,14 @@ def test_many_values_are_drawn_as_points(tmp_path):
     assert names == {"dev_spearman_coherence.png", "dev_spearman_coherence.svg"}
 
 
+def test_few_trials_of_a_sampler_are_points_too():
+    # each with values of its own: a heat map would be a diagonal of cells, too narrow for their numbers
+    for count in (3, 12):
+        drawn = [trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(i / 20, 0)) for i in range(count)]
+        (points, _) = heatmaps(drawn)["dev_spearman_coherence"].axes[0].collections
+        assert len(points.get_offsets()) == count
+
+
 def test_only_two_numbers_make_a_heat_map():
     one = {"number": 0, "state": "complete", "params": {"a": 1}, "attributes": {"cells": [cell(0.1, 0.1)]}}
     assert heatmaps([one]) == {}

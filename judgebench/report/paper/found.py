@@ -145,7 +145,7 @@ def _names(titles: Mapping[str, str | None]) -> tuple[str, str | None]:
 
 
 def _size(name: str) -> str:
-    """A model's size where its name tells it, as the paper names pairs, or the layer of an early exit; else the name."""
+    """A model's size where its name tells it, as the paper names pairs; the layer of an early exit; else the name."""
     if exit_at := _EXIT.fullmatch(name):
         return exit_at[1]
     found = _SIZE.findall(name)
