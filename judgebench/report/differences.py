@@ -183,8 +183,8 @@ def _block(records: Sequence[Mapping[str, Any]], level: str) -> Comparison:
 
 def _range_order(record: Mapping[str, Any]) -> tuple[bool, float, float, float]:
     """By range as in all tables, whatever their order in the configuration; means last."""
-    ends = (float(record[name] or 0.0) for name in ("range_min", "range_max", "range_step"))
-    return record["range_min"] is None, *ends
+    low, high, step = (float(record[name] or 0.0) for name in ("range_min", "range_max", "range_step"))
+    return record["range_min"] is None, low, high, step
 
 
 def place_of(record: Mapping[str, Any]) -> str:

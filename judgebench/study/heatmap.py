@@ -30,7 +30,8 @@ no correlation: the 0 that stands for it would outshine every negative one."""
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
     """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
 
-    A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is framed.
+    A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is
+    framed.
 
     Args:
         trials: of one sweep; those that did not complete are left out.
@@ -81,7 +82,7 @@ def _figure(
 
 
 def _is_grid(points: Points) -> bool:
-    """Whether few distinct values were tried with each other; what a sampler drew has values of its own in each trial."""
+    """Whether few distinct values were tried with each other; a sampler draws values of its own for each trial."""
     rows, columns = (len({at[axis] for at in points}) for axis in (0, 1))
     return max(rows, columns) <= _MOST_VALUES and 2 * len(points) >= rows * columns
 

@@ -142,8 +142,10 @@ def row_of(cells: Sequence[str]) -> str:
 def framed(
     name: str, columns: str, body: Sequence[str], notes: Sequence[str], marked: str = "", tight: bool = False
 ) -> str:
-    """A `table*` of rows; the first note is its caption, `marked` (LaTeX already) and the others follow it. Many columns
-    stand `tight`, so that they fit a page of two columns."""
+    """A `table*` of rows; the first note is its caption, `marked` (LaTeX already) and the others follow it.
+
+    Many columns stand `tight`, so that they fit a page of two columns.
+    """
     caption = " ".join(filter(None, [escape(notes[0]), marked, *map(escape, notes[1:])]))
     lines = [
         r"% needs \usepackage{booktabs}",
