@@ -248,6 +248,10 @@ MISTAKES = {
     "expectation of text": (["judge.mode=generate", "decoding=[expectation]"], "judge.mode=score_tokens"),
     "unknown mode": (["judge.mode=guess"], "judge.mode: 'guess' is not one of score_tokens, generate"),
     "temperature zero": (["assistant=null_context", "decoding=[contrastive]", "decoding.temperature=0"], "temperature"),
+    "no layer": (
+        ["assistant=early_exit"],
+        "assistant.layer: None is not a layer; say after which of the judge's layers",
+    ),
     "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
     "no such model": (["judge.path=/nowhere"], "judge.path=/nowhere"),
     "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),

@@ -396,7 +396,7 @@ def test_tables_asked_for():
 def run_folder(path, run, main, assistant):
     folder = RunFolder(path)
     folder.write_metrics(run.records)
-    folder.write_tuning(run.tuning)
+    folder.write_tuning(run.tuning or [])
     folder.write_config({"judge": {"path": main}, "assistant": {"kind": "model", "path": assistant}})
     return str(path)
 
@@ -414,6 +414,13 @@ def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
     out = capsys.readouterr().out
     assert "Table 2." in out
     assert "Table 1." not in out
+
+
+def test_groups_are_called_what_the_run_calls_them(tmp_path, capsys):
+    folder = run_folder(tmp_path / "run", own_run(), "Other-7B", "Other-1B")
+    RunFolder(folder).write_about({"main": "Other-7B", "groups": "dialogues"}, {}, {})
+    assert main([folder]) == 0
+    assert "1440 texts of 90 dialogues" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_no_run_is_a_sentence(tmp_path, capsys):
