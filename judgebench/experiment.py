@@ -29,6 +29,7 @@ from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
+from judgebench.judges.api.estimate import served_estimate
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.api.settings import ApiSpec, how_scored, spelled_names
 from judgebench.judges.assistants import Assistant
@@ -318,13 +319,24 @@ class Experiment:
             return None
         return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
 
+    @property
+    def _worded(self) -> dict[str, int]:
+        return {defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens}
+
+    def served_estimate(self) -> str | None:
+        """What asking served models would take, for people to read; None where none is served."""
+        if not isinstance(self.judge, ApiSpec):
+            return None
+        parts = (self.judge, self.assistant, self.decodings, self.prompts, self.builder.null)
+        return served_estimate(*parts, self._worded)
+
     def reader(self, models: Models | None = None) -> Reader | Replayer | ApiReader:
         """What reads the prompts, with the configured store behind it; or what knows the answers already.
 
         Args:
             models: those that are in memory already.
         """
-        worded = {defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens}
+        worded = self._worded
         if isinstance(self.judge, ReplaySpec):
             assert self.answers is not None
             return Replayer(self.judge.source, self.answers, self.prompts, next(iter(self.decodings)), worded)

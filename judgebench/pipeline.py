@@ -29,7 +29,6 @@ from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
-from judgebench.judges.api.estimate import served_estimate
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource
@@ -107,7 +106,7 @@ def _run(config: DictConfig, held: ExitStack) -> Finished | None:
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
         if experiment.answers is not None:
             console.print(experiment.answers.note, highlight=False, markup=False)
-        if (expected := served_estimate(experiment.judge, experiment.prompts)) is not None:
+        if (expected := experiment.served_estimate()) is not None:
             console.print(expected, highlight=False, markup=False)
         return None
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,54 @@ def test_two_endpoints_are_contrasted(run, small_server):
     assert told["assistant"]["model"] == "smaller"
     assert told["assistant"]["requests"] == told["main"]["requests"] == len(readings)
     assert told["assistant"]["conditions"][0]["bounded"] is not None
+
+
+SAID = re.compile(r"Requests to (\S+) for (\S+): ([\d,]+), with about ([\d,]+) prompt.*?Cost: about \$(\S+) at most\.")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("decoding=[greedy,contrastive]",),
+        ("decoding=[greedy]", "attacks=[none,dsi]", "defenses=[none,cot]", "defense.cot_tokens=70"),
+        ("decoding=[expectation]", "judge.scores_from=samples", "judge.samples=3"),
+    ],
+)
+def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, more):
+    pair = ("assistant=api", "assistant.model=smaller", "judge.price={input: 2, output: 4}")
+    pair += ("assistant.price={input: 1, output: 2}", *more)
+    out = " ".join(run(*pair, "dry_run=true", "judge.max_cost=0.0001")[1].split())
+    assert small_server.seen == []
+    assert not Path("outputs").exists(), "a dry run leaves nothing"
+    said = {
+        model: (int(count), int(tokens.replace(",", "")), float(cost))
+        for _, model, count, tokens, cost in SAID.findall(out)
+    }
+    assert set(said) == {"small", "smaller"}
+    together = sum(cost for _, _, cost in said.values())
+    assert f"Together: about ${together:.6g} at most." in out
+    assert "more than judge.max_cost=$0.0001" in out
+
+    def reply(handler, seen):  # it counts its tokens as they are estimated, and answers as long as it may
+        count = -(-len(seen["body"]["messages"][0]["content"]) // 4) + 16
+        answer(text="Final Rating: 4", usage=(count, seen["body"]["max_tokens"]))(handler, seen)
+
+    small_server.otherwise = reply
+    run(*pair)
+    told = RunFolder.open("run").environment()["served"]
+    for role, model in (("main", "small"), ("assistant", "smaller")):
+        assert told[role]["requests"] == said[model][0]
+        assert told[role]["prompt_tokens"] == pytest.approx(said[model][1], rel=0.01)  # parts of a prompt are rounded up
+        assert told[role]["cost"] == pytest.approx(said[model][2], rel=0.01)
+    assert told["cost"] == pytest.approx(together, rel=0.01)
+
+
+def test_an_estimate_without_a_price_is_none_and_names_the_key(run):
+    out = " ".join(
+        run("assistant=api", "assistant.model=smaller", "judge.price={input: 2, output: 4}", "dry_run=true")[1].split()
+    )
+    assert "Cost: assistant.price is not given." in out
+    assert "Together" not in out
 
 
 def test_the_judge_itself_asked_about_nothing_is_an_assistant_too(run, small_server):

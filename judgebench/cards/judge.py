@@ -117,7 +117,7 @@ class Judge:
         assert found is not None  # the trainer of `composed` has one process
         if self._check:
             check_models(self.card, found.fingerprints)
-            self._check = False  # they do not change while they are held
+            self._check = found.served is not None  # those that are held do not change; a server may change its own
         frame = scored(self.card, experiment, found)
         columns = (frame["score"].astype(float), frame["estimate"].astype(float), frame["status"].astype(str))
         return [Judged(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -24,6 +24,7 @@ from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
 from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
+from judgebench.report.served import served_lines
 from judgebench.types import FAILED
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -63,6 +64,8 @@ def score(config: DictConfig) -> Path | None:
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
+        if (expected := experiment.served_estimate()) is not None:
+            console.print(expected, highlight=False, markup=False)
         return None
     models = Models()
     if config.check_models:  # before hours are spent on reading with another model
@@ -70,12 +73,16 @@ def score(config: DictConfig) -> Path | None:
     found = read(experiment, models, partial(trainer_of, whole))
     if found is None:
         return None
+    if config.check_models:  # a server says what it is with its answers
+        check_models(card, found.fingerprints)
     frame = scored(card, experiment, found)
     _write(frame, target)
     failed = int((frame["status"] == FAILED).sum())
     console.print(
         f"{len(frame)} texts scored by {card.title}; {failed} without a score.", highlight=False, markup=False
     )
+    if found.served is not None:
+        console.print(served_lines(found.served), highlight=False, markup=False)
     for limit in card.limits:
         console.print(f"  {limit}", highlight=False, markup=False)
     return target

@@ -13,6 +13,7 @@ from judgebench.decoding.decode import decode
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers
 from judgebench.last_run import Read
@@ -31,7 +32,9 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
     last = reader.read(experiment.data, trainer)
     if last is not None and not last.is_global_zero:
         return None
-    return Read(reader.readings(experiment.data.split), reader.fingerprints, reader.device(last))
+    found = reader.readings(experiment.data.split)
+    served = reader.served if isinstance(reader, ApiReader) else None
+    return Read(found, reader.fingerprints, reader.device(last), served)
 
 
 def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame:
@@ -48,17 +51,41 @@ def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame
 
 
 def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
-    """Whether the models are those that were calibrated.
+    """Whether the models are those that were calibrated: by their content, or, where they are served, by what they are
+    called and, once they have answered, by what their servers say they are.
 
     Raises:
-        UserError: the content of one differs.
+        UserError: one differs.
     """
     for role, model in card.models.items():
         here = fingerprints.get(role, {})
+        name = _NAMES.get(role, role)
         if here.get("sha256") != model.get("sha256"):
             raise UserError(
                 f"card: its {role} model is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and "
                 f"the one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; give the folder of the "
-                "model that was calibrated (judge.path=, assistant.path=), or check_models=false to score with another "
-                "at your own risk: the card's figures say nothing of it."
+                f"model that was calibrated (+{name}.path=), or check_models=false to score with another at your own "
+                "risk: the card's figures say nothing of it."
             )
+        if here.get("model") != model.get("model"):
+            raise UserError(
+                f"card: its {role} model is called {model.get('model')}, and the one here {here.get('model')}; name "
+                f"the one that was calibrated (+{name}.model=), or give check_models=false to score with another at "
+                "your own risk: the card's figures say nothing of it."
+            )
+        known, now = (_said(one) for one in (model, here))
+        if known and (others := sorted(now - known)):
+            raise UserError(
+                f"card: its {role} model was served as {', '.join(sorted(known))}, and {here.get('url')} now says that "
+                f"it is {', '.join(others)}; have the one served that was calibrated, or give check_models=false to "
+                "score with another at your own risk: the card's figures say nothing of it. What it has answered is "
+                "stored, and is not asked for again."
+            )
+
+
+_NAMES = {"main": "judge"}
+
+
+def _said(model: Mapping[str, Any]) -> set[str]:
+    """What servers said that a model is."""
+    return {str(one["model"]) for one in model.get("served_as") or () if one.get("model") is not None}

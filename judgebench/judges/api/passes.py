@@ -19,7 +19,7 @@ from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.bounds import Bounds, Listing, Way, Ways, bounds, unread
 from judgebench.judges.api.client import Client, Stopped
-from judgebench.judges.api.protocol import Answer, Said, Usage, ask
+from judgebench.judges.api.protocol import Answer, Ask, Said, Usage, ask
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
@@ -67,6 +67,10 @@ class ApiPass:
 
     def asked(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
         """What belongs under one of a prompt's keys."""
+        raise NotImplementedError
+
+    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+        """What is asked first for each of a prompt's keys, and how many requests may follow."""
         raise NotImplementedError
 
     def batches(self) -> list[Batch]:
@@ -176,6 +180,12 @@ class ListedPass(ApiPass):
         more = {"ways": digest, "follow_above": follow, "most": self._most(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
+    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+        """See `ApiPass`."""
+        followed = len(self.ways[prompt.condition.range].children) - 1  # the root is asked first
+        first = ask(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
+        return first, followed if self.spec.protocol == "completions" else 0
+
     def _most(self, prompt: Prompt) -> int:
         """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
         if self.spec.protocol == "completions":
@@ -263,6 +273,10 @@ class AnswerPass(ApiPass):
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
         return [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+
+    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+        """See `ApiPass`."""
+        return ask(self.spec, self.said(prompt), self.most_tokens), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
