@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -92,7 +93,7 @@ class CandidateTrie:
             UserError: the tokenizer cannot write a candidate.
         """
         paths: list[list[tuple[int, ...]]] = []
-        for candidate, single in zip(candidates, _single_tokens(tokenizer, candidates), strict=True):
+        for candidate, single in zip(candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True):
             ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
             written = {_text(tokenizer, way) for way in ways}
             for lead in LEADS:
@@ -142,7 +143,8 @@ def _log1mexp(log_p: torch.Tensor) -> torch.Tensor:
     return torch.where(log_p > -math.log(2), torch.log(-torch.expm1(log_p)), torch.log1p(-torch.exp(log_p)))
 
 
-def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]) -> list[set[int]]:
+@lru_cache(maxsize=64)  # a vocabulary is large, and a judge that scores texts one by one asks for each
+def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ...]) -> tuple[frozenset[int], ...]:
     """For each candidate the tokens that read as it, alone or after one leading space."""
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
     longest = max(map(len, candidates)) + len("<0x00>")
@@ -155,4 +157,4 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]
         candidate = wanted.get(_text(tokenizer, (token,)))
         if candidate is not None:
             found[candidate].add(token)
-    return found
+    return tuple(map(frozenset, found))

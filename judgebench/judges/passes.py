@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -260,17 +261,30 @@ def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -
         UserError: the model cannot be read so.
     """
     exits = [voice.exit for voice in voices]
+    asked = (voices[0].engine, *exits, model.device)
+    tried = _tried.setdefault(model, set())
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
         whole = EncoderDecoderEngine(model, alone=voices[0].engine == "plain")
-        check_encoder_decoder(whole)
+        if asked not in tried:
+            check_encoder_decoder(whole)
+        tried.add(asked)
         return whole
-    check_head(model, Head(model))
+    if asked not in tried:
+        check_head(model, Head(model))
     if voices[0].engine == "plain":
+        tried.add(asked)
         return PlainEngine(model, exits)
     engine = PrefixEngine(model, exits, room)
-    check(engine)
+    if asked not in tried:
+        check(engine)
+    tried.add(asked)
     return engine
+
+
+_tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictionary()
+"""Model -> how it can be read, as trials have shown: a trial takes longer than a text, and a judge that stays in memory
+is asked about many, one by one."""
 
 
 def token_ids(batch: Batch) -> list[list[np.ndarray]]:

@@ -13,6 +13,8 @@ from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.heads import Head, check_head
 from judgebench.judges.kernels import attend, attend_plain, merge
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import Voice, engine_for
 from judgebench.judges.plain import PlainEngine
 
 SIZES = {
@@ -246,3 +248,19 @@ def test_several_tokens_at_once_and_taken_back(name):
     for i, count in enumerate(counts):
         if count:
             torch.testing.assert_close(many.logits[0][i].log_softmax(-1), expected[4 - count][i], atol=3e-4, rtol=0)
+
+
+@pytest.mark.parametrize("engine", ["prefix", "plain"])
+def test_a_model_that_stays_in_memory_is_tried_once(engine):
+    """A trial takes longer than a short text, and a judge may be asked about texts one by one."""
+    model = tf.LlamaForCausalLM(CONFIGS["llama"]).eval()
+    passes = []
+    model.model.register_forward_hook(lambda *_: passes.append(1))
+    source = ModelSource("nowhere/mine")
+    engine_for(model, [Voice(source, "", engine)])
+    tried = len(passes)
+    assert tried > 0
+    engine_for(model, [Voice(source, "", engine)])
+    assert len(passes) == tried
+    engine_for(model, [Voice(source, "", engine, exit=2)])
+    assert len(passes) > tried, "another exit is another trial"
