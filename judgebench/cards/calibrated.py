@@ -26,7 +26,7 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
 from judgebench.report.run_folder import RunFolder
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import PARSED, ScoreRange
+from judgebench.types import FAILED, ScoreRange
 
 _SETTINGS = {"metric": "spearman", "estimate": "linear"}
 
@@ -44,8 +44,6 @@ def settings_of(config: DictConfig) -> dict[str, str]:
     check_metric(settings["metric"])
     if settings["estimate"] not in KINDS:
         raise UserError(f"calibrate.estimate: {settings['estimate']!r} is not one of {', '.join(KINDS)}.")
-    if config.dry_run:
-        raise UserError("dry_run: a dry run reads nothing to calibrate on; use python -m judgebench for it.")
     if "dataset" not in list(config.metrics.levels):
         raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
     return settings
@@ -73,12 +71,14 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
         score_range = ScoreRange(*(chosen[name] for name in CELL[:3]))
         rows = _rows(scores, chosen, str(dimension))
         scale = data.scale.get(str(dimension))
-        parsed = rows[DEV][rows[DEV]["status"] == PARSED]
-        estimate = fit(settings["estimate"], parsed["score"].to_numpy(), parsed["human"].to_numpy(), score_range, scale)
+        # a text without a score has no estimate either, neither here nor where the card is used
+        given = {split: held[held["status"] != FAILED] for split, held in rows.items()}
+        judged, human = (given[DEV][name].to_numpy() for name in ("score", "human"))
+        estimate = fit(settings["estimate"], judged, human, score_range, scale)
         figures = {split: agreement(chosen[split]) for split in (DEV, TEST)}
-        if estimate is not None and len(rows[TEST]):
+        if estimate is not None and len(given[TEST]):
             resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
-            figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
+            figures[TEST] |= errors(estimate, given[DEV], given[TEST], **resampled)
         attacks = attacked(finished.records, chosen, str(dimension))
         parts = _parts(config, chosen, finished.path, tuning is not None)
         needs = chosen["judge"] == "pair"

@@ -12,6 +12,8 @@ from judgebench.cards.estimate import Estimate
 from judgebench.data.split import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.group_means import means, weights_of, with_interval
+from judgebench.metrics.intervals import CONFIDENCE, expanded
+from judgebench.report.flags import FLAGS
 
 _AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
 _FEW_GROUPS = 20
@@ -32,7 +34,7 @@ def errors(
     """How far the estimates lie from the humans' scores on the test split.
 
     Args:
-        dev, test: columns score, human and group_id.
+        dev, test: columns score, human and group_id, of texts that have a score.
         resamples, seed: of the groups, behind each 95 % interval.
 
     Returns:
@@ -45,9 +47,11 @@ def errors(
     own = np.abs(estimate(test["score"].to_numpy(dtype=float)) - human)
     guess = np.abs(float(dev["human"].mean()) - human)
     every = np.ones(len(human), dtype=bool)
+    # a test split has few groups more often than not, and the plain interval would hold the truth too seldom
+    ends = expanded(len(labels)) if len(labels) >= 2 else CONFIDENCE
     found: dict[str, float | None] = {}
     for name, values in (("mean_absolute_error", own), ("guess_error", guess), ("gain", guess - own)):
-        found |= with_interval(name, means(values, group, weights, every))
+        found |= with_interval(name, means(values, group, weights, every), ends)
     return found
 
 
@@ -93,12 +97,17 @@ def limits(
             "therefore too high; the test split's counts."
         )
     if test and (test.get("groups") or 0) < _FEW_GROUPS:
-        found.append(f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and rough.")
-    found += [
-        f"On the {split} split it is flagged {', '.join(one['flags'])}."
-        for split, one in figures.items()
-        if one.get("flags")
-    ]
+        found.append(
+            f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and those of the "
+            "correlations may be too narrow still."
+        )
+    flagged: dict[str, list[str]] = {}
+    for split, one in figures.items():
+        for flag in one.get("flags") or ():
+            flagged.setdefault(flag, []).append(split)
+    for flag, splits in flagged.items():
+        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
+        found.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
     if test.get("failed_share", 0) > _MANY_FAILED:
         found.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
     if wanted != "none" and estimate is None:

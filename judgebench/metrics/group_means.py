@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from judgebench.metrics.bootstrap import group_weights
-from judgebench.metrics.intervals import interval
+from judgebench.metrics.intervals import CONFIDENCE, interval
 
 
 def weights_of(count: int, resamples: int, seed: int) -> np.ndarray:
@@ -27,9 +27,9 @@ def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.nda
     return np.divide(weights @ sums, mass, out=np.full(len(weights), np.nan), where=mass > 0)
 
 
-def with_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
+def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
     """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
-    name_high.
+    name_high; `ends` as `interval` takes them.
 
     Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
     unknown: then all three are None.
@@ -37,7 +37,7 @@ def with_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
     value, resampled = float(values[0]), values[1:]
     if np.isnan(value):
         return unknown((name,))
-    low, high = interval(resampled[~np.isnan(resampled)]) or (None, None)
+    low, high = interval(resampled[~np.isnan(resampled)], ends) or (None, None)
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 

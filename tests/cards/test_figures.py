@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from judgebench.cards.estimate import Estimate
 from judgebench.cards.figures import errors, limits
@@ -33,8 +34,22 @@ def test_errors_equal_a_plain_loop_over_the_same_resamples():
 
     own = np.abs(estimate(test["score"].to_numpy()) - test["human"].to_numpy()).reshape(6, 5)
     drawn = [np.repeat(own, weights, axis=0).mean() for weights in group_weights(6, 500, 3)]
-    assert found["mean_absolute_error_low"] == pytest.approx(np.quantile(drawn, 0.025), abs=1e-9)
-    assert found["mean_absolute_error_high"] == pytest.approx(np.quantile(drawn, 0.975), abs=1e-9)
+    low = stats.norm.cdf(np.sqrt(6 / 5) * stats.t.ppf(0.025, 5))
+    assert found["mean_absolute_error_low"] == pytest.approx(np.quantile(drawn, low), abs=1e-9)
+    assert found["mean_absolute_error_high"] == pytest.approx(np.quantile(drawn, 1 - low), abs=1e-9)
+
+
+def test_intervals_of_errors_hold_the_truth_with_few_groups_too():
+    """Groups of texts whose errors are alike: the mean error is 1 by construction, and 95 % intervals hold it."""
+    estimate = Estimate("linear", (0.0, 4.0), (0.0, 4.0))
+    inside = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        off = np.abs(1 + 0.3 * rng.normal(size=6)[:, None] + 0.2 * rng.normal(size=(6, 8))).ravel()
+        test = frame(np.full(48, 2.0), 2.0 + off, np.repeat([f"g{i}" for i in range(6)], 8))
+        found = errors(estimate, test, test, 500, 0)
+        inside += found["mean_absolute_error_low"] <= 1 <= found["mean_absolute_error_high"]
+    assert 0.91 <= inside / 300 <= 0.98  # plain percentiles hold it in 83 % of cases
 
 
 def told(test=None, tried=1, estimate=None, wanted="none", attacks=()):
@@ -49,7 +64,9 @@ def test_the_limits_say_what_the_figures_do():
     assert "Nothing was held back" in told()
     assert "best of 12 judges" in told(good, tried=12)
     assert "has 8 articles" in told({**good, "groups": 8})
-    assert "flagged unstable" in told({**good, "flags": ["unstable"]})
+    assert "On the test split it is flagged unstable: Spearman depends on the score range" in told(
+        {**good, "flags": ["unstable"]}
+    )
     assert "no score to 10 %" in told({**good, "failed_share": 0.1})
     assert "do not rise" in told(good, wanted="linear")
     poor = {**good, "gain_low": -0.1, "mean_absolute_error": 0.9, "guess_error": 0.8}

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from judgebench.metrics import bca_interval, correlate, group_weights, interval
-from judgebench.metrics.intervals import Resampled, mean_of
+from judgebench.metrics.intervals import CONFIDENCE, Resampled, expanded, mean_of
 
 CORRELATIONS = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
 
@@ -97,3 +97,13 @@ def test_a_bca_interval_covers_the_truth_about_as_often_as_it_says():
         covered += low <= 0.8 <= high
     assert 0.88 <= covered / 200 <= 0.99
     assert group_weights(60, 300, 0).shape == (300, 60)
+
+
+@pytest.mark.parametrize("groups", [2, 6, 40])
+def test_expanded_ends_make_a_normal_interval_students(groups):
+    """Resamples of a mean spread by sqrt((G - 1) / G) of its standard error; at these ends they reach as far as t."""
+    low, high = expanded(groups)
+    spread = np.sqrt((groups - 1) / groups)
+    assert stats.norm.ppf(low) * spread == pytest.approx(stats.t.ppf(0.025, groups - 1))
+    assert high == 1 - low
+    assert expanded(10**7) == pytest.approx(CONFIDENCE, abs=1e-6)
