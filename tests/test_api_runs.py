@@ -176,7 +176,9 @@ def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, m
     told = RunFolder.open("run").environment()["served"]
     for role, model in (("main", "small"), ("assistant", "smaller")):
         assert told[role]["requests"] == said[model][0]
-        assert told[role]["prompt_tokens"] == pytest.approx(said[model][1], rel=0.01)  # parts of a prompt are rounded up
+        assert told[role]["prompt_tokens"] == pytest.approx(
+            said[model][1], rel=0.01
+        )  # parts of a prompt are rounded up
         assert told[role]["cost"] == pytest.approx(said[model][2], rel=0.01)
     assert told["cost"] == pytest.approx(together, rel=0.01)
 

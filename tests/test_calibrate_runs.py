@@ -1,6 +1,7 @@
 """Calibrate, score, use: a tiny judge on the embedded data, from labels to a card to scores."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -156,6 +157,80 @@ def test_a_dry_run_of_scoring_reads_nothing(calibrated, score):
     assert code == 0
     assert "tokens" in out
     assert not (calibrated / "dry.jsonl").exists()
+
+
+def test_the_help_of_scoring_says_what_it_does_and_gives(score):
+    code, out, _ = score("--help")
+    assert code == 0
+    assert "card=judge_card.yaml data.path=texts.jsonl" in out
+    assert "check_models: true" in out
+
+
+def test_a_dry_run_of_calibrating_tells_what_it_would_read(monkeypatch, tmp_path, capfd, tiny_pair):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    monkeypatch.chdir(tmp_path)
+    GlobalHydra.instance().clear()
+    monkeypatch.setattr(sys, "argv", ["calibrate", *SMALL, "judge=local", f"judge.path={tiny_pair[0]}", "dry_run=true"])
+    main()
+    assert "Dry run: nothing was computed" in capfd.readouterr().out
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_served_judge_is_held_to_what_it_is_called_and_says_it_is(monkeypatch, tmp_path, capfd, small_server):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main as calibrate
+    from judgebench.score import main as score
+
+    says = ["small-1"]
+
+    def reply(handler, seen):  # a judge that finds longer prompts better
+        more = (len(seen["body"]["messages"][0]["content"]) % 97) / 100
+        body = {"model": says[0], "usage": {"prompt_tokens": 100, "completion_tokens": 2}}
+        listed = [{"token": token, "logprob": math.log(p)} for token, p in (("4", more + 0.01), ("2", 0.98 - more))]
+        listed.sort(key=lambda one: -one["logprob"])
+        choice = {"index": 0, "message": {"role": "assistant", "content": "4"}}
+        body["choices"] = [choice | {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}]
+        handler.send(200, json.dumps(body))
+
+    def call(main, *arguments):
+        monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
+        GlobalHydra.instance().clear()
+        capfd.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capfd.readouterr()
+        return code, " ".join(out.split()), " ".join(err.split())
+
+    monkeypatch.chdir(tmp_path)
+    small_server.otherwise = reply
+    at = ("judge=api", f"judge.url={small_server.url}", "judge.model=small", "judge.price={input: 1, output: 2}")
+    more = ("assistant=none", "tune=none", "decoding=[expectation]", "report=false")
+    assert call(calibrate, *SMALL, *at, *more)[0] == 0
+    Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary."}) + "\n")
+    using = ("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
+    code, out, _ = call(score, *using, "dry_run=true")
+    assert "Requests to http" in out
+    assert "Cost: about $" in out
+    asked = len(small_server.seen)
+    code, _, err = call(score, *using, "+judge.model=other")
+    assert (code, len(small_server.seen)) == (2, asked), "refused before anything is asked"
+    assert "is called small, and the one here other" in err
+    says[0] = "small-2"
+    code, _, err = call(score, *using)
+    assert code == 2
+    assert "was served as small-1" in err
+    assert "now says that it is small-2" in err
+    asked = len(small_server.seen)
+    code, out, _ = call(score, *using, "check_models=false")
+    assert (code, len(small_server.seen)) == (0, asked), "what was answered is stored"
+    assert "cost of this run: $0" in out
 
 
 def test_the_card_is_yaml_that_a_person_can_read(calibrated):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from judgebench.data.loaded import Loaded, group_hash
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, json_lines
@@ -24,7 +26,8 @@ class Fields:
     """Which field of a row holds what; None where the rows have no such field.
 
     Attributes:
-        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score.
+        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
+            is a number, or the list of what several raters gave, whose mean counts.
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a hash of source and context.
         system_id: default "system".
@@ -112,9 +115,11 @@ def load_jsonl(
     """
     examples: list[Example] = []
     places: list[str] = []
+    rated: list[dict[str, list[float]]] = []
     for row in json_lines(path):
         source = row.text(fields.source)
         context = row.text(fields.context) if fields.context else ""
+        scores = _scores(row, fields.human)
         examples.append(
             Example(
                 example_id=example_name(row, fields.example_id),
@@ -122,14 +127,27 @@ def load_jsonl(
                 system_id=row.identifier(fields.system_id) if fields.system_id else "system",
                 source=source,
                 output=row.text(fields.output),
-                human=_human(row, fields.human),
+                human={dimension: sum(given) / len(given) for dimension, given in scores.items()},
                 context=context,
             )
         )
+        for dimension, given in scores.items():
+            _check_raters(given, scale if isinstance(scale, tuple) else (scale or {}).get(dimension), dimension, row)
+        rated.append(scores)
         places.append(row.place)
     if isinstance(scale, tuple):
         scale = dict.fromkeys(examples[0].human, scale) if examples else {}
-    return Loaded(examples, scale or {}, places=places)
+    return Loaded(examples, scale or {}, _ratings(rated), places)
+
+
+def _ratings(rated: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, np.ndarray]:
+    """Dimension -> [examples, raters], where as many have scored every example, two at least."""
+    found = {}
+    for dimension in rated[0] if rated else ():
+        counts = {len(scores.get(dimension, ())) for scores in rated}
+        if len(counts) == 1 and min(counts) >= 2:
+            found[dimension] = np.array([scores[dimension] for scores in rated])
+    return found
 
 
 def example_name(row: Row, field: str | None) -> str:
@@ -139,11 +157,22 @@ def example_name(row: Row, field: str | None) -> str:
     return row.identifier(field or "example_id")
 
 
-def _human(row: Row, fields: str | Mapping[str, str]) -> dict[str, float]:
+def _scores(row: Row, fields: str | Mapping[str, str]) -> dict[str, list[float]]:
+    """Dimension -> what its raters have given."""
     if isinstance(fields, str):
         scores = row.inner(fields)
-        return {dimension: scores.number(dimension) for dimension in scores.values}
-    return {dimension: row.number(field) for dimension, field in fields.items()}
+        return {dimension: scores.scores(dimension) for dimension in scores.values}
+    return {dimension: row.scores(field) for dimension, field in fields.items()}
+
+
+def _check_raters(given: Sequence[float], scale: tuple[float, float] | None, dimension: str, row: Row) -> None:
+    """What one of several raters gave may lie outside the scale though the mean does not."""
+    for i, value in enumerate(given, start=1):
+        if len(given) > 1 and scale is not None and not scale[0] <= value <= scale[1]:
+            raise UserError(
+                f"{row.place}: the score {value:g} of rater {i} for '{dimension}' lies outside the data's own scale, "
+                f"{scale[0]:g} to {scale[1]:g}; leave out what is no score."
+            )
 
 
 def _parse_scale(given: Any) -> dict[str, tuple[float, float]] | tuple[float, float] | None:

@@ -53,6 +53,10 @@ class Row:
         """The list of numbers that the field holds, at least one."""
         return [self._as_number(name, value) for name, value in self._items(field)]
 
+    def scores(self, field: str) -> list[float]:
+        """What one rater has given, a number, or several, a list of at least one."""
+        return self.numbers(field) if isinstance(self.values.get(field), list) else [self.number(field)]
+
     def inner(self, field: str) -> Row:
         """The object that the field holds."""
         return self._as_row(field, self._get(field))

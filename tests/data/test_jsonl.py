@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -147,3 +148,29 @@ def test_wrong_settings_are_told(arguments: dict[str, Any], sentence: str) -> No
 def test_no_path_is_told() -> None:
     with pytest.raises(UserError, match=r"data.path is not given; it must be a file with one JSON object a line"):
         ready(None)
+
+
+def rated_rows(tmp_path, *given):
+    rows = [{"article": f"Article {i}.", "summary": "A summary.", "tone": one} for i, one in enumerate(given)]
+    path = tmp_path / "rated.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"path": str(path), "fields": {"source": "article", "output": "summary", "human": {"tone": "tone"}}}
+
+
+def test_the_mean_of_several_raters_counts_and_their_scores_are_kept(tmp_path):
+    data = JsonLines(**rated_rows(tmp_path, [1, 2, 3], [4, 4, 5]), scale=[1, 5])
+    data.setup()
+    assert [example.human["tone"] for example in data.examples] == pytest.approx([2, 13 / 3])
+    assert data.ratings["tone"].tolist() == [[1, 2, 3], [4, 4, 5]]
+    uneven = JsonLines(**rated_rows(tmp_path, [1, 2], 4, [5]))
+    uneven.setup()
+    assert [example.human["tone"] for example in uneven.examples] == pytest.approx([1.5, 4, 5])
+    assert uneven.ratings == {}, "who has scored everything is not known"
+
+
+def test_one_rater_outside_the_scale_is_told_though_the_mean_is_not(tmp_path):
+    data = JsonLines(**rated_rows(tmp_path, 4, [0, 5]), scale={"tone": [1, 5]})
+    with pytest.raises(UserError, match=r"line 2: the score 0 of rater 1 for 'tone' lies outside"):
+        data.setup()
+    with pytest.raises(UserError, match=r"field 'tone' must be a list with at least one entry"):
+        JsonLines(**rated_rows(tmp_path, [])).setup()
