@@ -16,6 +16,7 @@ from judgebench.asked.compared import all_conditions, check_compared, check_pair
 from judgebench.asked.defense import defense_settings, tutor_of
 from judgebench.asked.judge import check_elsewhere, check_parts, check_ready, decodings_of, most_tokens
 from judgebench.asked.keys import distinct, listed, path_of
+from judgebench.asked.ranges import check_ranges
 from judgebench.asked.run import check_run
 from judgebench.asked.tune import tuner_of
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chosen_attacks
@@ -128,6 +129,7 @@ class Experiment:
         builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed, names)
         check_paired(data, builder.comparative)
         check_compared(builder.comparative, rivals, ranges, defenses)
+        check_ranges([] if builder.comparative else builder.rangeless, ranges)
         check_ties(builder.tieless if builder.comparative else [], ranges)
         cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
         conditions = all_conditions(cells, attacks, defenses, bool(rivals))

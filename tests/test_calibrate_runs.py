@@ -238,3 +238,46 @@ def test_the_card_is_yaml_that_a_person_can_read(calibrated):
     content = yaml.safe_load(text)
     assert list(content)[:6] == ["format", "dimension", "range", "scale", "limits", "figures"]
     assert "rubric:\n" in text
+
+
+def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(monkeypatch, tmp_path, capfd):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main as calibrate
+    from judgebench.score import main as score
+
+    def call(main, *arguments):
+        monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
+        GlobalHydra.instance().clear()
+        capfd.readouterr()
+        main()
+        return capfd.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    data = Mini(limit_groups=6)
+    data.setup()
+    given = [{"example_id": e.example_id, "text": f"{round(e.human['coherence'])}"} for e in data.examples]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given))
+    at = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "tune=none", "decoding=[greedy]")
+    call(calibrate, *SMALL, *at, "ranges=[[1,5]]", "report=false")
+    card = JudgeCard.read("run/judge_card.yaml")
+    assert card.figures["test"]["spearman"] > 0.9
+    Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary.", "example_id": "n"}))
+    Path("new.jsonl").write_text(json.dumps({"example_id": "n", "text": "4"}))
+    call(score, "card=run/judge_card.yaml", "data.path=texts.jsonl", "+judge.path=new.jsonl", "out=scores.jsonl")
+    (row,) = map(json.loads, Path("scores.jsonl").read_text().splitlines())
+    assert (row["example_id"], row["score"]) == ("n", 4.0)
+    assert row["estimate"] == pytest.approx(card.estimate(np.array([4.0]))[0])
+
+
+def test_ranges_that_a_rubric_does_not_name_are_not_tried_in_vain(score, monkeypatch, tiny_pair, capfd):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    rubric = "prompt.rubrics={coherence: 'Rate {{Summary}} for {{Document}} from 1 to 5:'}"
+    monkeypatch.setattr(sys, "argv", ["calibrate", *SMALL, rubric, "judge=local", f"judge.path={tiny_pair[0]}"])
+    GlobalHydra.instance().clear()
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "write {min_range} and {max_range} in it" in " ".join(capfd.readouterr().err.split())

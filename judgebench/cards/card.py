@@ -24,6 +24,7 @@ PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tut
 _MAKERS = {
     "judgebench.judges.reader.JudgeSpec",
     "judgebench.judges.api.settings.ApiSpec",
+    "judgebench.judges.replay.ReplaySpec",
     "judgebench.judges.assistants.assistant",
     "judgebench.judges.assistants.served_assistant",
     "judgebench.decoding.Greedy",

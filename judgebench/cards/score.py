@@ -84,7 +84,7 @@ def score(config: DictConfig) -> Path | None:
     if found.served is not None:
         console.print(served_lines(found.served), highlight=False, markup=False)
     for limit in card.limits:
-        console.print(f"  {limit}", highlight=False, markup=False)
+        console.print(f"  - {limit}", highlight=False, markup=False, soft_wrap=True)
     return target
 
 

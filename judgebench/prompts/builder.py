@@ -15,7 +15,7 @@ from judgebench.errors import UserError
 from judgebench.prompts.choices import choices_of
 from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.defended import Defense
-from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_tie
+from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 TRUNCATIONS = ("error", "source")
@@ -47,6 +47,7 @@ class PromptBuilder:
     Attributes:
         comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
+        rangeless: those whose rubrics do not say which scores there are.
 
     Raises:
         UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
@@ -73,6 +74,7 @@ class PromptBuilder:
         self.tokenizer = tokenizer
         self.comparative = is_comparative(rubrics)
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
+        self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate

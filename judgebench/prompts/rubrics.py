@@ -111,6 +111,11 @@ def names_tie(rubric: Rubric) -> bool:
     return _NAMES_TIE.search(_with_ties(rubric.template, True)) is not None
 
 
+def names_range(rubric: Rubric) -> bool:
+    """Whether a rubric says which scores there are, by a field that differs from range to range."""
+    return any(scale for _, scale in _FIELD.findall(rubric.template))
+
+
 def fill(
     rubric: Rubric,
     score_range: ScoreRange,
@@ -211,7 +216,10 @@ def _template(text: Text, where: str, more: Sequence[str] = ()) -> str:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
     fields, known = _fields(template), {*_KNOWN, *more}
     if unknown := sorted(fields - known):
-        raise UserError(f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(known))}.")
+        raise UserError(
+            f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(known))}; "
+            "the score range is {min_range} to {max_range}, in single braces."
+        )
     compared = fields & set(_COMPARED)
     if not compared and not fields & set(_OUTPUTS):
         raise UserError(f"{where} has no {{{{Summary}}}} or {{{{Response}}}} to be judged.")
