@@ -343,4 +343,5 @@ def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judg
     out = " ".join(out.split())
     assert "Requests to http" in out
     assert "Cost: judge.price is not given." in out, "no price is made up"
+    assert ("or lengthen lists" in out) is (name == "llama_cpp"), "llama.cpp is asked again where a list is too short"
     assert ("estimated" in out) is (name not in ("vllm", "llama_cpp"))

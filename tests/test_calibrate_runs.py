@@ -228,6 +228,12 @@ def test_a_served_judge_is_held_to_what_it_is_called_and_says_it_is(monkeypatch,
     assert "was served as small-1" in err
     assert "now says that it is small-2" in err
     asked = len(small_server.seen)
+    says[0] = "/elsewhere/small-1"
+    Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Another."}) + "\n")
+    assert call(score, *using)[0] == 0, "another folder is no other model"
+    says[0] = "small-2"
+    Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary."}) + "\n")
+    asked = len(small_server.seen)
     code, out, _ = call(score, *using, "check_models=false")
     assert (code, len(small_server.seen)) == (0, asked), "what was answered is stored"
     assert "cost of this run: $0" in out

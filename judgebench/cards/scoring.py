@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,5 +91,6 @@ _REPLAYED = "judgebench.judges.replay.ReplaySpec"
 
 
 def _said(model: Mapping[str, Any]) -> set[str]:
-    """What servers said that a model is."""
-    return {str(one["model"]) for one in model.get("served_as") or () if one.get("model") is not None}
+    """What servers said that a model is, without the folders in which they have it."""
+    said = [str(one["model"]) for one in model.get("served_as") or () if one.get("model") is not None]
+    return {re.split(r"[/\\]", name.rstrip("/\\"))[-1] for name in said}

@@ -62,8 +62,8 @@ def _of(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
             tokens += first.prompt_tokens
             cost_tokens += (1 + after) * first.prompt_tokens
             answers += (1 + after) * first.most_tokens
-    chat = spec.protocol == "chat"
+    chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
     told = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
     told += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
-    told += f", and up to {follow:,} more that follow scores of several tokens" if follow else ""
+    told += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
     return f"{told}.", spec.priced.of(cost_tokens, 0, answers)

@@ -182,9 +182,12 @@ class ListedPass(ApiPass):
 
     def expected(self, prompt: Prompt) -> tuple[Ask, int]:
         """See `ApiPass`."""
-        followed = len(self.ways[prompt.condition.range].children) - 1  # the root is asked first
+        nodes = len(self.ways[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
+        times, listed = 1, self.spec.top_logprobs
+        while self.spec.explicit == "llama_cpp" and listed < _MOST_LISTED:  # see `_listed`
+            times, listed = times + 1, listed * _WIDER
         first = ask(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
-        return first, followed if self.spec.protocol == "completions" else 0
+        return first, nodes * times - 1
 
     def _most(self, prompt: Prompt) -> int:
         """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
