@@ -28,7 +28,7 @@ class JudgeCardMetric(BaseMetric):
         **options: see `judgebench.cards.Judge`.
 
     Attributes:
-        score: share of that way; 0 where the judge gave no score, and `error` then says so.
+        score: share of that way; 0 where the judge gave no score, or there is nothing to judge, and `error` then says so.
 
     Raises:
         UserError: no such card.
@@ -46,6 +46,10 @@ class JudgeCardMetric(BaseMetric):
 
     def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
         """Judges one test case; see `score`."""
+        if not (test_case.actual_output or "").strip():
+            self.score, self.success = 0.0, False
+            self.reason = self.error = "There is no actual_output to judge."
+            return self.score
         judged = self.judge.score(str(test_case.input), str(test_case.actual_output))
         low, high = self.judge.card.range.minimum, self.judge.card.range.maximum
         failed = math.isnan(judged.score)

@@ -17,6 +17,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from judgebench.cards.judge import Judge
+from judgebench.errors import UserError
+from judgebench.types import FAILED
 
 
 @scorer(metrics=[mean(), stderr()])
@@ -37,7 +39,11 @@ def judge_card(card: str, source: str | None = None, estimate: bool = False, **o
     turn = asyncio.Lock()  # one text at a time: a model is no two readers
 
     async def score(state: TaskState, target: Target) -> Score:
+        if source is not None and not isinstance(state.metadata.get(source), str):
+            raise UserError(f"source: sample {state.sample_id} has no text called {source!r} in its metadata.")
         text = state.input_text if source is None else str(state.metadata[source])
+        if not state.output.completion.strip():  # one model that says nothing ends no evaluation of many
+            return Score.unscored(explanation="There is no answer to judge.", metadata={"status": FAILED})
         async with turn:
             judged = await asyncio.to_thread(judge.score, text, state.output.completion)
         value = judged.estimate if estimate else judged.score

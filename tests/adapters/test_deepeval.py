@@ -32,6 +32,8 @@ assert data.success and metric.is_successful()
 strict = JudgeCardMetric("run/judge_card.yaml", threshold=1.0)
 strict.measure(case)
 assert not strict.is_successful()
+metric.measure(LLMTestCase(input="The river rose after rain.", actual_output=""))
+assert (metric.score, metric.is_successful(), metric.error) == (0.0, False, "There is no actual_output to judge.")
 print("good")
 """
 

@@ -48,8 +48,8 @@ def test_an_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
-    articles = ["The river rose after days of rain.", "The council met on Monday."]
-    answers = ["It rained, and the river rose.", "Bananas."]
+    articles = ["The river rose after days of rain.", "The council met on Monday.", "Nobody came."]
+    answers = ["It rained, and the river rose.", "Bananas.", " "]
 
     @solver
     def answer():
@@ -69,7 +69,8 @@ def test_an_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
     (log,) = eval(task, model="mockllm/model", display="none", max_samples=1)
     assert log.status == "success", log.error
     judge = Judge.from_card(card, store=tmp_path / "store.sqlite")
-    known = [judge.score(*pair).score for pair in zip(articles, answers, strict=True)]
-    (scores,) = [[sample.scores["judge_card"].value for sample in log.samples]]
-    assert scores == pytest.approx(known, abs=1e-3)
+    known = [judge.score(*pair).score for pair in list(zip(articles, answers, strict=True))[:2]]
+    given = [sample.scores["judge_card"] for sample in log.samples]
+    assert [score.value for score in given[:2]] == pytest.approx(known, abs=1e-3)
+    assert given[2].explanation == "There is no answer to judge.", "which ends no evaluation of the others"
     assert log.results.scores[0].metrics["mean"].value == pytest.approx(sum(known) / 2, abs=1e-3)
