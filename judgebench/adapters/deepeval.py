@@ -28,7 +28,7 @@ class JudgeCardMetric(BaseMetric):
         **options: see `judgebench.cards.Judge`.
 
     Attributes:
-        score: share of that way; 0 where the judge gave no score, or there is nothing to judge, and `error` then says so.
+        score: share of that way; 0 where the judge gave no score or there is nothing to judge: `error` then says so.
 
     Raises:
         UserError: no such card.
