@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.errors import UserError
 
 TARGET = "_target_"
-"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the other keys."""
+"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""
 
 
 def own(entry: Mapping[str, Any], key: str, base: type) -> Any:

@@ -1,4 +1,4 @@
-"""From the config key `attacks` to attacks: judgebench's, template files, learned phrases and the user's own classes."""
+"""From the config key `attacks` to attacks: judgebench's, template files, learned phrases, and the user's classes."""
 
 from __future__ import annotations
 
