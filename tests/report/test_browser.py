@@ -189,7 +189,7 @@ def test_what_a_text_says_is_text(opened):
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open]")
         assert visible(HOSTILE) in tab.inner_text("#example")
-        marked = tab.eval_on_selector_all("#changed-text .unseen", "found => found.map(one => one.textContent)")
+        marked = tab.eval_on_selector_all("#example .text .unseen", "found => found.map(one => one.textContent)")
         assert marked[:3] == [r"\u202e", r"\u200b", r"\x1b"]
         assert tab.locator("#example img, #example script").count() == 0
 
