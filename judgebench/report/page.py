@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, differences, pairwise, readied, robustness, suffix_curves
+from judgebench.report import choices, comparative, detected, differences, pairwise, readied, robustness, suffix_curves
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
@@ -37,6 +37,7 @@ TEMPLATES.globals.update(
     comparative=comparative,
     correlations=CORRELATIONS,
     curves=suffix_curves,
+    detected=detected,
     differences=differences,
     fooling=fooling,
     interval=interval,
