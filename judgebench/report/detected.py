@@ -44,10 +44,12 @@ def arrange_detectors(records: Sequence[Mapping[str, Any]]) -> list[DetectorRow]
     """Of the records of detectors.json."""
     return [
         DetectorRow(
-            str(one["defense"]),
-            one["training"]["f1"],
-            *(one["test"][name] for name in ("precision", "recall", "false_positive_rate")),
-            dict(one["test"].get("recall_by_attack") or {}),
+            name=str(one["defense"]),
+            f1=one["training"]["f1"],
+            precision=one["test"]["precision"],
+            recall=one["test"]["recall"],
+            clean=one["test"]["false_positive_rate"],
+            attacks=dict(one["test"].get("recall_by_attack") or {}),
         )
         for one in records
     ]
