@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
     for path in paths:
         with house_style(), atomic(path) as temporary:
             if path.suffix == ".svg":
-                temporary.write_bytes(_svg(figures[path.stem]))
+                temporary.write_bytes(_svg(figures[path.stem], dpi=DPI))
             else:
-                figures[path.stem].savefig(temporary, format="png", dpi=DPI)
+                _save(figures[path.stem], temporary, format="png", dpi=DPI)
     return paths
 
 
@@ -48,8 +49,15 @@ def svg_without_caption(figure: Figure) -> bytes:
 def _svg(figure: Figure, **how: Any) -> bytes:
     """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
     with io.BytesIO() as buffer:
-        figure.savefig(buffer, format="svg", dpi=DPI, metadata=_UNDATED, **how)
+        _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
         return visible(buffer.getvalue().decode()).encode()
+
+
+def _save(figure: Figure, to: Any, **how: Any) -> None:
+    with warnings.catch_warnings():
+        # no font draws a control character, and the warning would send it to the terminal
+        warnings.filterwarnings("ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning)
+        figure.savefig(to, **how)
 
 
 def file_name(dimension: str) -> str:

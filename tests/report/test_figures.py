@@ -360,7 +360,7 @@ def test_every_figure_is_of_the_run_folders_contract(builder, tmp_path):
     assert not list((tmp_path / "figures").iterdir())
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.filterwarnings("error:Glyph")
 def test_a_name_with_control_characters_leaves_an_image(builder, tmp_path):
     titles = {"main": "Judge \x1b[31m \x00 <b>", "assistant": None}
     run = replace(builder(articles=4), titles=titles)
