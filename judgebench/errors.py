@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from judgebench.visible import visible
+
 
 class UserError(Exception):
     """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right.
 
-    The command line prints the sentence without a traceback and exits with code 2. Half a character, which data may
-    hold and no terminal can show, stands in it as its number.
+    The command line prints the sentence without a traceback and exits with code 2. What data may hold and no terminal
+    can show (half a character), or would obey (an escape sequence), stands in it as its number.
     """
 
     def __init__(self, sentence: object = "") -> None:
-        super().__init__(str(sentence).encode("utf-8", "backslashreplace").decode("utf-8"))
+        super().__init__(visible(str(sentence)).encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 class Told(UserError):

@@ -16,7 +16,6 @@ from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
-from rich.console import Console
 
 from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
@@ -54,6 +53,7 @@ from judgebench.report.printed import run_tables
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.served import served_lines, served_notes
 from judgebench.report.tables import WIDTH, agreement_lines
+from judgebench.report.terminal import Terminal
 from judgebench.report.tutors import tutor_title
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
@@ -86,7 +86,7 @@ def run(config: DictConfig) -> Finished | None:
 
 
 def _run(config: DictConfig, held: ExitStack) -> Finished | None:
-    console = Console(width=max(WIDTH, Console().width))
+    console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
         last = recall(config)
@@ -236,7 +236,9 @@ def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) 
     return found
 
 
-def _learned(experiment: Experiment, models: Models, clock: Clock, console: Console) -> tuple[Experiment, pd.DataFrame]:
+def _learned(
+    experiment: Experiment, models: Models, clock: Clock, console: Terminal
+) -> tuple[Experiment, pd.DataFrame]:
     """The experiment with the phrases that its search has found, and the search's trace."""
     trainer = trainer_of(experiment.config, [])
     if trainer.world_size > 1:

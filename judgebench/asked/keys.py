@@ -26,7 +26,7 @@ def path_of(config: DictConfig, key: str) -> Path:
 def listed(config: DictConfig, key: str) -> list[Any]:
     """What stands under a key that takes a list of at least one entry; else `UserError`."""
     items = OmegaConf.select(config, key)
-    items = OmegaConf.to_container(items) if OmegaConf.is_config(items) else items
+    items = OmegaConf.to_container(items, resolve=True) if OmegaConf.is_config(items) else items
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
     return items

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from judgebench.errors import UserError
 from judgebench.types import FIRST, PLACES, Condition, Example
@@ -20,23 +19,47 @@ own. An attacker who names them is taken to know in which place the text will st
 """
 
 
-class Attack(Protocol):
+class Attack:
     """What is done to a judged text before the judge reads it.
+
+    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `attacks`, as in
+    `'attacks=[none,{_target_: mine.Spelled, by: 2}]'`, where mine.py lies in the folder in which the command is started
+    (or on PYTHONPATH). The entry's other keys are passed to the class; scores, intervals, tables and report then come
+    as for any other attack.
+
+    All must give the same for the same arguments, in every process: texts are made anew whenever they are needed. What
+    is drawn at random is to be drawn from a seed and the text, as in `random.Random(f"{self.seed} {text}")`.
 
     Attributes:
         name: in the column `attack` of every table.
+
+    Example:
+        >>> from judgebench.types import ScoreRange
+        >>> @dataclass(frozen=True)
+        ... class Spelled(Attack):
+        ...     by: int = 1
+        ...     name: str = "spelled"
+        ...
+        ...     def attacked(self, text: str, condition: Condition) -> str:
+        ...         return f"{text}{' ' * self.by}{condition.range.text(condition.range.maximum)}!"
+        >>> Spelled(by=2).attacked("A text.", Condition("fluency", ScoreRange(1, 5)))
+        'A text.  5!'
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
     def attacked(self, text: str, condition: Condition) -> str:
-        """What stands in the place of the judged `text` under a condition; the same for the same arguments."""
-        ...
+        """What stands in the place of the judged `text` under a condition."""
+        raise NotImplementedError
+
+    def judged(self, example: Example, condition: Condition) -> str:
+        """What a judge reads in the place of an example's judged text; an attacker who knows more than that text, such
+        as the article (`example.source`), has this instead of `attacked`."""
+        return self.attacked(example.output, condition)
 
 
 @dataclass(frozen=True)
-class TemplateAttack:
+class TemplateAttack(Attack):
     """An attack by a template with `{text}`, or `{no_text}` where the judged text is left out on purpose; it may name
     `{min_range}`, `{max_range}` and `{dimension}`.
 
@@ -83,7 +106,7 @@ class TemplateAttack:
 
 
 @dataclass(frozen=True)
-class PhraseAttack:
+class PhraseAttack(Attack):
     """A phrase after the judged text, such as one learned against a judge (Raina et al. 2024).
 
     Example:
@@ -99,10 +122,6 @@ class PhraseAttack:
         """See `Attack.attacked`; one space stands between text and phrase."""
         return f"{text.rstrip()} {self.phrase}"
 
-    def judged(self, example: Example, condition: Condition) -> str:
-        """What a judge reads in the place of an example's judged text, under any condition."""
-        return self.attacked(example.output, condition)
-
 
 NONE = TemplateAttack("none", "{text}")
 """No attack: the clean base of all others."""
@@ -111,4 +130,4 @@ NONE = TemplateAttack("none", "{text}")
 def attacked_text(attacks: Sequence[Attack]) -> Callable[[Example, Condition], str]:
     """What a judge reads in the place of an example's judged text, under conditions that name one of `attacks`."""
     by_name = {attack.name: attack for attack in attacks}
-    return lambda example, condition: by_name[condition.attack].attacked(example.output, condition)
+    return lambda example, condition: by_name[condition.attack].judged(example, condition)

@@ -1,4 +1,4 @@
-"""From the config key `attacks` to attacks: those that judgebench ships, template files and learned phrases."""
+"""From the config key `attacks` to attacks: judgebench's, template files, learned phrases, and the user's classes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack
+from judgebench.attacks.held import HeldAttack
 from judgebench.attacks.learned import read_phrase
 from judgebench.errors import UserError
+from judgebench.own import TARGET, own
 
 _TEMPLATES = files("judgebench.attacks") / "templates"
 _KINDS = ("template", "phrase_file")
@@ -30,19 +32,20 @@ def chosen_attacks(given: Sequence[Any]) -> list[Attack]:
     """The attacks that the config names, `none` first where it is not named: every change needs its clean base.
 
     Args:
-        given: each a shipped attack's name, the path of a template (`.txt`), or a mapping with `template` (a path) or
-            `phrase_file` (the path of a JSON object with "phrase"), and `name`, by default the file's.
+        given: each a shipped attack's name, the path of a template (`.txt`), a mapping with `template` (a path) or
+            `phrase_file` (the path of a JSON object with "phrase"), and `name`, by default the file's; or a mapping
+            with `_target_`, a subclass of `Attack` (see there), and what that takes.
 
     Raises:
-        UserError: an entry that is none of these, a file that cannot be read, or two attacks of one name.
+        UserError: an entry that is none of these, a file or class that cannot be read, or two attacks of one name.
     """
     shipped: Mapping[str, Attack] = shipped_attacks()
     chosen = [_attack(entry, shipped) for entry in given]
     names = [attack.name for attack in chosen]
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise UserError(
-            f"attacks: there are two called {twice[0]!r}; name each once, or give files names of their own, as in "
-            "{template: FILE.txt, name: mine}."
+            f"attacks: there are two called {twice[0]!r}; name each once, or give files and classes names of their "
+            "own, as in {template: FILE.txt, name: mine}."
         )
     return chosen if NONE in chosen else [NONE, *chosen]
 
@@ -54,13 +57,22 @@ def _attack(entry: Any, shipped: Mapping[str, Attack]) -> Attack:
         if not entry.endswith(".txt") and "/" not in entry:
             raise UserError(
                 f"attacks: there is no attack {entry!r}; there are {', '.join(shipped)}, templates of your own (the "
-                "path of a .txt file) and learned phrases ({phrase_file: FILE.json})."
+                "path of a .txt file), learned phrases ({phrase_file: FILE.json}) and classes of your own "
+                "({_target_: file.Class})."
             )
         entry = {"template": entry}
+    if isinstance(entry, Mapping) and TARGET in entry:
+        made = HeldAttack(own(entry, "attacks", Attack))
+        if made.name in shipped:
+            raise UserError(
+                f"attacks: what {entry[TARGET]!r} gives would be called {made.name!r}, as an attack that comes with "
+                "judgebench is; give it another name."
+            )
+        return made
     if not isinstance(entry, Mapping) or len(set(entry) & set(_KINDS)) != 1 or not set(entry) <= set(_KEYS):
         raise UserError(
-            f"attacks: {entry!r} is no attack; give a name, the path of a template, or a mapping with template or "
-            "phrase_file, and name if you like."
+            f"attacks: {entry!r} is no attack; give a name, the path of a template, a mapping with template or "
+            "phrase_file, and name if you like, or one with _target_, a class of your own."
         )
     kind = next(kind for kind in _KINDS if kind in entry)
     path = entry[kind]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
@@ -25,6 +24,7 @@ from judgebench.judges.judge import Models
 from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.served import served_lines
+from judgebench.report.terminal import Terminal
 from judgebench.types import FAILED
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -60,7 +60,7 @@ def score(config: DictConfig) -> Path | None:
     )
     experiment = Experiment.parse(whole)
     trainer_of(whole, [])
-    console = Console()
+    console = Terminal()
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None
         console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))

@@ -1,4 +1,4 @@
-"""From the config key `defenses` to defenses: those that judgebench ships, and template files."""
+"""From the config key `defenses` to defenses: those that judgebench ships, template files, and own classes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from judgebench.defenses.retokenization import Retokenization
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.template import NONE, TemplateDefense
 from judgebench.errors import UserError
+from judgebench.own import TARGET, own
 from judgebench.prompts.defended import Defense
 from judgebench.tutor.spec import TutorSpec
 
@@ -55,21 +56,22 @@ def chosen_defenses(given: Sequence[Any], settings: DefenseSettings, tutor: Tuto
     are not ready yet.
 
     Args:
-        given: each a shipped defense's name, the path of a template (`.txt`), or a mapping with `template` (a path) and
-            `name`, by default the file's.
+        given: each a shipped defense's name, the path of a template (`.txt`), a mapping with `template` (a path) and
+            `name`, by default the file's; or a mapping with `_target_`, a subclass of `Defense` (see there), and what
+            that takes.
         settings, tutor: see `shipped_defenses`.
 
     Raises:
-        UserError: an entry that is none of these, a file that cannot be read, two defenses of one name, or one that
-            needs a tutor where there is none.
+        UserError: an entry that is none of these, a file or class that cannot be read, two defenses of one name, or one
+            that needs a tutor where there is none.
     """
     shipped = shipped_defenses(settings, tutor)
     chosen = [_defense(entry, shipped, settings.seed) for entry in given]
     names = [defense.name for defense in chosen]
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise UserError(
-            f"defenses: there are two called {twice[0]!r}; name each once, or give files names of their own, as in "
-            "{template: FILE.txt, name: mine}."
+            f"defenses: there are two called {twice[0]!r}; name each once, or give files and classes names of their "
+            "own, as in {template: FILE.txt, name: mine}."
         )
     return chosen
 
@@ -80,14 +82,22 @@ def _defense(entry: Any, shipped: Mapping[str, Maker], seed: int) -> Defense:
             return shipped[entry]()
         if not entry.endswith(".txt") and "/" not in entry:
             raise UserError(
-                f"defenses: there is no defense {entry!r}; there are {', '.join(shipped)}, and templates of your own "
-                "(the path of a .txt file)."
+                f"defenses: there is no defense {entry!r}; there are {', '.join(shipped)}, templates of your own (the "
+                "path of a .txt file) and classes of your own ({_target_: file.Class})."
             )
         entry = {"template": entry}
+    if isinstance(entry, Mapping) and TARGET in entry:
+        made: Defense = own(entry, "defenses", Defense)
+        if made.name in shipped:
+            raise UserError(
+                f"defenses: what {entry[TARGET]!r} gives would be called {made.name!r}, as a defense that comes with "
+                "judgebench is; give it another name."
+            )
+        return made
     if not isinstance(entry, Mapping) or "template" not in entry or not set(entry) <= set(_KEYS):
         raise UserError(
-            f"defenses: {entry!r} is no defense; give a name, the path of a template, or a mapping with template, and "
-            "name if you like."
+            f"defenses: {entry!r} is no defense; give a name, the path of a template, a mapping with template, and "
+            "name if you like, or one with _target_, a class of your own."
         )
     path = entry["template"]
     if not isinstance(path, str) or not path.strip():

@@ -14,12 +14,29 @@ class Defense:
     Each step leaves what it is given as it is, unless a defense says otherwise. All give the same for the same
     arguments.
 
+    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `defenses`, as in
+    `'defenses=[none,{_target_: mine.Plain, most: 60}]'`, where mine.py lies in the folder in which the command is
+    started (or on PYTHONPATH). The entry's other keys are passed to the class. One that must compute something before
+    prompts can be built, such as a threshold found on development texts, is a `judgebench.defenses.Planned`.
+
     Attributes:
         name: in the column `defense` of every table.
         answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
             it answers as `judge.mode` has it.
         learnable: whether a phrase can be learned under it: its words must be the same tokens wherever they stand.
         compares: whether it can stand around two texts that are compared.
+
+    Example:
+        >>> class Plain(Defense):
+        ...     name = "plain"
+        ...
+        ...     def __init__(self, most: int = 1000):
+        ...         self.most = most
+        ...
+        ...     def text(self, text: str, example: Example, condition: Condition) -> str:
+        ...         return text.encode("ascii", "ignore").decode()[: self.most]
+        >>> Plain(most=2).text("T\u200bext", None, None)
+        'Te'
     """
 
     name: str

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, differences, pairwise, readied, robustness, suffix_curves
+from judgebench.report import choices, comparative, detected, differences, pairwise, readied, robustness, suffix_curves
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
 from judgebench.report.tables import interval, percent, signed, three
+from judgebench.visible import visible
 
 _HERE = Path(__file__).parent
 
@@ -27,6 +28,7 @@ TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_HERE / "templates"),
     autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
     undefined=jinja2.StrictUndefined,
+    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else visible(said),
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -35,6 +37,7 @@ TEMPLATES.globals.update(
     comparative=comparative,
     correlations=CORRELATIONS,
     curves=suffix_curves,
+    detected=detected,
     differences=differences,
     fooling=fooling,
     interval=interval,

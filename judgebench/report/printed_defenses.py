@@ -1,4 +1,5 @@
-"""What a run prints of how its defenses got ready: standards, the references' scores, costs."""
+"""What a run prints of how its defenses got ready: standards, the references' scores, detectors,
+costs."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.report.attack_differences import hundredths
+from judgebench.report.detected import DETECTORS_NOTE, DetectorRow
 from judgebench.report.readied import COSTS_NOTE, CostRow, Readied, ReferenceRow
 from judgebench.report.robustness import share
 from judgebench.report.tables import titled
@@ -23,6 +25,8 @@ def readied_tables(readied: Readied) -> list[RenderableType]:
         parts.append(_references(dimension, [row for row in readied.references if row.dimension == dimension]))
     if readied.references:
         parts.append(Text(readied.references_note, style="dim"))
+    if readied.detectors:
+        parts += [_detectors(readied.detectors), Text(DETECTORS_NOTE, style="dim")]
     if readied.costs:
         parts += [_costs(readied.costs), Text(COSTS_NOTE, style="dim")]
     return parts
@@ -39,6 +43,18 @@ def _references(dimension: str, rows: Sequence[ReferenceRow]) -> Table:
             difference.append(f" [{hundredths(row.difference.low)},{hundredths(row.difference.high)}]", style="dim")
         cells = [f"{row.split} ", f"{row.n} ", f"{_two(row.high)} ", f"{_two(row.low)} "]
         table.add_row(Text(f"{row.name} "), *map(Text, cells), difference, Text(f" {share(row.cut)}"))
+    return table
+
+
+def _detectors(rows: Sequence[DetectorRow]) -> Table:
+    table = titled("detectors of attacked texts")
+    table.add_column("defense", overflow="fold", max_width=28)
+    for name in ("F1", "precision", "recall", "clean"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("recall by attack", overflow="fold")
+    for row in rows:
+        cells = [_two(row.f1), *map(share, (row.precision, row.recall, row.clean))]
+        table.add_row(Text(f"{row.name} "), *(Text(f" {cell} ") for cell in cells), Text(f" {row.by_attack}"))
     return table
 
 

@@ -1,4 +1,5 @@
-"""What defenses found while they got ready, arranged as people read it: standards, the references' scores, costs."""
+"""What defenses found while they got ready, arranged as people read it: standards, the references' scores, detectors,
+costs."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from judgebench.report.defense_files import DefenseRecords
+from judgebench.report.detected import DetectorRow, arrange_detectors, detector_sentences
 from judgebench.report.results import Estimate
 from judgebench.report.series import NO_DEFENSE, number, shown_split
 
@@ -83,6 +85,7 @@ class Readied:
     references: Sequence[ReferenceRow]
     costs: Sequence[CostRow]
     groups: str
+    detectors: Sequence[DetectorRow] = ()
 
     @property
     def references_note(self) -> str:
@@ -111,16 +114,19 @@ def arrange_readied(defense: DefenseRecords, groups: str = "articles") -> Readie
             for one in ordered
         ],
         groups,
+        arrange_detectors(defense.detectors),
     )
 
 
 def readied_sentences(readied: Readied) -> list[str]:
-    """Whether steering moved what the judge thinks of the references: one sentence a dimension and defense."""
-    return [
+    """Whether steering moved what the judge thinks of the references, one sentence a dimension and defense; and whether
+    detectors detect, a sentence each."""
+    moved = [
         _moved(row, readied.groups)
         for row in readied.references
         if row.name == "cap" and row.difference.value is not None
     ]
+    return [*moved, *detector_sentences(readied.detectors)]
 
 
 _SECONDS = ("", "reading_", "context_", "once_")

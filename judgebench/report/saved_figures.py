@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from matplotlib.figure import Figure
 
 from judgebench.atomic import atomic
 from judgebench.report.style import CAPTION_ID, house_style
+from judgebench.visible import visible
 
 DPI = 200
 
-_METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "png": {}}
+_UNDATED = {"Date": None}
 """No date in the file: equal data give equal bytes."""
 
 
@@ -24,8 +26,10 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
     paths = [folder / f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
     for path in paths:
         with house_style(), atomic(path) as temporary:
-            kind = path.suffix[1:]
-            figures[path.stem].savefig(temporary, format=kind, dpi=DPI, metadata=_METADATA[kind])
+            if path.suffix == ".svg":
+                temporary.write_bytes(_svg(figures[path.stem], dpi=DPI))
+            else:
+                _save(figures[path.stem], temporary, format="png", dpi=DPI)
     return paths
 
 
@@ -35,12 +39,25 @@ def svg_without_caption(figure: Figure) -> bytes:
     for caption in captions:
         caption.set_visible(False)
     try:
-        with house_style(), io.BytesIO() as buffer:
-            figure.savefig(buffer, format="svg", metadata=_METADATA["svg"], bbox_inches="tight", pad_inches=0.05)
-            return buffer.getvalue()
+        with house_style():
+            return _svg(figure, bbox_inches="tight", pad_inches=0.05)
     finally:
         for caption in captions:
             caption.set_visible(True)
+
+
+def _svg(figure: Figure, **how: Any) -> bytes:
+    """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
+    with io.BytesIO() as buffer:
+        _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
+        return visible(buffer.getvalue().decode()).encode()
+
+
+def _save(figure: Figure, to: Any, **how: Any) -> None:
+    with warnings.catch_warnings():
+        # no font draws a control character, and the warning would send it to the terminal
+        warnings.filterwarnings("ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning)
+        figure.savefig(to, **how)
 
 
 def file_name(dimension: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import yaml
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.report.masking import mask_secrets
 from judgebench.report.saved_figures import save_figures
 from judgebench.report.tables import WIDTH
+from judgebench.report.terminal import Terminal
 from judgebench.study.exact import exact_optima
 from judgebench.study.front import front_figure
 from judgebench.study.heatmap import heatmaps
@@ -50,7 +50,7 @@ def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], dire
         _log(config, folder, summary, figures)
     except (OSError, UserError) as error:
         print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
-    console = Console(width=max(WIDTH, Console().width))
+    console = Terminal(width=max(WIDTH, Terminal().width))
     console.print(summary_table(summary))
     print(folder)
 

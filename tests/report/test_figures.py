@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -357,3 +358,15 @@ def test_every_figure_is_of_the_run_folders_contract(builder, tmp_path):
     save_figures(draw_all(run.readings, run.scores, run.records, run.scale, run.titles), tmp_path / "figures")
     RunFolder(tmp_path).clear()
     assert not list((tmp_path / "figures").iterdir())
+
+
+@pytest.mark.filterwarnings("error:Glyph")
+def test_a_name_with_control_characters_leaves_an_image(builder, tmp_path):
+    titles = {"main": "Judge \x1b[31m \x00 <b>", "assistant": None}
+    run = replace(builder(articles=4), titles=titles)
+    figure = drawn(run)
+    (tmp_path / "whole.svg").write_bytes(svg_without_caption(figure))
+    save_figures({"saved": figure}, tmp_path)
+    for name in ("whole", "saved"):
+        ElementTree.parse(tmp_path / f"{name}.svg")
+        assert r"\x1b[31m" in (tmp_path / f"{name}.svg").read_text()

@@ -1,7 +1,7 @@
 // One example, opened: its texts, what each judge found likely, and what came of it.
 "use strict";
 const Example = (() => {
-  const { el, short, likelihoods, marked, shares } = Pieces;
+  const { el, short, likelihoods, marked, shares, nodes } = Pieces;
   const AXES = ["dimension", "range", "attack", "defense"];
 
   /** The address of a row within the page. */
@@ -112,7 +112,7 @@ const Example = (() => {
       const facts = [`${tokens} tokens`, cut ? `article shortened by ${cut} tokens` : "", control ? `${control} names of control tokens` : "", seconds === null ? "" : `read in ${short(seconds, 3)} s`].filter(Boolean).join(" · ");
       const body = el("div", { class: "text prompt" });
       const details = el("details", {}, el("summary", {}, `Prompt as read${told ? `: ${told}` : ""}`), el("p", { class: "note" }, facts), body);
-      details.addEventListener("toggle", () => { if (!body.textContent) body.textContent = prompt(shown, one); });
+      details.addEventListener("toggle", () => { if (!body.textContent) body.append(...nodes(prompt(shown, one))); });
       return details;
     });
   }

@@ -1,10 +1,10 @@
 // The table of examples: filters, order, and opening one. Rows are drawn as they come into sight.
 "use strict";
 (async () => {
-  const { el, short } = Pieces;
+  const { el, short, visible } = Pieces;
   const index = await Data.index();
   const dialog = document.getElementById("example");
-  const node = (text) => document.createTextNode(text);
+  const node = (text) => document.createTextNode(visible(String(text)));
   const known = index.scores.map((scores) => scores.filter((one) => one !== null).length);
   let judged = known.indexOf(Math.max(...known)); // the series that is held against the humans
 

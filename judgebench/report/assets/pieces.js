@@ -10,8 +10,28 @@ const Pieces = (() => {
       else if (name === "width") node.style.width = value;
       else node.setAttribute(name, value === true ? "" : value);
     }
-    node.append(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false));
+    node.append(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false).map(nodes).flat());
     return node;
+  }
+
+  // What nobody sees may turn a line around, or hide a word from a reader: as judgebench.visible, its number stands for it.
+  const UNSEEN = /([\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]|\r(?!\n))/;
+  const number = (one) => (one.charCodeAt(0) < 0x100 ? `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}` : `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+  /** A text as one line of a table, with a number for each character that nobody sees. */
+  const visible = (text) => text.split(UNSEEN).map((part, i) => (i % 2 ? number(part) : part)).join("");
+
+  /** A text as nodes, in which such numbers are marked; anything else as it is. */
+  function nodes(one) {
+    if (typeof one !== "string" || !UNSEEN.test(one)) return [one];
+    return one.split(UNSEEN).map((part, i) => {
+      if (!(i % 2)) return part;
+      const mark = document.createElement("span");
+      mark.className = "unseen";
+      mark.title = "a character that nobody sees";
+      mark.textContent = number(part);
+      return mark;
+    });
   }
 
   const short = (value, places = 4) => (value === null || value === undefined ? "–" : String(Number(value.toFixed(places))));
@@ -49,5 +69,5 @@ const Pieces = (() => {
     return { sum, shares: values.map((one) => (sum > 0 ? one / sum : 0)) };
   }
 
-  return { el, short, percent, likelihoods, marked, shares };
+  return { el, short, percent, likelihoods, marked, shares, nodes, visible };
 })();

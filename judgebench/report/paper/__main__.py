@@ -22,6 +22,7 @@ from judgebench.report.paper.found import RunResults
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
+from judgebench.visible import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table)))
+    print(visible("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
     return 0
 
 
