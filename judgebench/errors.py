@@ -34,6 +34,10 @@ class Refusal(SystemExit):
         return Refusal, (self.sentence,)  # launchers send it between processes
 
 
+class Terminated(KeyboardInterrupt):
+    """The system, or a cluster's scheduler, asks the program to end (SIGTERM), which it does as by Ctrl-C."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C; `sentence` says what is kept, for whoever started the work to print."""
 

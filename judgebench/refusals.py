@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from hydra.errors import InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.configuration import check_groups
-from judgebench.errors import Interrupted, Refusal, Told, UserError
+from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
 from judgebench.locked import UNTIL_THE_END
 from judgebench.report.hiding import hiding, masked_argument
 
@@ -24,13 +26,14 @@ _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 @contextmanager
 def door(module: str) -> Iterator[None]:
-    """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130.
+    """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
+    SIGTERM one and 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
     """
     given = sys.argv[1:]
-    with hiding(given), UNTIL_THE_END:
+    with hiding(given), UNTIL_THE_END, _terminable():
         try:
             with told():
                 check_groups(given)
@@ -44,10 +47,31 @@ def door(module: str) -> Iterator[None]:
             # the processes that help to read are told by the same key, and have nothing of their own to say
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(143 if _by_sigterm(stop) else 130)
         except Exception:  # as with HYDRA_FULL_ERROR=1; Python itself would print it after secrets are hidden no more
             traceback.print_exc()
             sys.exit(1)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    def end(number: int, frame: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _by_sigterm(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -174,3 +176,18 @@ class StoreWriter(BasePredictionWriter):
         """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
             self._store.put(prediction)
+
+
+class SigtermEnds(L.Callback):
+    """Lets SIGTERM do what it did before the trainer began: Lightning only notes it, for training loops to look at, and
+    a reading would go on to its end."""
+
+    def __init__(self) -> None:
+        self._before = signal.getsignal(signal.SIGTERM)
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Takes Lightning's handler back, which sets one before the models are loaded."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
+            if trainer.received_sigterm:
+                signal.raise_signal(signal.SIGTERM)

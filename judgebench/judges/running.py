@@ -10,7 +10,7 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 
 from judgebench.judges.dealing import dealt
-from judgebench.judges.judge import Judge, Models, StoreWriter
+from judgebench.judges.judge import Judge, Models, SigtermEnds, StoreWriter
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, once, plan, roots, without
 from judgebench.judges.progress import ReadingBar
@@ -55,7 +55,7 @@ def compute(
             processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
-        last = trainer([StoreWriter(store), ReadingBar(title, doing)])
+        last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
         data.batches = dealt(pending, _costs(pass_, pending), hands_of(last))  # type: ignore[attr-defined]
         with warnings.catch_warnings():
             # a batch knows its own prompts; their indices are of no use

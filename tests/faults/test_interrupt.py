@@ -36,6 +36,21 @@ def test_in_readings(judgebench, started, tiny_pair):
     assert len(RunFolder.open("run").readings()) == 24
 
 
+def test_sigterm_ends_a_run_as_ctrl_c_does(judgebench, started, tiny_pair):
+    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
+    run = started(*command)
+    run.reaches(lambda: rows("outputs/readings.sqlite"))
+    os.kill(run.pid, signal.SIGTERM)
+    assert run.ends() == 143, run.said
+    assert "Traceback" not in run.said
+    assert run.said.count("judgebench: ") == 1
+    before = rows("outputs/readings.sqlite")
+    assert 0 < len(before) < 24, "it must fall into the reading"
+    judgebench(*command_in(run.said))
+    assert before.items() <= rows("outputs/readings.sqlite").items()
+    assert len(RunFolder.open("run").readings()) == 24
+
+
 def test_in_a_sweep_it_ends_the_sweep(judgebench, started, tiny_pair):
     swept = ("decoding.lambda=0.01,0.1,0.5,1", "decoding.temperature=1,2", "hydra.sweeper.storage=journal:a.journal")
     command = ("-m", *pair(tiny_pair), *QUICK, *SLOWLY, "data.dev_share=0.5", "decoding=[greedy,contrastive]")
@@ -65,7 +80,7 @@ def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
     assert phrase_of("run")["learned"]["steps_resumed"] == len(done)
 
 
-@pytest.mark.parametrize("whom", ["all", "the first"])
+@pytest.mark.parametrize("whom", ["all", "the first", "the first, by SIGTERM"])
 def test_two_processes_both_end(command, tiny_pair, whom):
     two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
     run = command("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)
@@ -75,7 +90,8 @@ def test_two_processes_both_end(command, tiny_pair, whom):
     if whom == "all":  # as a terminal does
         interrupted(run)
     else:
-        os.kill(run.pid, signal.SIGINT)
-        assert run.ends() == 130, run.said
+        by, code = (signal.SIGTERM, 143) if "SIGTERM" in whom else (signal.SIGINT, 130)
+        os.kill(run.pid, by)
+        assert run.ends() == code, run.said
     assert not psutil.wait_procs(ranks, timeout=30)[1]
     assert not Path("run").exists()
