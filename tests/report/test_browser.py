@@ -17,6 +17,11 @@ from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_att
 CHROMIUM = shutil.which("chromium")
 PHONE = {"width": 390, "height": 844}
 TABLE = "#examples-table .tabulator-row"
+SETTLED = """async () => {
+  await document.fonts.ready;
+  await Promise.all([...document.images].map((image) => image.decode().catch(() => null)));
+  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,7 @@ def opened(chromium, pages):
         if context.get("java_script_enabled", True):
             tab.wait_for_selector("html[data-ready=examples]")
             tab.wait_for_selector(TABLE)
+            tab.evaluate(SETTLED)  # or what is clicked may move away under the pointer
         yield tab
         assert said == []
         assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
