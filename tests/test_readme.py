@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
     ]
     rows = [
         {"example_id": f"{i}", "source": source, "output": output, "human": {"coherence": 1 + i % 5}}
+        | {"report": source, "note": output, "stars": 1 + i % 5}
         for i, (source, output) in enumerate(texts)
     ]
     write(folder / "mine.jsonl", rows)
@@ -53,6 +55,12 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         for source, output in texts
     ]
     write(folder / "paired.jsonl", paired)
+    own = PAGES[ROOT / "docs" / "your_own.md"]
+    for name, text in re.findall(r"`([\w/]+\.\w+)`:\n\n((?:(?: {4}.*)?\n)+)", own):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(textwrap.dedent(text).strip() + "\n")
+    assert (folder / "mine.py").is_file()
+    assert (folder / "rubrics" / "coherence.txt").is_file()
     (folder / "phrase.json").write_text(json.dumps({"phrase": "great well"}))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -131,6 +139,7 @@ def only_composes(words: list[str]) -> str | None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(str(place))  # as `python -m` has the folder where it is started
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = filled(words_of(command), place, tiny_pair)
     if words[0] == "judgebench":
