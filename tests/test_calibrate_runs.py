@@ -287,3 +287,45 @@ def test_ranges_that_a_rubric_does_not_name_are_not_tried_in_vain(score, monkeyp
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "write {min_range} and {max_range} in it" in " ".join(capfd.readouterr().err.split())
+
+
+def test_what_a_defense_has_learned_goes_with_the_card(score, calibrated, tiny_pair, monkeypatch, tmp_path, capfd):
+    """Thresholds lie beside the card, wherever both are copied, and the card knows them from others."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    monkeypatch.chdir(tmp_path)
+    asked = (
+        *SMALL,
+        "tune=none",
+        "ranges=[[1,5]]",
+        "attacks=[none,dsi]",
+        "defenses=[perplexity]",
+        "decoding=[expectation]",
+    )
+    model = ("judge=local", f"judge.path={tiny_pair[0]}")
+    monkeypatch.setattr(sys, "argv", ["calibrate", *asked, *model, "report=false"])
+    GlobalHydra.instance().clear()
+    main()
+    there = tmp_path / "elsewhere"
+    (there / "defense").mkdir(parents=True)
+    learned = there / "defense" / "detectors.json"
+    for name in ("judge_card.yaml", "defense/detectors.json"):
+        (there / name).write_bytes((Path("run") / name).read_bytes())
+        (Path("run") / name).unlink()
+    found = pd.read_parquet("run/scores.parquet")
+    monkeypatch.chdir(calibrated)
+    command = (f"card={there}/judge_card.yaml", "data.path=texts.jsonl", f"out={tmp_path}/scores.jsonl")
+    assert score(*command)[0] == 0
+    rows = pd.read_json(tmp_path / "scores.jsonl", lines=True)
+    found = found[(found["attack"] == "none") & (found["judge"] == "main")]
+    clean = found.set_index("example_id")["score"]
+    np.testing.assert_allclose(rows["score"], clean[rows["example_id"]], atol=1e-5)
+
+    learned.write_text(learned.read_text() + " ")
+    code, _, err = score(*command)
+    assert (code, "is not what the judge was calibrated with" in err) == (2, True), err
+    learned.unlink()
+    code, _, err = score(*command)
+    assert (code, "copy the folder defense of the run" in err) == (2, True), err

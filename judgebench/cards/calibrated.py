@@ -108,6 +108,8 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
                     "device": environment["device"],
                     "chosen_by": f"{settings['metric']} on the development split",
                 },
+                files=_files(parts, finished.path),
+                folder=finished.path,
             )
         )
     return cards
@@ -133,7 +135,7 @@ def _about(data: JudgeDataModule) -> dict[str, Any]:
 
 
 def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path, tuned: bool) -> dict[str, Any]:
-    """`PARTS`, with nothing that the chosen judge does not need."""
+    """`PARTS`, with nothing that the chosen judge does not need; files are named as they lie beside the card."""
     parts: dict[str, Any] = {}
     for name in PARTS:
         node = config.get(name)
@@ -144,11 +146,21 @@ def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path, tuned: boo
     named = [one if isinstance(one, str) else one.get("name") for one in parts["defenses"]]
     parts["defenses"] = [parts["defenses"][named.index(chosen["defense"])]] if chosen["defense"] in named else []
     if (path / "defense" / "detectors.json").is_file():  # thresholds of this development split, to be used again
-        parts["defense"]["detectors"] = str((path / "defense" / "detectors.json").absolute())
+        parts["defense"]["detectors"] = "defense/detectors.json"
     if parts["tutor"] is not None and any((path / "defense").glob("vectors_*.safetensors")):
-        parts["tutor"]["vectors"] = str((path / "defense").absolute())
+        parts["tutor"]["vectors"] = "defense"
     masked: dict[str, Any] = mask_secrets(parts)
     return masked
+
+
+def _files(parts: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """The files that parts name, and their SHA-256."""
+    names = []
+    if parts["defense"].get("detectors") == "defense/detectors.json":
+        names.append("defense/detectors.json")
+    if (parts["tutor"] or {}).get("vectors") == "defense":
+        names += sorted(f"defense/{one.name}" for one in (path / "defense").glob("vectors_*.safetensors"))
+    return {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}
 
 
 def _decoding(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

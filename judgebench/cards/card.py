@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
+
+_BESIDE = (("defense", "detectors"), ("tutor", "vectors"))
+"""Parts and their keys that name files which a run has learned."""
 
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """What of a configuration makes the judge."""
@@ -62,6 +67,8 @@ class JudgeCard:
         data: what it was calibrated on: name, fingerprint, how many groups and texts, how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
+        files: what its defense has learned, by path beside the card -> SHA-256: detectors, standard vectors.
+        folder: where the card lies; None of a card that is in no file.
     """
 
     dimension: str
@@ -78,12 +85,39 @@ class JudgeCard:
     data: Mapping[str, Any]
     limits: Sequence[str]
     made_with: Mapping[str, Any]
+    files: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
         """A line that names it."""
         names = " with ".join(str(model["title"]) for model in self.models.values())
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
+
+    def parts_here(self) -> dict[str, Any]:
+        """`parts`, which name the files beside the card by where they are on this machine.
+
+        Raises:
+            UserError: one is missing, or is not what the judge was calibrated with.
+        """
+        parts, folder = copy.deepcopy(dict(self.parts)), self.folder or Path()
+        for name, digest in self.files.items():
+            try:
+                found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            except OSError as error:
+                raise UserError(
+                    f"card: {folder / name} cannot be read ({error.strerror}), and the judge's defense needs it; copy "
+                    f"the folder {Path(name).parent} of the run that calibrated the judge beside the card."
+                ) from error
+            if found != digest:
+                raise UserError(
+                    f"card: {folder / name} is not what the judge was calibrated with; copy it again from the run that "
+                    "did, or calibrate anew."
+                )
+        for part, key in _BESIDE:
+            if self.files and (value := (parts[part] or {}).get(key)) is not None:
+                parts[part][key] = str((folder / value).absolute())
+        return parts
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all.
@@ -113,6 +147,7 @@ class JudgeCard:
             "data": dict(self.data),
             "tried": list(self.tried),
             "made_with": dict(self.made_with),
+            "files": dict(self.files),
         }
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         try:
@@ -141,7 +176,7 @@ class JudgeCard:
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             raise UserError(f"card={path}: this is no judge card, for it does not say `format: {FORMAT}`.")
         try:
-            return cls._of(content)
+            return replace(cls._of(content), folder=path.parent)
         except UserError as error:
             raise UserError(f"card={path}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -172,6 +207,7 @@ class JudgeCard:
             data=dict(content["data"]),
             limits=[str(limit) for limit in content["limits"]],
             made_with=dict(content["made_with"]),
+            files=_files(content["files"]),
         )
 
 
@@ -187,6 +223,14 @@ def _check_makers(node: Any, where: str = "parts") -> None:
     elif isinstance(node, list):
         for i, value in enumerate(node):
             _check_makers(value, f"{where}[{i}]")
+
+
+def _files(given: Mapping[str, Any]) -> dict[str, str]:
+    """Paths below the card's folder alone: a card comes from anybody, and has no business elsewhere."""
+    for name in given:
+        if Path(_text(name, "files")).is_absolute() or ".." in Path(name).parts:
+            raise UserError(f"files: {name} lies outside the card's folder; do not use this card.")
+    return {name: _text(digest, f"files.{name}") for name, digest in given.items()}
 
 
 def _text(value: Any, where: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,9 +49,10 @@ def composed(
             by itself that code which comes with a model may run, nor where a key is sent.
 
     Raises:
-        UserError: the card's judge is behind a URL that asks for a key, and nobody here has said that it may have it.
+        UserError: the card's judge is behind a URL that asks for a key, and nobody here has said that it may have it;
+            or a file beside the card is missing or another.
     """
-    parts = copy.deepcopy(dict(card.parts))
+    parts = card.parts_here()
     for role, given in (("judge", judge), ("assistant", assistant)):
         _check_key(role, parts[role], given or {})
         safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
