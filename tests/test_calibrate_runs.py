@@ -134,6 +134,18 @@ def test_another_model_is_refused(calibrated, score, tiny_pair):
     assert "Traceback" not in err
 
 
+def test_another_reading_of_the_same_model_is_refused(calibrated, score, monkeypatch):
+    other = ("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=other.jsonl", "+judge.dtype=bfloat16")
+    code, _, err = score(*other)
+    assert code == 2
+    assert "its judge was calibrated with dtype=" in err
+    assert "+judge.dtype=bfloat16 changes its scores" in err
+    assert score(*other, "check_models=false")[0] == 0
+    assert Path("other.jsonl").is_file()
+    with pytest.raises(UserError, match="changes its scores"):
+        Judge.from_card("run/judge_card.yaml", judge={"dtype": "bfloat16"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

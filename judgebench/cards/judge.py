@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import ProgressBar
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
-from judgebench.cards.scoring import check_models, read, scored
+from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.data.unrated import Unrated
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
@@ -44,7 +44,7 @@ class Judge:
         card: whose judge it is.
         store: file where readings are kept, so that no text is read twice, nor by another run.
         judge, assistant: what differs here from the card, as `{"path": "models/mine"}`.
-        check_models: whether the models must be those that were calibrated.
+        check_models: whether the models must be those that were calibrated, and read alike.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -66,6 +66,8 @@ class Judge:
         self.card = card
         self._check = check_models
         self._models = Models()
+        if check_models:
+            check_settings(card, {"judge": judge, "assistant": assistant})
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         self._config = composed(card, nothing, store=store, judge=judge, assistant=assistant)
         self._experiment = Experiment.parse(self._config)

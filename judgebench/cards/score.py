@@ -17,7 +17,7 @@ from judgebench.asked.run import MEASURE
 from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
-from judgebench.cards.scoring import check_models, read, scored
+from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
@@ -50,6 +50,8 @@ def score(config: DictConfig) -> Path | None:
     if target.is_dir():
         raise UserError(f"out={target}: this is a folder; name a file.")
     plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
+    if config.check_models:
+        check_settings(card, {role: plain[role] for role in _ROLES})
     whole = composed(
         card,
         plain["data"],

@@ -51,6 +51,26 @@ def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame
     return frame[list(COLUMNS)]
 
 
+def check_settings(card: JudgeCard, given: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Whether what differs here from the card leaves its scores what they were.
+
+    Args:
+        given: role, judge or assistant -> its keys that differ here.
+
+    Raises:
+        UserError: one is read otherwise than it was calibrated.
+    """
+    for role, keys in given.items():
+        for key in _DECIDING:
+            there = card.parts[role].get(key)
+            if key in (keys or {}) and (here := (keys or {})[key]) != there:
+                raise UserError(
+                    f"card: its {role} was calibrated with {key}={there}, and +{role}.{key}={here} changes its scores; "
+                    "leave that out, or give check_models=false to score so at your own risk: the card's figures say "
+                    "nothing of it."
+                )
+
+
 def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
     """Whether the models are those that were calibrated: by their content, or, where they are served, by what they are
     called and, once they have answered, by what their servers say they are.
@@ -85,6 +105,9 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]])
                 "stored, and is not asked for again."
             )
 
+
+_DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samples")
+"""Keys that decide what a judge says, besides its model."""
 
 _NAMES = {"main": "judge"}
 _REPLAYED = "judgebench.judges.replay.ReplaySpec"
