@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.data.loaded import Loaded, group_hash
+from judgebench.data.fields import context_of, example_of, group_of, parse_fields, system_of
+from judgebench.data.loaded import Loaded
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, json_lines
 from judgebench.errors import UserError
@@ -49,26 +50,8 @@ class Fields:
         Raises:
             UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
         """
-        if not isinstance(given, Mapping):
-            raise UserError(
-                "data.fields must be a mapping, as in {source: article, output: summary, human: scores}, "
-                f"got {given!r}."
-            )
-        for key in given:
-            if key not in (*_NEEDED, *_OPTIONAL):
-                raise UserError(f"data.fields.{key} is unknown; there are {', '.join((*_NEEDED, *_OPTIONAL))}.")
-        for key in _NEEDED:
-            if given.get(key) is None:
-                raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
-        human = given["human"]
-        if isinstance(human, Mapping):
-            if not human:
-                raise UserError("data.fields.human is empty; name at least one dimension and the field of its score.")
-            human = {str(dimension): _name(f"human.{dimension}", field) for dimension, field in human.items()}
-        else:
-            human = _name("human", human)
-        names = {k: _name(k, v) for k, v in given.items() if k != "human" and v is not None}
-        return cls(human=human, **names)
+        example = "{source: article, output: summary, human: scores}"
+        return cls(**parse_fields(given, _NEEDED, _OPTIONAL, "human", "the field of its score", example))
 
 
 class JsonLines(JudgeDataModule):
@@ -118,13 +101,13 @@ def load_jsonl(
     rated: list[dict[str, list[float]]] = []
     for row in json_lines(path):
         source = row.text(fields.source)
-        context = row.text(fields.context) if fields.context else ""
+        context = context_of(row, fields.context)
         scores = _scores(row, fields.human)
         examples.append(
             Example(
-                example_id=example_name(row, fields.example_id),
-                group_id=row.identifier(fields.group_id) if fields.group_id else group_hash(source, context),
-                system_id=row.identifier(fields.system_id) if fields.system_id else "system",
+                example_id=example_of(row, fields.example_id),
+                group_id=group_of(row, fields.group_id, source, context),
+                system_id=system_of(row, fields.system_id),
                 source=source,
                 output=row.text(fields.output),
                 human={dimension: sum(given) / len(given) for dimension, given in scores.items()},
@@ -148,13 +131,6 @@ def _ratings(rated: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, np.nda
         if len(counts) == 1 and min(counts) >= 2:
             found[dimension] = np.array([scores[dimension] for scores in rated])
     return found
-
-
-def example_name(row: Row, field: str | None) -> str:
-    """What a row calls its example: by `field`, else by its `example_id`, else "line-N", N counted from 1."""
-    if field is None and not row.has("example_id"):
-        return f"line-{row.position}"
-    return row.identifier(field or "example_id")
 
 
 def _scores(row: Row, fields: str | Mapping[str, str]) -> dict[str, list[float]]:
@@ -191,9 +167,3 @@ def _pair(key: str, given: Any, or_else: str = "") -> tuple[float, float]:
             if math.isfinite(low) and math.isfinite(high) and low < high:
                 return low, high
     raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got {given!r}.")
-
-
-def _name(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise UserError(f"data.fields.{key} must be the name of a field, got {value!r}.")
-    return value

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.loaded import Loaded, group_hash
+from judgebench.data.fields import context_of, example_of, group_of, parse_fields, system_of
+from judgebench.data.loaded import Loaded
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, json_lines
 from judgebench.errors import UserError
@@ -53,30 +54,13 @@ class PairFields:
             UserError: no mapping, a needed entry is missing, an entry is unknown or not a name, or one system is named
                 without the other.
         """
-        if not isinstance(given, Mapping):
-            raise UserError(
-                "data.fields must be a mapping, as in {source: prompt, first: answer_a, second: answer_b, preference: "
-                f"winner}}, got {given!r}."
-            )
-        for key in given:
-            if key not in (*_NEEDED, *_OPTIONAL):
-                raise UserError(f"data.fields.{key} is unknown; there are {', '.join((*_NEEDED, *_OPTIONAL))}.")
-        for key in _NEEDED:
-            if given.get(key) is None:
-                raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
-        if (given.get("first_system") is None) != (given.get("second_system") is None):
+        example = "{source: prompt, first: answer_a, second: answer_b, preference: winner}"
+        names = parse_fields(given, _NEEDED, _OPTIONAL, "preference", "its field", example)
+        if ("first_system" in names) != ("second_system" in names):
             raise UserError(
                 "data.fields: first_system and second_system go together; name the fields of both, or none."
             )
-        preference = given["preference"]
-        if isinstance(preference, Mapping):
-            if not preference:
-                raise UserError("data.fields.preference is empty; name at least one dimension and its field.")
-            preference = {str(name): _name(f"preference.{name}", one) for name, one in preference.items()}
-        else:
-            preference = _name("preference", preference)
-        names = {key: _name(key, one) for key, one in given.items() if key != "preference" and one is not None}
-        return cls(preference=preference, **names)
+        return cls(**names)
 
 
 @dataclass(frozen=True)
@@ -174,11 +158,11 @@ def load_pairs(path: Path, fields: PairFields, labels: Labels, dimension: str) -
     known: dict[tuple[str, str], list[str]] = {}
     preferences = {dimension: fields.preference} if isinstance(fields.preference, str) else fields.preference
     for row in json_lines(path):
-        source, context = row.text(fields.source), row.text(fields.context) if fields.context else ""
-        group = row.identifier(fields.group_id) if fields.group_id else group_hash(source, context)
+        source, context = row.text(fields.source), context_of(row, fields.context)
+        group = group_of(row, fields.group_id, source, context)
         texts = [_output(row, one) for one in (fields.first, fields.second)]
         systems = [
-            row.identifier(one) if one else default
+            system_of(row, one, default)
             for one, default in ((fields.first_system, FIRST), (fields.second_system, SECOND))
         ]
         names = [_text_name(known, group, system, text) for system, text in zip(systems, texts, strict=True)]
@@ -186,7 +170,7 @@ def load_pairs(path: Path, fields: PairFields, labels: Labels, dimension: str) -
             raise UserError(f"{row.place}: both texts are the same one of {systems[0]!r}; remove the row.")
         examples.append(
             Example(
-                example_id=_example_id(row, fields.example_id),
+                example_id=example_of(row, fields.example_id),
                 group_id=group,
                 system_id=systems[0],
                 source=source,
@@ -216,15 +200,3 @@ def _text_name(known: dict[tuple[str, str], list[str]], group: str, system: str,
         held.append(text)
     number = held.index(text)
     return f"{group}/{system}" + (f"#{number + 1}" if number else "")
-
-
-def _example_id(row: Row, name: str | None) -> str:
-    if name is None and not row.has("example_id"):
-        return f"line-{row.position}"
-    return row.identifier(name or "example_id")
-
-
-def _name(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise UserError(f"data.fields.{key} must be the name of a field, got {value!r}.")
-    return value

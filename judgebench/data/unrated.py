@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judgebench.data.jsonl import example_name
-from judgebench.data.loaded import Loaded, group_hash
+from judgebench.data.fields import context_of, example_of, group_of, parse_fields, system_of
+from judgebench.data.loaded import Loaded
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, json_lines
-from judgebench.errors import UserError
 from judgebench.types import Example
 
 _FIELDS = ("source", "output", "example_id", "group_id", "system_id", "context")
@@ -61,11 +60,11 @@ class Unrated(JudgeDataModule):
     def _example(self, row: Row) -> Example:
         fields = self._fields
         source = row.text(str(fields["source"]))
-        context = row.text(fields["context"]) if fields["context"] else ""
+        context = context_of(row, fields["context"])
         return Example(
-            example_id=example_name(row, fields["example_id"]),
-            group_id=row.identifier(fields["group_id"]) if fields["group_id"] else group_hash(source, context),
-            system_id=row.identifier(fields["system_id"]) if fields["system_id"] else "system",
+            example_id=example_of(row, fields["example_id"]),
+            group_id=group_of(row, fields["group_id"], source, context),
+            system_id=system_of(row, fields["system_id"]),
             source=source,
             output=row.text(str(fields["output"])),
             human=self._human,
@@ -74,12 +73,5 @@ class Unrated(JudgeDataModule):
 
 
 def _parse(given: Any) -> dict[str, str | None]:
-    if not isinstance(given, Mapping):
-        raise UserError(f"data.fields must be a mapping, as in {{source: article, output: summary}}, got {given!r}.")
-    for key, value in given.items():
-        if key not in _FIELDS:
-            raise UserError(f"data.fields.{key} is unknown; there are {', '.join(_FIELDS)}.")
-        if value is not None and (not isinstance(value, str) or not value):
-            raise UserError(f"data.fields.{key} must be the name of a field, got {value!r}.")
-    fields: dict[str, str | None] = {key: given.get(key) or (key if key in _NEEDED else None) for key in _FIELDS}
-    return fields
+    names = parse_fields(given, (), _FIELDS, "", "", "{source: article, output: summary}")
+    return {key: names.get(key) or (key if key in _NEEDED else None) for key in _FIELDS}
