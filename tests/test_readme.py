@@ -140,6 +140,7 @@ def only_composes(words: list[str]) -> str | None:
 def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))  # as `python -m` has the folder where it is started
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # another test's
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = filled(words_of(command), place, tiny_pair)
     if words[0] == "judgebench":

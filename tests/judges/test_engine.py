@@ -253,7 +253,7 @@ def test_several_tokens_at_once_and_taken_back(name):
 @pytest.mark.parametrize("engine", ["prefix", "plain"])
 def test_a_model_that_stays_in_memory_is_tried_once(engine):
     """A trial takes longer than a short text, and a judge may be asked about texts one by one."""
-    model = tf.LlamaForCausalLM(CONFIGS["llama"]).eval()
+    model = tf.LlamaForCausalLM(copy.deepcopy(CONFIGS["llama"])).eval()
     passes = []
     model.model.register_forward_hook(lambda *_: passes.append(1))
     source = ModelSource("nowhere/mine")
