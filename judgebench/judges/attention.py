@@ -16,12 +16,14 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.kernels import How
+from judgebench.judges.kernels import How, attend_masked
 from judgebench.judges.last_layer import KeysOnly, ReadsOnly, attend_reads, read_keys
-from judgebench.judges.prefill import Prefill, ReadRoot, causal, prefill
+from judgebench.judges.prefill import Prefill, ReadRoot, prefill, read_root
 from judgebench.judges.stepping import Step, step
 
 NAME = "judgebench_packed"
+EXACT = "judgebench_exact"
+"""Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
 
 Pass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
 
@@ -39,11 +41,15 @@ def attending(pass_: Pass) -> Iterator[None]:
 
 
 @contextmanager
-def own_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Within it a model reads plain rows with attention of its own, whatever implementation is set."""
+def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]:
+    """Within it a model reads plain rows with attention of its own, whatever implementation is set.
+
+    Args:
+        exact: with attention written out in float32 instead; for rows that are read whole, without a cache.
+    """
     packed = model.config._attn_implementation == NAME
     if packed:
-        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+        model.set_attn_implementation(EXACT if exact else "sdpa" if model._supports_sdpa else "eager")
     try:
         yield
     finally:
@@ -94,13 +100,34 @@ def packed_attention(
     elif isinstance(active, KeysOnly):
         read_keys(active, layer, key, value)
     elif isinstance(active, ReadsOnly):
-        out = attend_reads(active, query, how)
+        out = attend_reads(active, layer, query, how)
     elif isinstance(active, ReadRoot):
-        active.root.layers[layer] = (key, value)
-        out = causal(query, (key, value), how)
+        out = read_root(active, layer, query, key, value, how)
     else:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     return out.transpose(1, 2).contiguous(), None
 
 
+def exact_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """The attention function of `EXACT`; see `packed_attention`."""
+    how = How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+    at = torch.arange(query.shape[2], device=query.device)
+    behind = at[:, None] - at
+    allowed = (behind >= 0) & (behind < (sliding_window or len(at)))
+    return attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
+
+
 AttentionInterface.register(NAME, packed_attention)
+AttentionInterface.register(EXACT, exact_attention)

@@ -21,6 +21,11 @@ class Root:
     layers: dict[int, KeysValues] = field(default_factory=dict)
 
     @property
+    def length(self) -> int:
+        """Its tokens."""
+        return next(iter(self.layers.values()))[0].shape[2]
+
+    @property
     def bytes(self) -> int:
         """Memory that it takes."""
         return sum(x.nbytes for pair in self.layers.values() for x in pair)
@@ -59,14 +64,18 @@ class Cache:
 
     Attributes:
         spans: for each group the prompts (first, last exclusive) below it.
-        offset: [prompts] position of each prompt's first own token, on the host.
+        article_ends: for each group and one more, where what its prompts share begins among `articles`.
+        offsets: [prompts] position of each prompt's first own token, on the host.
         lengths: [prompts] own tokens so far, on the host.
-        shared: layer -> for each group what its prompts share, the root included.
-        own: layer -> [prompts, kv heads, room, dim] each prompt's own.
+        root: what all prompts begin with, where it was read apart.
+        articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by group.
+        own: layer -> [prompts, room, kv heads, dim] each prompt's own.
     """
 
     spans: list[tuple[int, int]]
+    article_ends: list[int]
     offsets: list[int]
     lengths: list[int]
-    shared: dict[int, list[KeysValues]] = field(default_factory=dict)
+    root: Root | None = None
+    articles: dict[int, KeysValues] = field(default_factory=dict)
     own: dict[int, KeysValues] = field(default_factory=dict)

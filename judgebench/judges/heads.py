@@ -84,19 +84,23 @@ class Head:
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """[rows, hidden] -> [rows, vocabulary] float32."""
-        states = states.float()
-        if self.weight.dtype == torch.float32:
-            out = F.linear(states, self.weight, self.bias)
-        else:
-            rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
-            out = torch.cat([F.linear(states, part.float()) for part in self.weight.split(rows)], dim=1)
-            if self.bias is not None:
-                out = out + self.bias.float()
+        out = self._products(states)
+        if self.bias is not None:
+            out = out + self.bias.float()
         if self._factor != 1.0:
             out = out * self._factor
         if self._softcap is not None:
             out = self._softcap * torch.tanh(out / self._softcap)
         return out
+
+    def _products(self, states: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden] -> [rows, vocabulary] float32: products of half precision are exact there."""
+        if self.weight.dtype == torch.float32:
+            return F.linear(states.float(), self.weight)
+        if states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
+            return torch.mm(states, self.weight.t(), out_dtype=torch.float32)
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
+        return torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
 
     def logprobs(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full vocabulary."""

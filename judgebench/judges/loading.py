@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 
 from judgebench.errors import UserError
 from judgebench.judges import gguf
+from judgebench.judges.hardware import hardware
 
 PACKAGE = "package:"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -44,7 +45,8 @@ class ModelSource:
         path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
         gguf_file: the .gguf file inside `path`; None for a model in safetensors.
         revision: commit, branch or tag on the hub; None is its default branch.
-        dtype: auto (as the checkpoint was saved), float32, bfloat16 or float16.
+        dtype: auto (as the checkpoint was saved, or float32 where this machine computes that faster), float32, bfloat16
+            or float16.
         trust_remote_code: run code that comes with the model.
         role: `judge`, `assistant` or `tutor`, the config group whose keys error messages name. It makes no difference
             between sources: who shares a model holds it once.
@@ -187,6 +189,7 @@ class ModelSource:
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
         saved = self.dtype == "auto" and not self._gguf and getattr(config, "dtype", None) == torch.float16
+        saved = saved and hardware().fast_dtype("float16") == "float16"
         if _is_encoder_decoder(config) and (saved or self.dtype == "float16"):
             raise UserError(
                 f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "
@@ -239,10 +242,27 @@ class ModelSource:
         return model.eval().requires_grad_(False)
 
     def effective_dtype(self) -> str:
-        """The dtype that `model` loads in; `auto` only where the checkpoint does not say."""
-        if self.dtype != "auto":
-            return self.dtype
+        """The dtype that `model` loads in; `auto` only where the checkpoint does not say.
+
+        Of itself a model is read in the dtype that its checkpoint was saved in, or in float32 where that is half
+        precision and this machine has no units for it (`Hardware.fast_dtype`).
+        """
+        return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
+
+    @property
+    def saved_dtype(self) -> str:
+        """The dtype of the checkpoint; `auto` where it does not say."""
         return "float32" if self._gguf else str(getattr(self.config(), "dtype", None) or "auto").removeprefix("torch.")
+
+    @property
+    def dtype_note(self) -> str | None:
+        """A sentence on the dtype where `auto` is not the checkpoint's."""
+        if self.dtype != "auto" or (taken := self.effective_dtype()) == self.saved_dtype:
+            return None
+        return (
+            f"{self.title} was saved in {self.saved_dtype}, for which this machine has no fast arithmetic, so it is read "
+            f"in {taken}. {self.role}.dtype={self.saved_dtype} reads it as saved, in half the memory."
+        )
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
         """SHA-256 over the content of every file that determines what the model says.

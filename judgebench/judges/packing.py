@@ -3,22 +3,24 @@
 Prompts of one condition share the rubric, those of one article also the article. The rubric (the *root*) is read once
 for all batches of a condition; a batch is then laid out as
 
-    [article 1][tail 1.1][tail 1.2]...[article 2][tail 2.1]...
+    [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2] ...
 
-so that whatever hangs below an article is contiguous and attention to it is one dense product (see `prefill.py`).
-After each tail come the tokens of the candidate trie's inner branches.
+so that attention is a few calls over neighboring stretches, however many groups there are (`Part`). Where the candidate
+trie's inner branches are one chain, they lie at the end of each tail: causal attention is all that they need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
 
 from judgebench.judges.candidates import Branch
+from judgebench.judges.ragged import Segments, sent
 
 Groups = Sequence[Sequence[np.ndarray]]
 """Token ids of each prompt, the prompts of a group together."""
@@ -29,18 +31,32 @@ _WORTH_SHARING = 16
 
 @dataclass(frozen=True)
 class Stretch:
-    """Tokens of one group.
+    """Where one group lies.
 
     Attributes:
-        start, middle, end: `start .. middle` are shared by the group's prompts, `middle .. end` are the prompts' own.
-        first, last: the prompts `first .. last` (exclusive) are the group's.
+        shared: the tokens of the row that its prompts share.
+        own: the tokens of its prompts' tails.
+        prompts: their numbers.
     """
 
-    start: int
-    middle: int
-    end: int
-    first: int
-    last: int
+    shared: slice
+    own: slice
+    prompts: slice
+
+
+@dataclass(frozen=True)
+class Part:
+    """One call of attention: some queries and part of what they see.
+
+    Attributes:
+        rows: the queries.
+        keys: the keys in the row; None is the root.
+        segments: which of the queries see which of the keys.
+    """
+
+    rows: slice
+    keys: slice | None
+    segments: Segments
 
 
 @dataclass(frozen=True)
@@ -51,13 +67,15 @@ class Packed:
         token_ids, positions: [tokens] int64; positions count along each prompt, the root included.
         root: tokens of the root.
         groups: where each group lies.
-        spans: for each prompt (start, end) of its own tokens: tail, then branches.
-        leaves: [prompts, width] int64 indices of each prompt's own tokens, padded on the right by repeating its first.
-        real: [own tokens] int64 indices into the flattened `leaves` of what is no padding, in the row's order.
+        spans: for each prompt (start, end) of its tail, a chain of branches included.
+        leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by repeating its first.
         reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted.
-        branch_mask: [prompts, width, width] bool, True where an own token may attend to another; None without
-            branches, where plain causality among own tokens says the same.
+        forks: where the inner branches fork, [prompts, inner branches] indices of their tokens; else none of them.
+        ancestry: [inner branches, inner branches] bool, True where a branch sees another: itself and its ancestors.
+        parts: the calls of attention over the row; each query's parts are merged.
+        read_parts: the same where only `reads` are queries; rows count along `reads`, flattened.
         reach: one more than the largest position.
+        host: the same on the host, where it was sent to a device.
     """
 
     token_ids: torch.Tensor
@@ -66,20 +84,26 @@ class Packed:
     groups: tuple[Stretch, ...]
     spans: tuple[tuple[int, int], ...]
     leaves: torch.Tensor
-    real: torch.Tensor
     reads: torch.Tensor
-    branch_mask: torch.Tensor | None
+    forks: torch.Tensor
+    ancestry: torch.Tensor
+    parts: tuple[Part, ...]
+    read_parts: tuple[Part, ...]
     reach: int
+    host: Packed | None = None
 
     def to(self, device: torch.device) -> Packed:
         """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
-            name: value.pin_memory().to(device, non_blocking=True) if isinstance(value, torch.Tensor) else value
-            for name, value in vars(self).items()
+            name: sent(value, device) for name, value in vars(self).items() if isinstance(value, torch.Tensor)
         }
-        return Packed(**moved)
+
+        def on_device(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+            return tuple(replace(part, segments=part.segments.to(device)) for part in parts)
+
+        return replace(self, **moved, parts=on_device(self.parts), read_parts=on_device(self.read_parts), host=self)
 
 
 def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
@@ -94,34 +118,98 @@ def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Pack
         The row; prompts are numbered in the order given.
     """
     inner = [branch for branch in branches if branch.depth > 0]
-    row = _Row()
-    stretches, ends = [], []
-    for group in groups:
-        arrays = [np.asarray(ids) for ids in group]
-        end = max(root, common_prefix(arrays))
-        start, first = len(row.tokens), len(row.spans)
-        row.extend(arrays[0][root:end], root)
-        middle = len(row.tokens)
-        for ids in arrays:
-            ends.append(row.leaf(ids[end:], end, inner))
-        stretches.append(Stretch(start, middle, len(row.tokens), first, len(row.spans)))
-    starts = torch.tensor([start for start, _ in row.spans])
-    sizes = torch.tensor([end - start for start, end in row.spans])
+    chain = all(branch.parent == i for i, branch in enumerate(inner))  # branch 0 is the root, inner[i] is branch i + 1
+    arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
+    ends = [max(root, common_prefix(group)) for group in arrays]
+    row, branch_tokens = _Row(), np.array([branch.token for branch in inner], np.int64)
+    depths = np.array([branch.depth for branch in inner], np.int64)
+    shared = [row.extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
+    spans, reads, own = [], [], []
+    for group, end in zip(arrays, ends, strict=True):
+        begin = row.length
+        for ids in group:
+            span = row.extend(ids[end:], end)
+            last = span[1]
+            if chain:
+                span = (span[0], row.extend(branch_tokens, len(ids))[1])
+            spans.append(span)
+            reads.append([last - 1, *range(last, span[1])])
+        own.append((begin, row.length))
+    tails = row.length
+    if not chain:
+        prompts = [ids for group in arrays for ids in group]
+        for reading, ids in zip(reads, prompts, strict=True):
+            first, last = row.extend(branch_tokens, len(ids) + depths - 1)
+            reading.extend(range(first, last))
+    starts = torch.tensor([start for start, _ in spans])
+    sizes = torch.tensor([end - start for start, end in spans])
     offsets = torch.arange(int(sizes.max()))
-    real = offsets < sizes[:, None]
-    tails = torch.tensor(ends)
-    return Packed(
-        token_ids=torch.tensor(row.tokens),
-        positions=torch.tensor(row.positions),
-        root=root,
-        groups=tuple(stretches),
-        spans=tuple(row.spans),
-        leaves=starts[:, None] + torch.where(real, offsets, 0),
-        real=real.flatten().nonzero()[:, 0],
-        reads=torch.stack([tails - 1, *(tails + i for i in range(len(inner)))], dim=1),
-        branch_mask=_branch_mask((tails - starts).tolist(), len(offsets), inner) if inner else None,
-        reach=max(row.positions) + 1,
+    counts = list(accumulate((len(group) for group in arrays), initial=0))
+    stretches = tuple(
+        Stretch(slice(*above), slice(*below), slice(first, last))
+        for above, below, first, last in zip(shared, own, counts, counts[1:], strict=False)
     )
+    read_from = torch.tensor(reads)
+    forks = read_from[:, read_from.shape[1] if chain else 1 :]
+    positions = torch.from_numpy(np.concatenate(row.positions))
+    return Packed(
+        token_ids=torch.from_numpy(np.concatenate(row.tokens)),
+        positions=positions,
+        root=root,
+        groups=stretches,
+        spans=tuple(spans),
+        leaves=starts[:, None] + torch.where(offsets < sizes[:, None], offsets, 0),
+        reads=read_from,
+        forks=forks,
+        ancestry=_ancestry(inner),
+        parts=_parts(stretches, spans, root, row.length, forks.shape[1]),
+        read_parts=_read_parts(stretches, spans, root, tails, read_from.shape[1], chain),
+        reach=int(positions.max()) + 1,
+    )
+
+
+def _parts(
+    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tokens: int, forks: int
+) -> tuple[Part, ...]:
+    """The calls of attention over a row of `tokens`, the last of them `forks` branches of each prompt."""
+    tails = groups[-1].own.stop
+    above, sizes = groups[-1].shared.stop, [_size(group.shared) for group in groups]
+    each = [end - start for start, end in spans]
+    near = Segments.of([*sizes, *each], [*sizes, *each], causal=True)
+    parts = [Part(slice(0, tails), slice(0, tails), near)]
+    if root:
+        parts.append(Part(slice(0, tokens), None, Segments.of([tokens], [root])))
+    if above:
+        below = Segments.of([_size(group.own) for group in groups], sizes)
+        parts.append(Part(slice(above, tails), slice(0, above), below))
+    if forks and above:
+        read = Segments.of([forks * _size(group.prompts) for group in groups], sizes)
+        parts.append(Part(slice(tails, tokens), slice(0, above), read))
+    if forks:
+        parts.append(Part(slice(tails, tokens), slice(above, tails), Segments.of([forks] * len(spans), each)))
+    return tuple(parts)
+
+
+def _read_parts(
+    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tails: int, branches: int, chain: bool
+) -> tuple[Part, ...]:
+    """The calls of attention of the tokens that are read, prompt by prompt, `branches` of each."""
+    above, every = groups[-1].shared.stop, slice(0, branches * len(spans))
+    each = [end - start for start, end in spans]
+    near = Segments.of([branches] * len(spans), each, causal=chain and branches > 1)
+    parts = [Part(every, slice(above, tails), near)]
+    if root:
+        parts.append(Part(every, None, Segments.of([every.stop], [root])))
+    if above:
+        read = Segments.of(
+            [branches * _size(group.prompts) for group in groups], [_size(group.shared) for group in groups]
+        )
+        parts.append(Part(every, slice(0, above), read))
+    return tuple(parts)
+
+
+def _size(stretch: slice) -> int:
+    return int(stretch.stop - stretch.start)
 
 
 def common_prefix(prompts: Sequence[np.ndarray]) -> int:
@@ -160,7 +248,7 @@ def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[t
         [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt
         [tokens - 1] which pairs its tokens after the first are.
     """
-    tokens = packed.token_ids.cpu()
+    tokens = (packed.host or packed).token_ids
     reads: list[torch.Tensor] = []
     following: list[torch.Tensor] = []
     prompts: list[torch.Tensor] = []
@@ -175,9 +263,9 @@ def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[t
         return torch.arange(count - max(0, len(row) - 1), count)
 
     for group in packed.groups:
-        shared = torch.arange(group.start, group.middle)
+        shared = torch.arange(group.shared.start, group.shared.stop)
         above = pairs(shared)
-        for start, end in packed.spans[group.first : group.last]:
+        for start, end in packed.spans[group.prompts]:
             prompts.append(torch.cat([above, pairs(torch.cat([shared[-1:], torch.arange(start, end)]))]))
     return torch.cat(reads), torch.cat(following), prompts
 
@@ -186,33 +274,23 @@ class _Row:
     """The row while it is being laid out."""
 
     def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.positions: list[int] = []
-        self.spans: list[tuple[int, int]] = []
+        self.tokens: list[np.ndarray] = []
+        self.positions: list[np.ndarray] = []
+        self.length = 0
 
-    def extend(self, ids: np.ndarray, position: int) -> None:
-        self.tokens += ids.tolist()
-        self.positions += range(position, position + len(ids))
-
-    def leaf(self, tail: np.ndarray, position: int, inner: Sequence[Branch]) -> int:
-        """Lays out a prompt's own tokens and returns where its tail ends."""
-        start = len(self.tokens)
-        self.extend(tail, position)
-        end, after = len(self.tokens), position + len(tail)
-        self.tokens += [branch.token for branch in inner]
-        self.positions += [after + branch.depth - 1 for branch in inner]
-        self.spans.append((start, len(self.tokens)))
-        return end
+    def extend(self, ids: np.ndarray, positions: int | np.ndarray) -> tuple[int, int]:
+        """Lays out tokens at `positions`, or from one on, and returns where they lie."""
+        start = self.length
+        self.tokens.append(ids)
+        self.positions.append(positions + np.arange(len(ids)) if isinstance(positions, int) else positions)
+        self.length += len(ids)
+        return start, self.length
 
 
-def _branch_mask(tails: Sequence[int], width: int, inner: Sequence[Branch]) -> torch.Tensor:
-    """Causal among the tail's tokens; a branch sees the whole tail, its own ancestors and itself."""
-    # branch 0 is the root; inner branch i of the list is branch i + 1
-    ancestry = torch.eye(len(inner), dtype=torch.bool)
+def _ancestry(inner: Sequence[Branch]) -> torch.Tensor:
+    """[inner, inner] bool, True where a branch sees another: itself and its ancestors."""
+    seen = torch.eye(len(inner), dtype=torch.bool)
     for i, branch in enumerate(inner):
-        if branch.parent > 0:
-            ancestry[i] |= ancestry[branch.parent - 1]
-    mask = torch.ones(width, width, dtype=torch.bool).tril().repeat(len(tails), 1, 1)
-    for i, tail in enumerate(tails):
-        mask[i, tail : tail + len(inner), tail : tail + len(inner)] = ancestry
-    return mask
+        if branch.parent > 0:  # branch 0 is the root, inner[i] is branch i + 1
+            seen[i] |= seen[branch.parent - 1]
+    return seen

@@ -20,13 +20,15 @@ class PlainEngine:
     Args:
         model: any causal language model of transformers.
         exits: see `Head`.
+        exact: attention written out in float32 instead of the model's own; without generation.
 
     Attributes:
         computed: tokens computed so far.
     """
 
-    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), exact: bool = False):
         self.model = model
+        self._exact = exact
         self.head = Head(model, exits)
         self.computed = 0
 
@@ -43,6 +45,15 @@ class PlainEngine:
             for rows, column in zip(per_exit, columns, strict=True):
                 rows.append(torch.cat(column, dim=1))
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
+
+    def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
+        """See `PrefixEngine.at_branches`."""
+        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
+        for ids in (ids for group in groups for ids in group):
+            states = [self.forward(torch.tensor([[*ids.tolist(), *way]]), None)[0] for way in trie.ways]
+            for rows, branches in zip(per_exit, zip(*states, strict=True), strict=True):
+                rows.append(self.head.logits(torch.cat(branches)))
+        return torch.stack([torch.stack(rows) for rows in per_exit]).log_softmax(-1)
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         """See `Engine.start`."""
@@ -66,8 +77,10 @@ class PlainEngine:
     def _states(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
         """[1, tokens] -> for each exit the tokens' states [1, tokens, hidden]; and the model's own cache."""
         self.computed += token_ids.numel()
-        with own_attention(self.model), self.head.capturing() as captured:
-            output = self.head.decoder(input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=True)
+        with own_attention(self.model, self._exact), self.head.capturing() as captured:
+            output = self.head.decoder(
+                input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=not self._exact
+            )
         return captured(), getattr(output, "past_key_values", None)
 
 

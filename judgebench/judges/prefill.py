@@ -1,194 +1,167 @@
 """Attention while a packed row is read: to the root, to the group's article and to the prompt's own tokens.
 
-What is attended to lies in up to two parts, which are attended to separately and merged exactly (`kernels.merge`).
+What is attended to lies in up to four parts, which are attended to separately and merged exactly (`kernels.merge`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
+from judgebench.judges.blocks import Block, Context, attend_blocks, blocks_of
 from judgebench.judges.caches import GROWTH, Cache, Root
-from judgebench.judges.kernels import (
-    How,
-    KeysValues,
-    additive,
-    attend,
-    attend_above,
-    attend_masked,
-    joined,
-    merge,
-    separable,
-    with_sinks,
-)
-from judgebench.judges.packing import Packed, Stretch
-
-CALLS_ARE_CHEAP = {"cpu"}
-"""Devices on which many small calls cost less than padding."""
+from judgebench.judges.kernels import How, KeysValues, additive, attend, joined, merge_into, separable
+from judgebench.judges.packing import Packed
+from judgebench.judges.ragged import Segments, attend_ragged
 
 
 @dataclass(frozen=True)
 class ReadRoot:
-    """A row that is a root is being read, into `root`."""
+    """A row that is a root is being read, into `root`.
+
+    Attributes:
+        segments: the row as one stretch.
+    """
 
     root: Root
+    segments: Segments
 
 
 @dataclass(frozen=True)
 class Prefill:
-    """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given."""
+    """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given.
+
+    Attributes:
+        blocks: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+    """
 
     packed: Packed
     root: Root | None
     cache: Cache | None = None
+    blocks: dict[tuple[int | None, bool], list[Block]] = field(default_factory=dict)
+
+
+def read_root(
+    active: ReadRoot, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
+) -> torch.Tensor:
+    """Attention of one layer over a row that is a root; [1, heads, tokens, dim] as the query."""
+    active.root.layers[layer] = (key, value)
+    tokens = query.shape[2]
+    if separable(how, tokens):
+        out = torch.empty_like(query)
+        merge_into(out, [attend_ragged(query, key, value, active.segments, how.scale)], how.sinks)
+        return out
+    every = np.arange(tokens)
+    blocks = blocks_of([Context(every, every, every, every)], query.shape[1], how.window, query.device)
+    return attend_blocks(query, (key, value), blocks, None, how)
 
 
 def prefill(
     active: Prefill, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
 ) -> torch.Tensor:
     """Attention of one layer over a packed row; [1, heads, tokens, dim] as the query."""
-    packed, above = active.packed, keep(active, layer, key, value)
+    keep(active, layer, key, value)
+    return attend_row(active, layer, query, (key, value), how, only_reads=False)
+
+
+def attend_row(
+    active: Prefill, layer: int, query: torch.Tensor, own: KeysValues, how: How, only_reads: bool
+) -> torch.Tensor:
+    """Attention of one layer to a packed row and its root.
+
+    Args:
+        query: [1, heads, queries, dim] of all tokens of the row, or of `packed.reads`, flattened.
+        own: [1, kv heads, tokens, dim] of the row.
+        only_reads: which of the two.
+    """
+    packed, root = active.packed, None if active.root is None else active.root.layers[layer]
+    if separable(how, packed.reach):
+        return _merged(packed, query, own, root, how, only_reads)
+    kind = (how.window, only_reads)
+    if kind not in active.blocks:
+        contexts = _contexts(packed, only_reads)
+        active.blocks[kind] = blocks_of(contexts, query.shape[1], how.window, query.device)
+    seen = own if root is None else joined([root, own])
+    return attend_blocks(query, seen, active.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
+
+
+def keep(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+    """Takes what generation needs of a layer's keys and values to the cache."""
+    if active.cache is None:
+        return
+    packed = active.packed
+    above = packed.groups[-1].shared.stop
+    active.cache.root = active.root
+    active.cache.articles[layer] = (key[:, :, :above].clone(), value[:, :, :above].clone())
+    active.cache.own[layer] = tuple(  # type: ignore[assignment]
+        F.pad(x[0][:, packed.leaves].permute(1, 2, 0, 3), (0, 0, 0, 0, 0, GROWTH)) for x in (key, value)
+    )
+
+
+def _merged(
+    packed: Packed, query: torch.Tensor, own: KeysValues, root: KeysValues | None, how: How, only_reads: bool
+) -> torch.Tensor:
+    """Attention part by part, merged where several parts are seen."""
+    found = []
+    for part in packed.read_parts if only_reads else packed.parts:
+        keys = root if part.keys is None else tuple(x[:, :, part.keys] for x in own)
+        assert keys is not None
+        found.append((part.rows, *attend_ragged(query[:, :, part.rows], keys[0], keys[1], part.segments, how.scale)))
+    if packed.forks.numel():
+        found.append(_among_branches(packed, query, own, how, only_reads))
     out = torch.empty_like(query)
-    for group, seen in zip(packed.groups, above, strict=True):
-        if group.middle > group.start:
-            shared = slice(group.start, group.middle)
-            out[:, :, shared] = causal(query[:, :, shared], seen, how)
-    if not separable(how, packed.reach):
-        _own_masked(packed, above, query, key, value, how, out)
-    elif query.device.type in CALLS_ARE_CHEAP:
-        _own_one_by_one(packed, above, query, key, value, how, out)
-    else:
-        _own_padded(packed, above, query, key, value, how, out)
+    for start, stop in pairwise(sorted({at for rows, _, _ in found for at in (rows.start, rows.stop)})):
+        seen = [
+            (each[:, :, start - rows.start : stop - rows.start], lse[:, :, start - rows.start : stop - rows.start])
+            for rows, each, lse in found
+            if rows.start <= start and stop <= rows.stop
+        ]
+        merge_into(out[:, :, start:stop], seen, how.sinks)
     return out
 
 
-def keep(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) -> list[KeysValues]:
-    """For each group the keys and values that its prompts share, the root included; the cache takes what it needs."""
-    packed = active.packed
-    root = [active.root.layers[layer]] if active.root is not None else []
-    above = []
+def _among_branches(
+    packed: Packed, query: torch.Tensor, own: KeysValues, how: How, only_reads: bool
+) -> tuple[slice, torch.Tensor, torch.Tensor]:
+    """Which queries are branches that fork, and their attention to each other."""
+    prompts, inner = packed.forks.shape
+    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+    q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]  # what is read first is no branch
+    k, v = (x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in own)
+    out, lse = attend(q, k, v, how.scale, bias=additive(packed.ancestry[None, None], query.dtype))
+    if only_reads:
+        out, lse = F.pad(out, (0, 0, 1, 0)), F.pad(lse, (1, 0), value=float("-inf"))
+    return rows, out.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+
+
+def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
+    """All that each token of the row may see, or each of `packed.reads`; keys are numbered from the root's on."""
+    host = packed.host or packed
+    at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
+    inner = np.arange(1, forks.shape[1] + 1)
+    before = np.arange(packed.root)
+    found = []
     for group in packed.groups:
-        shared = slice(group.start, group.middle)
-        above.append(joined([*root, (key[:, :, shared], value[:, :, shared])]))
-    if active.cache is not None:
-        active.cache.shared[layer] = [(k.clone(), v.clone()) for k, v in above]
-        active.cache.own[layer] = tuple(F.pad(_gather(x, packed.leaves), (0, 0, 0, GROWTH)) for x in (key, value))  # type: ignore[assignment]
-    return above
-
-
-def _own_one_by_one(
-    packed: Packed,
-    above: list[KeysValues],
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    how: How,
-    out: torch.Tensor,
-) -> None:
-    """The own tokens of each group, or of each prompt, in a call of their own: no padding, where calls are cheap."""
-    for group, seen in zip(packed.groups, above, strict=True):
-        below = slice(group.middle, group.end)
-        near, near_lse = _own_of_group(packed, group, query, key, value, how)
-        far = attend_above(query[:, :, below], seen, how)
-        out[:, :, below] = with_sinks(*merge(*far, near, near_lse), how)
-
-
-def _own_of_group(
-    packed: Packed, group: Stretch, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention among the own tokens of each prompt of a group, [1, heads, own tokens, dim], and its log-sum-exp."""
-    below, mask = slice(group.middle, group.end), packed.branch_mask
-    spans = packed.spans[group.first : group.last]
-    sizes = {end - start for start, end in spans}
-    if len(sizes) == 1 and len(spans) > 1:  # as phrases in one gap: a batch without padding
-        size = sizes.pop()
-        q, k, v = (x[0, :, below].unflatten(1, (len(spans), size)).transpose(0, 1) for x in (query, key, value))
-        bias = None if mask is None else additive(mask[group.first, :size, :size][None, None], query.dtype)
-        near, near_lse = attend(q, k, v, how.scale, causal=bias is None, bias=bias)
-        return near.transpose(0, 1).flatten(1, 2)[None], near_lse.transpose(0, 1).flatten(1, 2)[None]
-    near, near_lse = torch.empty_like(query[:, :, below]), query.new_empty(query[:, :, below].shape[:-1]).float()
-    for prompt, (start, end) in enumerate(spans, group.first):
-        own, inside = slice(start, end), slice(start - group.middle, end - group.middle)
-        bias = None
-        if mask is not None:
-            bias = additive(mask[prompt, : end - start, : end - start][None, None], query.dtype)
-        near[:, :, inside], near_lse[:, :, inside] = attend(
-            query[:, :, own], key[:, :, own], value[:, :, own], how.scale, causal=bias is None, bias=bias
-        )
-    return near, near_lse
-
-
-def _own_padded(
-    packed: Packed,
-    above: list[KeysValues],
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    how: How,
-    out: torch.Tensor,
-) -> None:
-    """All prompts' own tokens in one padded call, where calls are dear."""
-    mask = packed.branch_mask
-    bias = None if mask is None else additive(mask[:, None], query.dtype)
-    q, k, v = (_gather(x, packed.leaves) for x in (query, key, value))
-    near, near_lse = attend(q, k, v, how.scale, causal=mask is None, bias=bias)
-    near = near.transpose(1, 2).flatten(0, 1)[packed.real].transpose(0, 1)[None]
-    near_lse = near_lse.transpose(1, 2).flatten(0, 1)[packed.real].transpose(0, 1)[None]
-    at = 0
-    for group, seen in zip(packed.groups, above, strict=True):
-        below = slice(group.middle, group.end)
-        own = slice(at, at + group.end - group.middle)
-        at = own.stop
-        far = attend_above(query[:, :, below], seen, how)
-        out[:, :, below] = with_sinks(*merge(*far, near[:, :, own], near_lse[:, :, own]), how)
-
-
-def _own_masked(
-    packed: Packed,
-    above: list[KeysValues],
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    how: How,
-    out: torch.Tensor,
-) -> None:
-    """Windows and soft caps: each prompt's whole context under one explicit mask."""
-    for group, seen in zip(packed.groups, above, strict=True):
-        before = seen[0].shape[2]
-        for prompt in range(group.first, group.last):
-            start, end = packed.spans[prompt]
-            own, size = slice(start, end), end - start
-            keys, values = joined([seen, (key[:, :, own], value[:, :, own])])
-            among = (
-                torch.ones(size, size, dtype=torch.bool, device=query.device).tril()
-                if packed.branch_mask is None
-                else packed.branch_mask[prompt, :size, :size]
-            )
-            allowed = torch.cat([among.new_ones(size, before), among], dim=1)
-            if how.window is not None:
-                at = packed.positions[own]
-                positions = torch.cat([torch.arange(before, device=query.device), at])
-                allowed = allowed & (at[:, None] - positions < how.window)
-            out[:, :, own] = attend_masked(query[:, :, own], keys, values, how, allowed[None, None])
-
-
-def causal(query: torch.Tensor, seen: KeysValues, how: How) -> torch.Tensor:
-    """The queries are the last of what is seen, each sees up to itself."""
-    queries, keys = query.shape[2], seen[0].shape[2]
-    if separable(how, keys) and queries == keys:
-        return with_sinks(*attend(query, *seen, how.scale, causal=True), how)
-    ahead = torch.arange(keys, device=query.device) - torch.arange(keys - queries, keys, device=query.device)[:, None]
-    allowed = ahead <= 0
-    if separable(how, keys):
-        bias = additive(allowed[None, None], query.dtype)
-        return with_sinks(*attend(query, *seen, how.scale, bias=bias), how)
-    if how.window is not None:
-        allowed &= ahead > -how.window
-    return attend_masked(query, *seen, how, allowed[None, None])
-
-
-def _gather(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """[1, heads, tokens, dim] -> [prompts, heads, width, dim]."""
-    return x[0][:, rows].transpose(0, 1)
+        shared = np.arange(group.shared.start, group.shared.stop)
+        above, above_at = np.concatenate([before, packed.root + shared]), np.concatenate([before, at[shared]])
+        if len(shared) and not only_reads:
+            found.append(Context(shared, at[shared], above, above_at))
+        for prompt in range(group.prompts.start, group.prompts.stop):
+            tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
+            keys = np.concatenate([above, packed.root + tail])
+            key_at = np.concatenate([above_at, at[tail]])
+            every, every_at = np.concatenate([keys, packed.root + branches]), np.concatenate([key_at, at[branches]])
+            key_branches = np.concatenate([np.zeros(len(keys), np.int64), inner])
+            if only_reads:
+                own, own_at = prompt * reads.shape[1] + np.arange(reads.shape[1]), at[reads[prompt]]
+                own_branches = np.concatenate([np.zeros(len(own) - len(inner), np.int64), inner])
+                found.append(Context(own, own_at, every, every_at, own_branches, key_branches))
+                continue
+            found.append(Context(tail, at[tail], keys, key_at))
+            if len(branches):
+                found.append(Context(branches, at[branches], every, every_at, inner, key_branches))
+    return found

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
+from judgebench.judges import ragged
+from judgebench.judges.blocks import Block, Context, attend_blocks, blocks_of
 from judgebench.judges.caches import GROWTH, Cache
-from judgebench.judges.kernels import (
-    How,
-    additive,
-    attend,
-    attend_above,
-    attend_masked,
-    joined,
-    merge,
-    separable,
-    with_sinks,
-)
+from judgebench.judges.kernels import How, KeysValues, additive, attend, joined, merge_into, separable
+from judgebench.judges.ragged import Segments, attend_ragged, sent
 
 
 @dataclass(frozen=True)
@@ -28,13 +23,32 @@ class Step:
     Attributes:
         at: [prompts, tokens] where among each prompt's own tokens they stand.
         live: [prompts, 1, tokens, keys] bool: which of its own keys each of them may see.
-        reach: one more than the largest position.
+        articles: the new tokens against what their groups share.
+        root: the new tokens against the root.
+        used: [prompts] int32: own keys so far, the new ones included.
+        blocks: window -> blocks of a layer whose parts cannot be merged, once a layer wants them.
     """
 
     cache: Cache
     at: torch.Tensor
     live: torch.Tensor
-    reach: int
+    articles: Segments
+    root: Segments
+    used: torch.Tensor
+    blocks: dict[int | None, list[Block]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cache: Cache, count: int, device: torch.device) -> Step:
+        """The next `count` tokens of each prompt; the cache's lengths are what they were before."""
+        lengths = torch.tensor(cache.lengths)
+        at = lengths[:, None] + torch.arange(count)
+        live = torch.arange(int(at.max()) + 1) <= at[:, None, :, None]
+        sizes = [last - first for first, last in pairwise(cache.article_ends)]
+        articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
+        held = 0 if cache.root is None else cache.root.length
+        root = Segments.of([len(lengths) * count], [held])
+        moved = (sent(x, device) for x in (at, live))
+        return cls(cache, *moved, articles.to(device), root.to(device), sent((lengths + count).int(), device))
 
 
 def step(
@@ -43,42 +57,66 @@ def step(
     """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
     cache, (prompts, count) = active.cache, active.at.shape
     longest = active.live.shape[-1]
-    if longest > cache.own[layer][0].shape[2]:
-        room = (0, 0, 0, longest - cache.own[layer][0].shape[2] + GROWTH)
+    if longest > cache.own[layer][0].shape[1]:
+        room = (0, 0, 0, 0, 0, longest - cache.own[layer][0].shape[1] + GROWTH)
         cache.own[layer] = tuple(F.pad(x, room) for x in cache.own[layer])  # type: ignore[assignment]
     rows = torch.arange(prompts, device=query.device)[:, None]
     for held, new in zip(cache.own[layer], (key, value), strict=True):
-        held[rows, :, active.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
-    keys, values = (x[:, :, :longest] for x in cache.own[layer])
-    q = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
-    if not separable(how, active.reach):
-        near = _step_masked(active, layer, q, keys, values, how)
-        return near.transpose(0, 1).flatten(1, 2)[None]
-    near, near_lse = attend(q, keys, values, how.scale, bias=additive(active.live, query.dtype))
-    near, near_lse = near.transpose(0, 1).flatten(1, 2)[None], near_lse.transpose(0, 1).flatten(1, 2)[None]
+        held[rows, active.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+    root = None if cache.root is None else cache.root.layers[layer]
+    reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
+    if not separable(how, reach):
+        return _masked(active, query, cache.own[layer], cache.articles[layer], root, how)
+    parts = [_own(active, query, cache.own[layer], how)]
+    if cache.article_ends[-1]:
+        parts.append(attend_ragged(query, *cache.articles[layer], active.articles, how.scale))
+    if root is not None:
+        parts.append(attend_ragged(query, *root, active.root, how.scale))
     out = torch.empty_like(query)
-    for (first, last), seen in zip(cache.spans, cache.shared[layer], strict=True):
-        if last > first:
-            span = slice(first * count, last * count)
-            far = attend_above(query[:, :, span], seen, how)
-            out[:, :, span] = with_sinks(*merge(*far, near[:, :, span], near_lse[:, :, span]), how)
+    merge_into(out, parts, how.sinks)
     return out
 
 
-def _step_masked(
-    active: Step, layer: int, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, how: How
+def _own(active: Step, query: torch.Tensor, own: KeysValues, how: How) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of the new tokens to their prompts' own, and its log-sum-exp."""
+    (prompts, count), longest = active.at.shape, active.live.shape[-1]
+    if ragged.varlen_fits(query.device, query.dtype, query.shape[-1]):
+        room = own[0].shape[1]
+        keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in own)
+        ends = torch.arange(prompts + 1, dtype=torch.int32, device=query.device)
+        return ragged.attend_varlen(
+            *(query, keys, values, ends * count, ends * room, count, longest, how.scale), causal=True, used=active.used
+        )
+    each = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
+    keys, values = (x[:, :longest].transpose(1, 2) for x in own)
+    near, lse = attend(each, keys, values, how.scale, bias=additive(active.live, query.dtype))
+    return near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+
+
+def _masked(
+    active: Step, query: torch.Tensor, own: KeysValues, articles: KeysValues, root: KeysValues | None, how: How
 ) -> torch.Tensor:
-    out = torch.empty_like(query)
-    cache = active.cache
-    own = torch.arange(keys.shape[2], device=keys.device)
-    for (first, last), seen in zip(cache.spans, cache.shared[layer], strict=True):
-        before = torch.arange(seen[0].shape[2], device=keys.device)
-        for i in range(first, last):
-            k, v = joined([seen, (keys[i : i + 1], values[i : i + 1])])
-            positions = torch.cat([before, cache.offsets[i] + own])
-            live = active.live[i, 0]
-            allowed = torch.cat([live.new_ones(len(live), len(before)), live], dim=1)
-            if how.window is not None:
-                allowed = allowed & (cache.offsets[i] + active.at[i][:, None] - positions < how.window)
-            out[i] = attend_masked(query[i : i + 1], k, v, how, allowed[None, None])[0]
-    return out
+    """Windows and soft caps: each prompt's whole context under an explicit mask."""
+    longest = active.live.shape[-1]
+    latest = tuple(x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in own)
+    if how.window not in active.blocks:
+        contexts = _contexts(active)
+        active.blocks[how.window] = blocks_of(contexts, query.shape[1], how.window, query.device)
+    seen = joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
+    return attend_blocks(query, seen, active.blocks[how.window], None, how)
+
+
+def _contexts(active: Step) -> list[Context]:
+    """All that each prompt's new tokens may see; keys are numbered from the root's on, then articles, then own."""
+    cache, count, longest = active.cache, active.at.shape[1], active.live.shape[-1]
+    before = np.arange(0 if cache.root is None else cache.root.length)
+    ends = cache.article_ends
+    found = []
+    for (first, last), (start, stop) in zip(cache.spans, pairwise(ends), strict=True):
+        above = np.concatenate([before, len(before) + np.arange(start, stop)])
+        for prompt in range(first, last):
+            own = np.arange(cache.lengths[prompt])
+            keys = np.concatenate([above, len(before) + ends[-1] + prompt * longest + own])
+            at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + own])
+            found.append(Context(prompt * count + np.arange(count), at[-count:], keys, at))
+    return found

@@ -8,11 +8,11 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
-from judgebench.judges import kernels, prefill
+from judgebench.judges import blocks, kernels, ragged
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.heads import Head, check_head
-from judgebench.judges.kernels import attend, attend_plain, merge
+from judgebench.judges.kernels import How, attend, attend_masked, attend_plain, merge_into
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for
 from judgebench.judges.plain import PlainEngine
@@ -91,21 +91,49 @@ def test_packed_reading_is_plain_reading(name):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["llama", "phi", "gpt_oss"])
+CHAIN = CandidateTrie(["1", "2"], [[(1,), (9, 1)], [(2,), (9, 2)]])
+
+
+def varlen(q, k, v, query_ends, key_ends, most_queries, most_keys, *, scale, window_size, seqused_k, **_):
+    """PyTorch's variable-length attention, stretch by stretch; +inf is what its kernel says where there are no keys."""
+    out, lse = torch.zeros_like(q), torch.full((q.shape[1], q.shape[0]), float("inf"))
+    for i, (q0, q1, k0, k1) in enumerate(zip(query_ends, query_ends[1:], key_ends, key_ends[1:], strict=False)):
+        k1 = k1 if seqused_k is None else k0 + seqused_k[i]
+        if q1 > q0 and k1 > k0:
+            parts = (x[None].transpose(1, 2) for x in (q[q0:q1], k[k0:k1], v[k0:k1]))
+            each, lse[:, q0:q1] = attend_plain(*parts, scale, window_size == (-1, 0))
+            out[q0:q1] = each[0].transpose(0, 1)
+    return out, lse
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2_window", "phi", "gpt_oss"])
+@pytest.mark.parametrize("kernel", ["varlen", "plain"])
 @torch.inference_mode()
-def test_the_way_of_gpus_reads_the_same(name, monkeypatch):
-    """Padded calls and attention written out, as on a device without a kernel of its own."""
+def test_the_paths_of_gpus_read_the_same(name, kernel, monkeypatch):
+    """Variable-length attention, or attention written out, a few products at a time."""
     model = model_of(name)
-    ours = PrefixEngine(model).read(prompts(), TRIE)[0]
-    monkeypatch.setattr(prefill, "CALLS_ARE_CHEAP", set())
-    monkeypatch.setattr(kernels, "_KERNELS", {})
     engine = PrefixEngine(model)
-    torch.testing.assert_close(engine.read(prompts(), TRIE)[0], ours, atol=1e-4, rtol=0)
+    ours = [engine.read(prompts(), trie)[0] for trie in (TRIE, CHAIN)]
+    alone = [[np.arange(3, 3 + n), np.arange(90, 90 + n)] for n in (5, 8)]  # these share nothing with each other
+    apart = engine.read(alone, TRIE)[0]
+    if kernel == "varlen":
+        monkeypatch.setattr(ragged, "varlen_fits", lambda *_: True)
+        monkeypatch.setattr(ragged, "varlen_attn", varlen)
+    else:
+        monkeypatch.setattr(ragged, "attend", attend_plain)
+        monkeypatch.setattr(kernels, "CHUNK_BYTES", 4096)
+        monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
+    for trie, expected in zip((TRIE, CHAIN), ours, strict=True):
+        torch.testing.assert_close(engine.read(prompts(), trie)[0], expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(engine.read(alone, TRIE)[0], apart, atol=1e-4, rtol=0)
     plain, packed = PlainEngine(model).start(prompts()), engine.start(prompts())
-    for _ in range(3):
+    for step in range(3):
         tokens = plain.logits[0].argmax(-1)
         packed.step(tokens)
         plain.step(tokens)
+        if step == 1:
+            packed.keep(torch.tensor([0, 3, 5]))
+            plain.keep(torch.tensor([0, 3, 5]))
     torch.testing.assert_close(packed.logits[0].log_softmax(-1), plain.logits[0].log_softmax(-1), atol=3e-4, rtol=0)
 
 
@@ -208,9 +236,38 @@ def test_attention_kernel_is_attention_written_out(dtype, causal):
 def test_merging_the_parts_is_attending_to_the_whole():
     torch.manual_seed(0)
     query, key, value = torch.randn(1, 6, 5, 16), torch.randn(1, 2, 12, 16), torch.randn(1, 2, 12, 16)
-    parts = [attend(query, key[:, :, part], value[:, :, part], 0.3) for part in (slice(0, 7), slice(7, 12))]
-    for ours, whole in zip(merge(*parts[0], *parts[1]), attend(query, key, value, 0.3), strict=True):
-        torch.testing.assert_close(ours, whole, atol=1e-6, rtol=1e-5)
+    parts = [
+        attend(query, key[:, :, part], value[:, :, part], 0.3) for part in (slice(0, 3), slice(3, 7), slice(7, 12))
+    ]
+    parts.insert(1, (torch.zeros_like(query), torch.full(query.shape[:-1], float("-inf"))))  # no keys
+    ours, sinks = torch.empty_like(query), torch.randn(6)
+    whole, lse = attend(query, key, value, 0.3)
+    merge_into(ours, parts)
+    torch.testing.assert_close(ours, whole, atol=1e-6, rtol=1e-5)
+    merge_into(ours, parts, sinks)
+    share = torch.exp(lse) / (torch.exp(lse) + torch.exp(sinks)[:, None])
+    torch.testing.assert_close(ours, whole * share[..., None], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("offset", [32.0, 130.0])
+def test_large_products_are_not_rounded_in_half_precision(dtype, offset):
+    """Qwen2's first layers have queries and keys far from 0: products reach 140,000, which bfloat16 rounds to 512 and
+    float16 does not hold."""
+    torch.manual_seed(0)
+    query, key = ((torch.randn(1, heads, 40, 64) + offset).to(dtype) for heads in (4, 2))
+    value = torch.randn(1, 2, 40, 64).to(dtype)
+    scale = 64**-0.5
+    exact = [x.double() for x in (query, key, value)]
+    scores = torch.einsum("hqd,hkd->hqk", exact[0][0], exact[1][0].repeat_interleave(2, 0)) * scale
+    scores = scores.masked_fill(~torch.ones(40, 40, dtype=torch.bool).tril(), float("-inf"))
+    expected = torch.softmax(scores, -1) @ exact[2][0].repeat_interleave(2, 0)
+    out, lse = attend_plain(query, key, value, scale, causal=True)
+    tolerance = 4e-3 if dtype == torch.float16 else 2e-2
+    assert (out[0].double() - expected).abs().max() < tolerance * expected.abs().max()
+    torch.testing.assert_close(lse[0].double(), torch.logsumexp(scores, -1), atol=2e-2, rtol=1e-6)
+    masked = attend_masked(query, key, value, How(scale), torch.ones(40, 40, dtype=torch.bool).tril())
+    torch.testing.assert_close(masked, out, atol=1e-2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2", "gpt_oss"])

@@ -10,8 +10,9 @@ from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.mini import Mini
 from judgebench.errors import UserError
-from judgebench.judges import heads, prefill
+from judgebench.judges import heads, ragged
 from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.kernels import attend_plain
 from judgebench.judges.judge import Models
 from judgebench.judges.likelihood import LikelihoodPass
 from judgebench.judges.loading import ModelSource
@@ -84,10 +85,10 @@ def test_packed_texts_are_as_likely_as_alone(name):
             np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
 
 
-def test_the_way_of_gpus_reads_the_same(monkeypatch):
+def test_attention_written_out_reads_the_same(monkeypatch):
     model = model_of("llama")
     (ours,) = PrefixEngine(model).likelihoods(prompts())
-    monkeypatch.setattr(prefill, "CALLS_ARE_CHEAP", set())
+    monkeypatch.setattr(ragged, "attend", attend_plain)
     (theirs,) = PrefixEngine(model).likelihoods(prompts())
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=0)

@@ -26,17 +26,16 @@ def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches, mos
     row, positions = packed.token_ids.tolist(), packed.positions.tolist()
     inner = 2 if with_branches else 0
     for group in packed.groups:
-        for i in range(group.first, group.last):
+        for i in range(group.prompts.start, group.prompts.stop):
             start, end = packed.spans[i]
-            context = [*range(group.start, group.middle), *range(start, end)]
+            context = [*range(group.shared.start, group.shared.stop), *range(start, end)]
             expected = [*prompts[i].tolist(), *([7, 8] if with_branches else [])]
             assert [row[at] for at in context] == expected[root:]
             assert [positions[at] for at in context] == list(range(root, len(expected)))
             assert packed.reads[i, 0] == end - 1 - inner
-            assert group.middle <= start < end <= group.end
-    own = [at for start, end in packed.spans for at in range(start, end)]
-    assert packed.leaves.flatten()[packed.real].tolist() == own
-    assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].end
+            assert group.own.start <= start < end <= group.own.stop
+            assert packed.leaves[i].tolist() == [*range(start, end), *[start] * (packed.leaves.shape[1] - end + start)]
+    assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].own.stop
     assert packed.reach == max(map(len, prompts)) + inner
 
 
@@ -46,7 +45,7 @@ def test_shared_stretches_are_laid_once():
     assert root_of(groups).tolist() == rubric
     packed = pack(groups, root=20)
     assert len(packed.token_ids) == 10 + 5 + 6 * 2
-    assert [(g.start, g.middle, g.end) for g in packed.groups] == [(0, 10, 16), (16, 21, 27)]
+    assert [(g.shared, g.own) for g in packed.groups] == [(slice(0, 10), slice(15, 21)), (slice(10, 15), slice(21, 27))]
     # one group has its article to share, and nobody to share a root with
     assert len(root_of(groups[:1])) == 0
     assert len(pack(groups[:1]).token_ids) == 30 + 6
@@ -58,15 +57,23 @@ def test_identical_prompts_keep_a_token_each():
     assert len(pack([[ids, ids, ids]]).token_ids) == 2 + 3
 
 
-def test_branches_see_their_own_prompt_and_ancestors_only():
+def test_branches_that_fork_lie_behind_all_tails_and_see_their_ancestors_only():
     branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 0, 1), Branch(9, 2, 2)]
     packed = pack([[np.array([1, 2, 3, 4]), np.array([1, 2, 5])]], branches)
-    assert packed.branch_mask is not None
-    # tail of the first prompt: 3 4, then branches 7, 8, 9 (below 8)
-    assert packed.branch_mask[0].int().tolist() == [
-        [1, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0],
-        [1, 1, 1, 0, 0],
-        [1, 1, 0, 1, 0],
-        [1, 1, 0, 1, 1],
-    ]
+    assert packed.token_ids.tolist() == [1, 2, 3, 4, 5, 7, 8, 9, 7, 8, 9]
+    assert packed.positions.tolist() == [0, 1, 2, 3, 2, 4, 4, 5, 3, 3, 4]
+    assert packed.reads.tolist() == [[3, 5, 6, 7], [4, 8, 9, 10]]
+    assert packed.forks.tolist() == [[5, 6, 7], [8, 9, 10]]
+    assert packed.ancestry.int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
+    assert packed.spans == ((2, 4), (4, 5))
+
+
+def test_calls_of_attention_do_not_grow_with_the_number_of_groups():
+    branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 0, 1)]
+    for inner in ((), branches[:2], branches):
+        few, many = (
+            pack([[np.array([1, 2, 10 + i, 3, 4]), np.array([1, 2, 10 + i, 3, 5])] for i in range(n)], inner, 2)
+            for n in (2, 30)
+        )
+        assert len(few.parts) == len(many.parts) <= 5
+        assert len(few.read_parts) == len(many.read_parts) == 3

@@ -1,0 +1,91 @@
+"""What computes: the device, the number formats that it computes fast, and the kernels behind half precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from judgebench.judges import fused, ragged
+
+HALF = ("bfloat16", "float16")
+_UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_fp16", "amx_fp16")}
+"""Half precision -> the flags of processors that have units for it; others convert every number and are slower."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where the models of this process run.
+
+    Attributes:
+        device: of its models.
+        compiled: whether elementwise work in half precision on a GPU is compiled (`fused`), where that is possible.
+    """
+
+    device: torch.device
+    compiled: bool = True
+
+    def fast_dtype(self, saved: str) -> str:
+        """The dtype in which this device computes fast what a checkpoint saved, without losing range.
+
+        Args:
+            saved: the checkpoint's dtype.
+
+        Returns:
+            `saved`, or float32 where this device has no units for `saved`.
+        """
+        if saved not in HALF:
+            return saved
+        if self.device.type == "cpu":
+            flags = _cpu_flags()
+            return saved if any(flags.get(name) for name in _UNITS[saved]) else "float32"
+        if self.device.type == "cuda" and saved == "bfloat16":
+            return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
+        return saved
+
+    def kernels(self, dtype: str, dim: int) -> str | None:
+        """Name of the kernels that results in half precision depend on beyond rounding that all share; None on the CPU
+        and in float32.
+
+        Args:
+            dtype: the model's.
+            dim: features of an attention head.
+        """
+        if dtype not in HALF or self.device.type == "cpu":
+            return None
+        varlen = ragged.varlen_fits(self.device, getattr(torch, dtype), dim)
+        parts = [self.device.type, "varlen" if varlen else "plain"]
+        return " ".join([*parts, *(["compiled"] if self.compiled and fused.compiles(self.device) else [])])
+
+
+def compute_on(device: torch.device, compiled: bool = True) -> Hardware:
+    """Models run on this device from now on. Products in float32 are computed in float32: some installations have TF32,
+    with three digits, forced on."""
+    global _here
+    torch.set_float32_matmul_precision("highest")
+    _here = Hardware(device, compiled)
+    return _here
+
+
+def hardware() -> Hardware:
+    """Where the models of this process run; before any run has begun, on a GPU if there is one."""
+    if _here is not None:
+        return _here
+    return Hardware(torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu"))
+
+
+def head_size(config: Any) -> int:
+    """Features of an attention head of a decoder-only model, from its configuration."""
+    text = config.get_text_config(decoder=True)
+    return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
+
+
+_here: Hardware | None = None
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags() -> Mapping[str, Any]:
+    return torch.cpu.get_capabilities()

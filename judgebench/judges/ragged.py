@@ -1,0 +1,179 @@
+"""Attention over many stretches of different lengths in one call.
+
+Shapes throughout: query [1, heads, queries, dim], key and value [1, kv heads, keys, dim]; heads is a multiple of
+kv heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate, groupby, pairwise
+
+import torch
+from torch.nn import functional as F
+
+from judgebench.judges.kernels import attend
+
+try:
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
+except ImportError:  # PyTorch before 2.12 has another signature, or none
+    varlen_attn = None  # type: ignore[assignment]
+
+_CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
+"""Largest difference of a kernel's result from attention in float64, on values of standard deviation 1."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Neighboring stretches of queries and of keys; each stretch of queries sees the stretch of keys of its number.
+
+    Attributes:
+        query_ends, key_ends: where stretches begin and end: 0, end of the first, end of the second, ...
+        causal: the queries of a stretch are the last of its keys, and each sees up to itself.
+        ends: [2, stretches + 1] int32: the same ends where the kernel runs.
+    """
+
+    query_ends: tuple[int, ...]
+    key_ends: tuple[int, ...]
+    causal: bool
+    ends: torch.Tensor = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
+        """Segments of these sizes."""
+        ends = [tuple(accumulate(sizes, initial=0)) for sizes in (queries, keys)]
+        return cls(*ends, causal, torch.tensor(ends, dtype=torch.int32))  # type: ignore[arg-type]
+
+    @cached_property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Queries and keys of each stretch."""
+        ends = zip(pairwise(self.query_ends), pairwise(self.key_ends), strict=True)
+        return [(q1 - q0, k1 - k0) for (q0, q1), (k0, k1) in ends]
+
+    def to(self, device: torch.device) -> Segments:
+        """The same with its ends on `device`, sent without waiting for them."""
+        return replace(self, ends=sent(self.ends, device))
+
+
+def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A host tensor on `device`, sent without waiting for it."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def attend_ragged(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of each stretch and the logarithm of its normalizer: 0 and -inf where a stretch has no keys.
+
+    Returns:
+        [1, heads, queries, dim] in the query's dtype and [1, heads, queries] float32.
+    """
+    wants_gradient = torch.is_grad_enabled() and query.requires_grad
+    if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
+        return _looped(query, key, value, segments, scale)
+    ends, sizes = segments.ends, segments.sizes
+    longest = [max(column) for column in zip(*sizes, strict=True)]
+    out, lse = attend_varlen(query, key, value, ends[0], ends[1], longest[0], longest[1], scale, segments.causal)
+    if any(keys == 0 for _, keys in sizes):
+        lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
+    return out, lse
+
+
+def attend_varlen(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_ends: torch.Tensor,
+    key_ends: torch.Tensor,
+    most_queries: int,
+    most_keys: int,
+    scale: float,
+    causal: bool,
+    used: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """PyTorch's variable-length attention; see `attend_ragged`.
+
+    Args:
+        query_ends, key_ends: [stretches + 1] int32.
+        most_queries, most_keys: of a stretch.
+        used: [stretches] int32: only so many keys of each stretch are seen.
+    """
+    dim = query.shape[-1]
+    q, k, v = (_token_major(x) for x in (query, key, value))
+    out, lse = varlen_attn(
+        *(q, k, v, query_ends, key_ends, most_queries, most_keys),
+        return_aux=AuxRequest(lse=True),
+        scale=scale,
+        window_size=(-1, 0) if causal else (-1, -1),
+        enable_gqa=True,
+        seqused_k=used,
+    )
+    return out[..., :dim].transpose(0, 1)[None], lse[None]
+
+
+@lru_cache(maxsize=64)
+def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
+    """Whether PyTorch's variable-length attention is there for this device, and right: it is tried once on a few random
+    stretches. It wants half precision, compute capability 8.0 and at most 256 features a head."""
+    if device.type != "cuda" or varlen_attn is None or dtype not in _CLOSE or dim > 256:
+        return False
+    if torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    try:
+        return _agrees(device, dtype, dim)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):  # of kernels that are not there, or not so
+        return False
+
+
+@torch.inference_mode()
+def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
+    """Compares the kernel with attention written out, on stretches of which one has no keys."""
+    draw = torch.Generator().manual_seed(0)
+    sizes = ([3, 130, 1, 7], [9, 200, 0, 7])
+    query = torch.randn(1, 4, sum(sizes[0]), dim, generator=draw).to(dtype).to(device)
+    key, value = (torch.randn(1, 2, sum(sizes[1]), dim, generator=draw).to(dtype).to(device) for _ in range(2))
+    exact = [x.cpu().double() for x in (query, key, value)]
+    for causal in (False, True):
+        segments = Segments.of(*sizes, causal=causal)
+        ends = segments.ends.to(device)
+        ours = attend_varlen(query, key, value, ends[0], ends[1], 130, 200, dim**-0.5, causal)
+        theirs = _looped(*exact, segments, dim**-0.5)  # type: ignore[arg-type]
+        seen = theirs[1].isfinite()
+        for near, true in ((ours[0], theirs[0]), (ours[1][..., None], theirs[1][..., None])):
+            if near.shape != true.shape:
+                return False
+            gap = (near.cpu().double() - true).abs().amax(-1)[seen]
+            if not bool((gap <= _CLOSE[dtype]).all()):
+                return False
+    return True
+
+
+def _token_major(x: torch.Tensor) -> torch.Tensor:
+    """[1, heads, tokens, dim] -> [tokens, heads, dim], with features up to the next multiple of 8."""
+    row = x[0].transpose(0, 1)
+    return F.pad(row, (0, -x.shape[-1] % 8)) if x.shape[-1] % 8 else row
+
+
+def _looped(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`attend_ragged` by a call for each run of stretches of one size."""
+    runs = [(size, len(list(run))) for size, run in groupby(segments.sizes)]
+    if len(runs) == 1 and runs[0][1] == 1 and runs[0][0][1]:
+        return attend(query, key, value, scale, segments.causal)
+    out, lse = torch.empty_like(query), query.new_empty(query.shape[:-1], dtype=torch.float32)
+    q0 = k0 = 0
+    for (queries, keys), count in runs:
+        q1, k1 = q0 + queries * count, k0 + keys * count
+        if keys == 0:
+            out[:, :, q0:q1], lse[:, :, q0:q1] = 0.0, float("-inf")
+        elif queries:
+            q = query[0, :, q0:q1].unflatten(1, (count, queries)).transpose(0, 1)
+            k, v = (x[0, :, k0:k1].unflatten(1, (count, keys)).transpose(0, 1) for x in (key, value))
+            part, part_lse = attend(q, k, v, scale, segments.causal)
+            out[:, :, q0:q1] = part.transpose(0, 1).flatten(1, 2)
+            lse[:, :, q0:q1] = part_lse.transpose(0, 1).flatten(1, 2)
+        q0, k0 = q1, k1
+    return out, lse
