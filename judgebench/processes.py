@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -36,8 +38,18 @@ _CONNECT = timedelta(minutes=30)
 _PATIENCE = timedelta(days=7)
 """Longest wait for another's share of the work. A process that ends is noticed at once, by its connection."""
 
+_BEAT = 5.0
+"""Seconds between two signs of life while processes compute together."""
+
+_SILENCE = 40.0
+"""Seconds without one after which a process counts as ended."""
+
 _POLL = 0.02
 """Seconds between two looks into the mailbox."""
+
+
+_LEFT = b"left"
+"""The last sign of life of a process that has done its share."""
 
 
 class Lost(UserError):
@@ -65,7 +77,7 @@ class Processes:
         self.rank = 0 if trainer is None else int(trainer.global_rank)
         self._group: Any = None
         self._mail: Any = None
-        self._sent = self._received = 0
+        self._sent = self._received = self._watches = 0
         self._finding = False
         self._agreed: list[tuple[bool, Any]] = []
         self._to_hear: deque[tuple[bool, Any]] = deque()
@@ -174,7 +186,7 @@ class Processes:
 
     def send(self, message: bytes) -> None:
         """Sends something to the first process, which need not be waiting for it."""
-        with _watching():
+        with watching():
             self._mail.queue_push("mail", message)
         self._sent += 1
 
@@ -193,7 +205,7 @@ class Processes:
         if not self.joined:
             return
         sent = torch.tensor([self._sent])
-        with _watching():
+        with watching():
             everyone = distributed.all_reduce(sent, group=self._group, async_op=True)
             while not everyone.is_completed():
                 if self.first:
@@ -203,6 +215,48 @@ class Processes:
         while self.first and self._received < int(sent):
             self._received += 1
             yield self._mail.queue_pop("mail")
+
+    @contextmanager
+    def watched(self, beat: float = _BEAT, silence: float = _SILENCE) -> Iterator[None]:
+        """Within it the end of another process ends this one too, with a sentence and code 2; all enter it together.
+
+        Collectives between GPUs do not notice that a process has ended: its peers would wait for half an hour.
+        """
+        if not self.joined:
+            yield
+            return
+        self._watches += 1
+        name = f"alive/{self._watches}"
+        mail = distributed.TCPStore(self._mail.host, self._mail.port, is_master=False, wait_for_workers=False)
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(mail, name, beat, silence, over), daemon=True)
+        watch.start()
+        try:
+            yield
+            mail.set(f"{name}/{self.rank}", _LEFT.decode())  # after an error this stays out, and the others end too
+        finally:
+            over.set()
+            watch.join()
+
+    def _watch(self, mail: Any, name: str, beat: float, silence: float, over: threading.Event) -> None:
+        """Gives signs of life until it is over, and looks for those of the others."""
+        keys = [f"{name}/{rank}" for rank in range(self.count)]
+        last: dict[int, tuple[bytes, float]] = {}
+        count = 0
+        try:
+            while not over.wait(beat if count else 0.0):
+                count += 1
+                mail.compare_set(keys[self.rank], str(count - 1) if count > 1 else "", str(count))
+                for rank, key in enumerate(keys):
+                    sign = mail.get(key) if mail.check([key]) else b""
+                    if sign != last.get(rank, (None, 0.0))[0]:
+                        last[rank] = (sign, time.monotonic())
+                    elif sign != _LEFT and time.monotonic() - last[rank][1] > silence:
+                        raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
+        except RuntimeError as error:
+            if not over.is_set():
+                print(f"judgebench: {_ended(error)}", file=sys.stderr, flush=True)
+                os._exit(2)  # the main thread is inside a collective, from which no exception brings it back
 
     def _attempt(self, find: Callable[[], Any]) -> tuple[bool, Any]:
         self._finding = True
@@ -215,13 +269,13 @@ class Processes:
 
     def _gathered(self, value: Any) -> list[Any]:
         values: list[Any] = [None] * self.count
-        with _watching():
+        with watching():
             distributed.all_gather_object(values, value, group=self._group)
         return values
 
     def _broadcast(self, value: Any) -> Any:
         held = [value]
-        with _watching():
+        with watching():
             distributed.broadcast_object_list(held, src=0, group=self._group)
         return held[0]
 
@@ -293,15 +347,19 @@ def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
 
 
 @contextmanager
-def _watching() -> Iterator[None]:
+def watching() -> Iterator[None]:
     """Whatever goes wrong between processes goes wrong because one of them has ended."""
     try:
         yield
     except RuntimeError as error:
-        raise Lost(
-            "trainer: another process of this run has ended, so this one ends too. What was stored stays; the same "
-            f"command goes on from there ({' '.join(str(error).split())[:200]})."
-        ) from error
+        raise Lost(_ended(error)) from error
+
+
+def _ended(error: Exception) -> str:
+    return (
+        "trainer: another process of this run has ended, so this one ends too. What was stored stays; the same command "
+        f"goes on from there ({' '.join(str(error).split())[:200]})."
+    )
 
 
 def _disconnect() -> None:

@@ -60,10 +60,16 @@ class EncoderDecoderEngine:
         if model.device.type == "cpu":
             keep_freed()
 
-    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
+    ) -> list[torch.Tensor]:
         """See `Engine.read`; what prompts begin with is of no use here."""
         prompts = [ids for group in groups for ids in group]
-        found = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64, device=self.model.device)
+        found = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
         for rows in self._parts(prompts):
             found[rows] = self._candidates(Decoding(self, [prompts[row] for row in rows], rows), trie)
         return [found]
@@ -115,7 +121,7 @@ class EncoderDecoderEngine:
             else:
                 states = decoding.begin()
             found[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
-        return trie.logprobs(torch.cat([found[branch] for branch in range(len(trie.ways))], dim=1))
+        return trie.logprobs(torch.cat([found[branch].cpu() for branch in range(len(trie.ways))], dim=1))
 
     def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
         """Indices of prompts that are read together, the longest first: what has no room shows at once."""

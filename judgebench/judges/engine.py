@@ -20,6 +20,8 @@ from judgebench.errors import UserError
 from judgebench.judges.attention import NAME, Pass, attending
 from judgebench.judges.caches import Cache, Root, Roots
 from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.fused import fuse
+from judgebench.judges.hardware import hardware
 from judgebench.judges.heads import Head, layers_of
 from judgebench.judges.last_layer import only_read
 from judgebench.judges.linears import lay_out
@@ -36,6 +38,10 @@ _CHECK_TOLERANCE = 1e-3
 _CHECK_FACTOR = 5.0
 """The same for half precision, where rounding depends on the model: a multiple of the difference of two correct ways of
 reading. Over 16 architectures it is 0.9 to 1.7; a wrong mask comes to 20 and more."""
+
+
+Wanted = tuple[Groups, CandidateTrie, np.ndarray]
+"""What `Engine.read` is asked: groups, trie and root."""
 
 
 class Answers(Protocol):
@@ -61,8 +67,18 @@ class Engine(Protocol):
     head: Head
     computed: int
 
-    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
-        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text."""
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
+    ) -> list[torch.Tensor]:
+        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
+
+        Args:
+            following: what will be asked next, with the same groups: packed while a device is at work, if it is one.
+        """
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> Answers:
         """Reads the prompts and stands ready to generate."""
@@ -93,17 +109,30 @@ class PrefixEngine:
         self.head = Head(model, exits)
         self.roots = Roots(room)
         self.computed = 0
+        self._ready: tuple[Groups, Packed] | None = None
         layers = layers_of(self.head.decoder)
         self._last = None if layers is None else layers[-1]
         model.set_attn_implementation(NAME)
         lay_out(model)
+        if hardware().compiled:
+            fuse(model)
         if model.device.type == "cpu":
             keep_freed()
 
-    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
+    ) -> list[torch.Tensor]:
         """See `Engine.read`."""
         packed, held = self._pack(groups, trie, root)
-        return self._candidates(self._prefill(packed, held), packed, trie)
+        exits = self._prefill(packed, held)
+        if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
+            groups, branches, after = following[0], following[1].branches, following[2]
+            self._ready = groups, pack(groups, branches, len(after))
+        return self._candidates(exits, packed, trie)
 
     def gradient(
         self,
@@ -182,7 +211,11 @@ class PrefixEngine:
 
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
-        packed = pack(groups, () if trie is None else trie.branches, len(root))
+        if self._ready is not None and self._ready[0] is groups:
+            packed = self._ready[1]
+        else:
+            packed = pack(groups, () if trie is None else trie.branches, len(root))
+        self._ready = None
         self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self._rooted(root) if len(root) else None
 

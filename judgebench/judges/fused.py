@@ -37,7 +37,7 @@ def fuse(model: PreTrainedModel) -> None:
         if "forward" in vars(module):  # something else has changed it
             continue
         if type(module).__name__.endswith(_NORMS) or _feeds_forward(module):
-            module.forward = MethodType(compiled(type(module).forward), module)  # type: ignore[method-assign]
+            module.forward = MethodType(compiled(type(module).forward), module)
         home = sys.modules[type(module).__module__]
         rotary = getattr(home, _ROTARY, None)
         if rotary is not None and not hasattr(rotary, "uncompiled"):

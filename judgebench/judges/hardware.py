@@ -46,16 +46,18 @@ class Hardware:
             return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
         return saved
 
-    def kernels(self, dtype: str, dim: int) -> str | None:
+    def kernels(self, dtype: str, dim: int | None) -> str | None:
         """Name of the kernels that results in half precision depend on beyond rounding that all share; None on the CPU
         and in float32.
 
         Args:
             dtype: the model's.
-            dim: features of an attention head.
+            dim: features of an attention head; None where the model's own attention is used.
         """
         if dtype not in HALF or self.device.type == "cpu":
             return None
+        if dim is None:
+            return self.device.type
         varlen = ragged.varlen_fits(self.device, getattr(torch, dtype), dim)
         parts = [self.device.type, "varlen" if varlen else "plain"]
         return " ".join([*parts, *(["compiled"] if self.compiled and fused.compiles(self.device) else [])])

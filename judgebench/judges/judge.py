@@ -16,21 +16,18 @@ from lightning.pytorch.callbacks import BasePredictionWriter
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
+from judgebench.judges.hardware import hardware
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import memory_of, return_freed
-from judgebench.judges.passes import Pass
+from judgebench.judges.memory import free_memory, memory_of, out_of_memory, return_freed
+from judgebench.judges.passes import Pass, ScorePass
 from judgebench.judges.planning import Batch, halves
-from judgebench.judges.sharding import FullySharded, check_split, delivers, load_split
+from judgebench.judges.sharding import FullySharded, check_split, delivers, group_size, hands_of, load_split
 from judgebench.judges.turns import Turns
 from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
 
-_NO_ROOM = ("can't allocate memory", "could not create a primitive", "could not create a memory object")
-"""How PyTorch's allocator for the CPU, and oneDNN (twice), say that memory ran out."""
-
-
-_SPARE = 0.3
-"""Share of a memory that models may take which nobody needs at the moment: a tutor and a judge take turns."""
+_RESERVE = 0.2
+"""Share of a memory that is kept for what passes compute; models that nobody needs at the moment make room for it."""
 
 
 class Models:
@@ -58,14 +55,23 @@ class Models:
         return self._held[source]
 
     def make_room(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others, unless they take little of their memory: they may be needed again, as a tutor and a
-        judge are that take turns. What is free is handed back."""
-        idle: dict[torch.device, int] = {}
-        for source, model in self._held.items():
-            if source not in sources:
-                idle[model.device] = idle.get(model.device, 0) + int(model.get_memory_footprint())
+        """Lets go of all others where those that are needed, and what they compute, have no room beside them.
+
+        Others may be needed again, as a tutor and a judge are that take turns. What is free is handed back.
+        """
+        return_freed()
+        needed = sum(source.weight_bytes() for source in sources if source not in self._held)
+        device = hardware().device
+        idle = {model.device for source, model in self._held.items() if source not in sources}
+
+        def crowded() -> bool:
+            return any(
+                free_memory(each) - _RESERVE * memory_of(each) < (needed if each == device else 0)
+                for each in idle | ({device} if idle else set())
+            )
+
         # machines may differ in their memory, but models that are split are loaded by all processes or by none
-        if here().agree(lambda: any(taken > _SPARE * memory_of(device) for device, taken in idle.items())):
+        if here().agree(crowded):
             self._held = {source: model for source, model in self._held.items() if source in sources}
         return_freed()
 
@@ -85,6 +91,7 @@ class Judge(L.LightningModule):
         self._too_many = sys.maxsize
         self._split = False
         self._turns: Turns | None = None
+        self._ddp_params_and_buffers_to_ignore: list[str] = []
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_model(self) -> None:
@@ -98,6 +105,8 @@ class Judge(L.LightningModule):
                 here().agree(partial(check_split, source, self.trainer))
             load = partial(load_split, strategy=self.trainer.strategy, mesh=mesh)
         self.language_models = torch.nn.ModuleList(self._models.get(source, load) for source in self._pass.sources)
+        # each process has loaded the same weights; Lightning's DDP would send all of them to all before each pass
+        self._ddp_params_and_buffers_to_ignore = list(self.state_dict()) + [name for name, _ in self.named_buffers()]
 
     def on_predict_start(self) -> None:
         """Hands the models, now on their device, to the pass."""
@@ -122,13 +131,27 @@ class Judge(L.LightningModule):
         Raises:
             UserError: a single prompt does not fit into memory.
         """
-        return self._within_memory(batch) if batch.groups else []
+        return self._within_memory(batch, self._following(batch_idx)) if batch.groups else []
 
-    def _within_memory(self, batch: Batch) -> list[ModelReading]:
+    def _following(self, batch_idx: int) -> Batch | None:
+        """The batch that this process reads after one; None where there is none, or it would be read in halves."""
+        trainer = getattr(self, "_trainer", None)
+        batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
+        if batches is None or trainer is None or self.device.type == "cpu":
+            return None
+        hands = hands_of(trainer)
+        at = (batch_idx + 1) * hands + trainer.global_rank // group_size(trainer.strategy)
+        if at >= len(batches) or not batches[at].groups or batches[at].tokens()[1] >= self._too_many:
+            return None
+        return batches[at]
+
+    def _within_memory(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
         """Reads a batch, in halves where the whole has no room; what has had none once is not tried again."""
         tokens = batch.tokens()[1]
         if tokens < self._too_many or len(batch.prompts) == 1:
             try:
+                if isinstance(self._pass, ScorePass):
+                    return self._pass.read(batch, following)
                 return self._pass.read(batch)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
@@ -149,11 +172,6 @@ class Judge(L.LightningModule):
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
         return [reading for half in halves(batch) for reading in self._within_memory(half)]
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out: PyTorch has an exception of its own for GPUs alone."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
 
 
 class StoreWriter(BasePredictionWriter):

@@ -28,6 +28,7 @@ from transformers.utils import logging as transformers_logging
 from judgebench.errors import UserError
 from judgebench.judges import gguf
 from judgebench.judges.hardware import hardware
+from judgebench.judges.memory import out_of_memory
 
 PACKAGE = "package:"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -260,9 +261,18 @@ class ModelSource:
         if self.dtype != "auto" or (taken := self.effective_dtype()) == self.saved_dtype:
             return None
         return (
-            f"{self.title} was saved in {self.saved_dtype}, for which this machine has no fast arithmetic, so it is read "
-            f"in {taken}. {self.role}.dtype={self.saved_dtype} reads it as saved, in half the memory."
+            f"{self.title} was saved in {self.saved_dtype}, for which this machine has no fast arithmetic, so it is "
+            f"read in {taken}. {self.role}.dtype={self.saved_dtype} reads it as saved, in half the memory."
         )
+
+    def weight_bytes(self) -> int:
+        """About how much memory its weights take; of a GGUF file, whose weights are unpacked, at most."""
+        folder = self.locate()
+        if self._gguf:
+            return 8 * (folder / self._gguf).stat().st_size
+        saved = sum(file.stat().st_size for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
+        sizes = [torch.finfo(DTYPES[x]).bits if x in DTYPES else 0 for x in (self.effective_dtype(), self.saved_dtype)]
+        return saved * sizes[0] // sizes[1] if all(sizes) else saved
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
         """SHA-256 over the content of every file that determines what the model says.
@@ -290,6 +300,12 @@ class ModelSource:
         except UserError:
             raise
         except Exception as error:
+            if out_of_memory(error):
+                raise UserError(
+                    f"{self.role}.path={self.path}: its {what} does not fit into memory; take a smaller one, a dtype "
+                    f"of half the size ({self.role}.dtype=bfloat16), or several GPUs with trainer=fsdp or "
+                    "trainer=tensor_parallel."
+                ) from error
             reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
             remedy = "If a file of it is cut off or damaged, fetch it again."
             if "custom code" in reason:

@@ -12,10 +12,22 @@ import os
 import sys
 from functools import cache
 
+import psutil
 import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 _MOST = 2**31 - 1
+_NO_ROOM = (
+    "can't allocate memory",  # PyTorch on the CPU
+    "could not create a primitive",  # oneDNN, twice
+    "could not create a memory object",
+    "CUDA error: out of memory",  # the CUDA runtime, outside of PyTorch's allocator
+    "CUBLAS_STATUS_ALLOC_FAILED",  # cuBLAS has no room for its workspace
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # or for itself
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""How libraries say that memory ran out."""
+
 _USUAL = 32 * 2**20  # where glibc's own, moving threshold ends on 64-bit systems
 
 
@@ -42,6 +54,19 @@ def memory_of(device: torch.device) -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # a system that does not say
         return 0
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a device's memory that this process can have."""
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    return int(psutil.virtual_memory().available)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out; PyTorch has an exception of its own for some cases alone."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
 
 
 @cache

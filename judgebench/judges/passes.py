@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -16,8 +16,9 @@ from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.encoder_decoder import EncoderDecoderEngine
 from judgebench.judges.encoder_decoder import check as check_encoder_decoder
-from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, check
+from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, Wanted, check
 from judgebench.judges.generation import Chooser, generate, speculate, stops_of
+from judgebench.judges.hardware import hardware, head_size
 from judgebench.judges.heads import Head, check_head
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
@@ -44,12 +45,17 @@ class Voice:
     exit: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """All that its distributions depend on, but the prompt."""
+        """All that its distributions depend on, but the prompt. In half precision on a GPU, the kernels too: there each
+        rounds in its own way."""
+        dtype = self.source.effective_dtype()
+        packed = self.engine == "prefix" and not self.source.encoder_decoder
+        kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
         return {
             "model": self.fingerprint,
-            "dtype": self.source.effective_dtype(),
+            "dtype": dtype,
             "engine": self.engine,
             "exit": self.exit,
+            **({} if kernels is None else {"kernels": kernels}),
         }
 
 
@@ -88,6 +94,11 @@ class ScorePass:
     voices: Sequence[Voice]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
+    _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
+
+    def _wanted(self, batch: Batch) -> Wanted:
+        condition = batch.prompts[0].condition
+        return token_ids(batch), self.tries[condition.range], self._roots[condition]
 
     @property
     def sources(self) -> Sequence[ModelSource]:
@@ -111,13 +122,19 @@ class ScorePass:
     def release(self) -> None:
         """See `Pass`."""
         del self._engine
+        self._ready = None
 
-    def read(self, batch: Batch) -> list[ModelReading]:
-        """See `Pass`."""
+    def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
+        """See `Pass`.
+
+        Args:
+            following: the batch that is read next; it is made ready while a GPU is at work on this one.
+        """
         began = time.perf_counter()
         prompts = batch.prompts
-        condition = prompts[0].condition
-        per_voice = self._engine.read(token_ids(batch), self.tries[condition.range], self._roots[condition])
+        wanted = self._ready[1] if self._ready is not None and self._ready[0] is batch else self._wanted(batch)
+        self._ready = None if following is None else (following, self._wanted(following))
+        per_voice = self._engine.read(*wanted, *([] if self._ready is None else [self._ready[1]]))
         rows = [logprobs.float().cpu().numpy() for logprobs in per_voice]
         seconds = (time.perf_counter() - began) / len(prompts)
         for values in rows:

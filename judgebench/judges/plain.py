@@ -32,7 +32,13 @@ class PlainEngine:
         self.head = Head(model, exits)
         self.computed = 0
 
-    def read(self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None) -> list[torch.Tensor]:
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
+    ) -> list[torch.Tensor]:
         """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
         prompts = [ids for group in groups for ids in group]
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
@@ -41,7 +47,7 @@ class PlainEngine:
             for way, children in zip(trie.ways, trie.children, strict=True):
                 states, _ = self.forward(torch.tensor([[*ids.tolist(), *way]]), None)
                 for column, state in zip(columns, states, strict=True):
-                    column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)))
+                    column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)).cpu())
             for rows, column in zip(per_exit, columns, strict=True):
                 rows.append(torch.cat(column, dim=1))
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]

@@ -43,8 +43,8 @@ class Segments:
     @classmethod
     def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
         """Segments of these sizes."""
-        ends = [tuple(accumulate(sizes, initial=0)) for sizes in (queries, keys)]
-        return cls(*ends, causal, torch.tensor(ends, dtype=torch.int32))  # type: ignore[arg-type]
+        ends = tuple(accumulate(queries, initial=0)), tuple(accumulate(keys, initial=0))
+        return cls(*ends, causal, torch.tensor(ends, dtype=torch.int32))
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
@@ -134,12 +134,12 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     sizes = ([3, 130, 1, 7], [9, 200, 0, 7])
     query = torch.randn(1, 4, sum(sizes[0]), dim, generator=draw).to(dtype).to(device)
     key, value = (torch.randn(1, 2, sum(sizes[1]), dim, generator=draw).to(dtype).to(device) for _ in range(2))
-    exact = [x.cpu().double() for x in (query, key, value)]
+    exact = query.cpu().double(), key.cpu().double(), value.cpu().double()
     for causal in (False, True):
         segments = Segments.of(*sizes, causal=causal)
         ends = segments.ends.to(device)
         ours = attend_varlen(query, key, value, ends[0], ends[1], 130, 200, dim**-0.5, causal)
-        theirs = _looped(*exact, segments, dim**-0.5)  # type: ignore[arg-type]
+        theirs = _looped(*exact, segments, dim**-0.5)
         seen = theirs[1].isfinite()
         for near, true in ((ours[0], theirs[0]), (ours[1][..., None], theirs[1][..., None])):
             if near.shape != true.shape:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback
 
+from judgebench.errors import UserError
 from judgebench.judges.dealing import dealt
 from judgebench.judges.judge import Judge, Models, SigtermEnds, StoreWriter
+from judgebench.judges.memory import out_of_memory
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, once, plan, roots, without
 from judgebench.judges.progress import ReadingBar
-from judgebench.judges.sharding import hands_of
+from judgebench.judges.sharding import hands_of, is_split
 from judgebench.processes import here
 from judgebench.readings.store import ReadingStore
 
@@ -57,21 +61,35 @@ def compute(
         title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
         last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
         data.batches = dealt(pending, _costs(pass_, pending), hands_of(last))  # type: ignore[attr-defined]
-        with warnings.catch_warnings():
-            # a batch knows its own prompts; their indices are of no use
-            warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
-            # Lightning's own, about torch and about its recommended number of workers
-            warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
-            try:
-                last.predict(Judge(pass_, models), datamodule=data, return_predictions=False)
-            except SystemExit as end:  # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
-                if isinstance(end.__context__, KeyboardInterrupt):
-                    raise end.__context__ from None
-                raise
-        # another process may still be reading what this one is about to look up
-        store.settle()
-        last.strategy.barrier()
+        with processes.watched() if is_split(last.strategy) else nullcontext():
+            _predict(last, Judge(pass_, models), data, title)
+            # another process may still be reading what this one is about to look up
+            store.settle()
+            last.strategy.barrier()
     return last
+
+
+def _predict(trainer: L.Trainer, judge: Judge, data: L.LightningDataModule, title: str) -> None:
+    """Lightning's predict loop; what it says about training stays unsaid."""
+    with warnings.catch_warnings():
+        # a batch knows its own prompts; their indices are of no use
+        warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
+        # Lightning's own, about torch and about its recommended number of workers
+        warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
+        try:
+            trainer.predict(judge, datamodule=data, return_predictions=False)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise UserError(
+                f"trainer: {title} does not fit into the memory of {trainer.strategy.root_device}; take a smaller "
+                "model, a dtype of half the size (judge.dtype=bfloat16), or several GPUs with trainer=fsdp or "
+                "trainer=tensor_parallel."
+            ) from error
+        except SystemExit as end:  # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
+            if isinstance(end.__context__, KeyboardInterrupt):
+                raise end.__context__ from None
+            raise
 
 
 def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:

@@ -47,8 +47,8 @@ class Step:
         articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
         held = 0 if cache.root is None else cache.root.length
         root = Segments.of([len(lengths) * count], [held])
-        moved = (sent(x, device) for x in (at, live))
-        return cls(cache, *moved, articles.to(device), root.to(device), sent((lengths + count).int(), device))
+        used = sent((lengths + count).int(), device)
+        return cls(cache, sent(at, device), sent(live, device), articles.to(device), root.to(device), used)
 
 
 def step(

@@ -15,6 +15,7 @@ from torch import distributed
 from transformers import PreTrainedModel
 
 from judgebench.judges.attention import own_attention
+from judgebench.processes import watching
 
 
 class Turns:
@@ -55,7 +56,8 @@ class Turns:
         votes = torch.zeros(len(self._models), dtype=torch.int64)
         if wanted is not None:
             votes[wanted] = 1
-        distributed.all_reduce(votes, group=self._group)
+        with watching():
+            distributed.all_reduce(votes, group=self._group)
         return next((i for i, count in enumerate(votes.tolist()) if count), None)
 
     def _stand_in(self, turn: int) -> None:

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from judgebench.judges.engine import Engine
-from judgebench.judges.judge import out_of_memory
+from judgebench.judges.memory import out_of_memory
 from judgebench.judges.packing import Groups
 from judgebench.judges.passes import engine_for, token_ids
 from judgebench.judges.planning import Batch, halves, plan

@@ -8,7 +8,7 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
-from judgebench.judges import blocks, kernels, ragged
+from judgebench.judges import blocks, kernels, packing, ragged
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.heads import Head, check_head
@@ -183,6 +183,32 @@ def test_check_refuses_a_model_that_reads_more_than_its_context():
     layer.forward = lambda states: plain(states) + states.mean(dim=1, keepdim=True)
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
         check(engine)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["llama", "mistral_window", "mixtral"])
+def test_check_refuses_branches_that_see_each_other(name, dtype, monkeypatch):
+    check(PrefixEngine(model_of(name, dtype)))
+    monkeypatch.setattr(packing, "_ancestry", lambda inner: torch.ones(len(inner), len(inner), dtype=torch.bool))
+    with pytest.raises(UserError, match=r"judge\.engine=plain"):
+        check(PrefixEngine(model_of(name, dtype)))
+
+
+@torch.inference_mode()
+def test_what_is_asked_next_is_packed_once_and_read_alike(monkeypatch):
+    engine = PrefixEngine(model_of("llama"))
+    first, second = prompts(), prompts()[1:]
+    root = first[0][0][:30]
+    expected = engine.read(second, TRIE, root)[0]
+    packed = []
+    monkeypatch.setattr("judgebench.judges.engine.pack", lambda *given: packed.append(1) or packing.pack(*given))
+    engine.read(first, TRIE, root, (second, TRIE, root))
+    assert len(packed) == 1, "on the CPU nothing is gained"
+    engine._ready = second, packing.pack(second, TRIE.branches, len(root))
+    assert torch.equal(engine.read(second, TRIE, root)[0], expected)
+    assert len(packed) == 1
+    assert torch.equal(engine.read(second, TRIE, root)[0], expected)
+    assert len(packed) == 2
 
 
 def test_state_space_models_are_refused_and_read_plainly():

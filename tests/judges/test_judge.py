@@ -5,8 +5,12 @@ import pytest
 import torch
 
 from judgebench.errors import UserError
-from judgebench.judges.judge import Judge, Models, out_of_memory
+from judgebench.judges import judge as judging
+from judgebench.judges.hardware import Hardware
+from judgebench.judges.judge import Judge, Models
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.memory import out_of_memory
+from judgebench.judges.passes import ScorePass, Voice
 from judgebench.judges.planning import Batch, halves
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
@@ -78,6 +82,7 @@ import resource, numpy as np, torch
 from judgebench.judges.judge import Judge, Models
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.memory import out_of_memory
 from judgebench.judges.passes import ScorePass, Voice
 from judgebench.judges.planning import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -101,7 +106,8 @@ with torch.inference_mode():
     resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))
     readings = judge.predict_step(batch, 1)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    whole = scoring.read(batch)
+    # one by one: oneDNN does not try a shape again that once had no room
+    whole = [scoring.read(Batch(((prompt,),)))[0] for prompt in batch.prompts]
 assert judge._too_many < 10**6, "memory sufficed: the test tests nothing"
 for ours, theirs in zip(readings, whole, strict=True):
     assert ours.key == theirs.key
@@ -118,10 +124,76 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
     held = models.get(first), models.get(second)
     models.make_room({second})
     assert (models.get(first), models.get(second)) == held
-    monkeypatch.setattr("judgebench.judges.judge._SPARE", 0.0)
+    monkeypatch.setattr("judgebench.judges.judge._RESERVE", 1.0)
     models.make_room({second})
     assert models.get(second) is held[1]
     assert models.get(first) is not held[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+    ],
+)
+def test_all_that_a_gpu_says_of_memory_is_understood(words):
+    assert out_of_memory(RuntimeError(words))
+    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+
+
+def test_a_model_that_does_not_fit_is_told_at_loading(tiny_pair, monkeypatch):
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", full)
+    with pytest.raises(UserError, match=r"its model does not fit into memory.*judge\.dtype=bfloat16.*trainer=fsdp"):
+        ModelSource(str(tiny_pair[0])).model()
+
+
+def test_two_models_that_fit_together_are_loaded_once_for_many_texts(monkeypatch):
+    """14B and 3B in bfloat16 on 80 GB: each card, and each sample of a harness, reads text by text."""
+    sizes = {"14B": 29.5e9, "3B": 6.2e9}
+    device, loads, models = torch.device("cuda", 0), [], Models()
+
+    class Loaded(torch.nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.name, self.device = name, device
+
+    def free(_):
+        return 80e9 - sum(sizes[model.name] for model in models._held.values())
+
+    monkeypatch.setattr(ModelSource, "weight_bytes", lambda self: sizes[self.path])
+    monkeypatch.setattr(ModelSource, "model", lambda self: loads.append(self.path) or Loaded(self.path))
+    monkeypatch.setattr(judging, "hardware", lambda: Hardware(device))
+    monkeypatch.setattr(judging, "memory_of", lambda _: 80e9)
+    monkeypatch.setattr(judging, "free_memory", free)
+    main, assistant = ModelSource("14B"), ModelSource("3B")
+
+    def read(pairs):
+        for _ in range(10):
+            for i, source in enumerate(pairs):
+                models.make_room(set(pairs[i:]))
+                models.get(source)
+
+    read([main, assistant])
+    assert loads == ["14B", "3B"]
+    sizes["72B"] = 45e9  # quantized; beside the others there is no room for it
+    models.make_room({ModelSource("72B")})
+    assert not models._held
+
+
+def test_ddp_sends_no_weights(tiny_pair, smollm2_tokenizer):
+    """Each process has loaded them itself."""
+    source = ModelSource(str(tiny_pair[0]))
+    prompts = prompts_of([[5]])
+    judge = Judge(ScorePass([Voice(source, "f")], prompts, {}), Models())
+    judge.configure_model()
+    named = {name for name, _ in [*judge.named_parameters(), *judge.named_buffers()]}
+    assert named
+    assert named <= set(judge._ddp_params_and_buffers_to_ignore)
 
 
 def test_a_model_that_was_wanted_for_reading_alone_has_gradients_later():

@@ -12,8 +12,8 @@ from judgebench.data.mini import Mini
 from judgebench.errors import UserError
 from judgebench.judges import heads, ragged
 from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.kernels import attend_plain
 from judgebench.judges.judge import Models
+from judgebench.judges.kernels import attend_plain
 from judgebench.judges.likelihood import LikelihoodPass
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.packing import following_tokens, pack
