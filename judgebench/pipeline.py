@@ -29,6 +29,7 @@ from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
+from judgebench.judges.hardware import compute_on
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.pace import Pace, measure
@@ -93,12 +94,16 @@ def _run(config: DictConfig, held: ExitStack) -> Finished | None:
         key = last.key if last else key_of(config)
         trainer = trainer_of(config, [])
         processes = begin(trainer)
+        compute_on(trainer.strategy.root_device, config.get("compile", True))
         experiment = processes.together(lambda: _parsed(config, trainer, last))
         tables = check_tables(config.tables)
         folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
         logger = instantiate(config.logger)
         if not config.dry_run:  # the first process, which alone writes there, keeps others out
             processes.agree(lambda: held.enter_context(folder.alone()))
+        notes = [source.dtype_note for source in _sources(experiment) if source.dtype_note is not None]
+    if processes.first and notes:
+        console.print("\n".join(dict.fromkeys(notes)), highlight=False, markup=False)
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None
         if not processes.first:
@@ -221,10 +226,15 @@ def measured(experiment: Experiment) -> list[Pace]:
 def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None) -> Experiment:
     """The experiment, of which the last run may know the data and the prompts."""
     experiment = last.experiment.again(config) if last else Experiment.parse(config)
-    for source in (experiment.judge.source, experiment.assistant.source):
-        if isinstance(source, ModelSource):
-            check_split(source, trainer)
+    for source in _sources(experiment):
+        check_split(source, trainer)
     return experiment
+
+
+def _sources(experiment: Experiment) -> list[ModelSource]:
+    """The models that judge."""
+    given = (experiment.judge.source, experiment.assistant.source)
+    return [source for source in given if isinstance(source, ModelSource)]
 
 
 def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:

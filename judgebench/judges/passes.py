@@ -47,16 +47,14 @@ class Voice:
     def identity(self) -> dict[str, Any]:
         """All that its distributions depend on, but the prompt. In half precision on a GPU, the kernels too: there each
         rounds in its own way."""
+        return {"model": self.fingerprint, "engine": self.engine, "exit": self.exit, **self.arithmetic()}
+
+    def arithmetic(self) -> dict[str, str]:
+        """The dtype and, where they matter, the kernels."""
         dtype = self.source.effective_dtype()
         packed = self.engine == "prefix" and not self.source.encoder_decoder
         kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
-        return {
-            "model": self.fingerprint,
-            "dtype": dtype,
-            "engine": self.engine,
-            "exit": self.exit,
-            **({} if kernels is None else {"kernels": kernels}),
-        }
+        return {"dtype": dtype, **({} if kernels is None else {"kernels": kernels})}
 
 
 class Pass(Protocol):

@@ -166,11 +166,11 @@ class Reader:
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
-        """Role -> title and SHA-256 of each model's content."""
+        """Role -> title and SHA-256 of each model's content, and how it is computed."""
         voices = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
         roles = ("main", "assistant")
         return {
-            role: {"title": voice.source.title, "sha256": voice.fingerprint}
+            role: {"title": voice.source.title, "sha256": voice.fingerprint, **voice.arithmetic()}
             for role, voice in zip(roles, voices, strict=False)
         }
 

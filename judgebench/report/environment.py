@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import judgebench
 
 PACKAGES = (
@@ -18,12 +20,14 @@ PACKAGES = (
 
 
 def describe_environment() -> dict[str, Any]:
-    """Package versions (null: not installed), Python, platform, and the code's git commit (null: no checkout)."""
+    """Package versions (null: not installed), Python, platform, how products in float32 are
+    computed (highest: in float32), and the code's git commit (null: no checkout)."""
     commit, changed = code_version(Path(judgebench.__file__).parent)
     return {
         "packages": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "float32_products": torch.get_float32_matmul_precision(),
         "git_commit": commit,
         "git_changed": changed,
     }

