@@ -316,11 +316,15 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
             yield fake, counted
     for cached in caches:
         cached.cache_clear()
-    for module in list(sys.modules.values()):  # `fuse` changes transformers' modules for good
-        if getattr(module, "__name__", "").startswith("transformers.models."):
-            rotary = getattr(module, "apply_rotary_pos_emb", None)
-            if hasattr(rotary, "uncompiled"):
-                module.apply_rotary_pos_emb = rotary.uncompiled
+    restore_rotary()
+
+
+def restore_rotary() -> None:
+    """Takes back what `fused.fuse` has changed in transformers' modules."""
+    for name, module in list(sys.modules.items()):
+        rotary = getattr(module, "apply_rotary_pos_emb", None) if name.startswith("transformers.models.") else None
+        if hasattr(rotary, "uncompiled"):
+            module.apply_rotary_pos_emb = rotary.uncompiled
 
 
 def moved_to_fake_cuda(model: torch.nn.Module) -> torch.nn.Module:
