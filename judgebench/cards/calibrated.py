@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import PARTS, JudgeCard
@@ -21,6 +20,7 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.split import DEV, TEST
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.own import built
 from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
@@ -60,7 +60,7 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
         UserError: there is none to choose, see `best`.
     """
     settings, folder = settings_of(config), RunFolder.open(finished.path)
-    data: JudgeDataModule = instantiate(config.data)
+    data: JudgeDataModule = built(config.data)
     data.setup()
     scores, environment, tuning = folder.scores(), folder.environment(), folder.tuning()
     about = _about(data)
