@@ -101,7 +101,7 @@ def test_json_that_is_none_is_one_sentence(text, reason):
         ("!!set {b}", "is a set"),
         ("!!int ''", "index out of range"),
         ("!!timestamp x", "groupdict"),
-        ('a: "\\ud800"', "half a character"),
+        ('a: "\\ud800"', "half a character|invalid Unicode"),
         ("a: b: c", "mapping values are not allowed"),
         ("a\n---\nb", "single document"),
         ("\0", "unacceptable character"),
