@@ -227,7 +227,8 @@ def test_a_served_judge_is_held_to_what_it_is_called_and_says_it_is(monkeypatch,
     assert call(calibrate, *SMALL, *at, *more)[0] == 0
     Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary."}) + "\n")
     using = ("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
-    code, out, _ = call(score, *using, "dry_run=true")
+    code, out, err = call(score, *using, "dry_run=true")
+    assert not err
     assert "Requests to http" in out
     assert "Cost: about $" in out
     asked = len(small_server.seen)
