@@ -85,7 +85,7 @@ def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "
     Raises:
         UserError: no regular file, too large, unreadable or not UTF-8.
     """
-    return _guarded(lambda: _decoded(_contents(path, size)), f"{name} cannot be read", remedy)
+    return _guarded(lambda: _contents(path, size).decode("utf-8"), name, " cannot be read", remedy)
 
 
 def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "") -> bytes:
@@ -94,7 +94,7 @@ def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "")
     Raises:
         UserError: no regular file, too large, or unreadable.
     """
-    return _guarded(lambda: _contents(path, size), f"{name} cannot be read", remedy)
+    return _guarded(lambda: _contents(path, size), name, " cannot be read", remedy)
 
 
 def parse_json(
@@ -129,7 +129,7 @@ def parse_json(
             _check_plain(value, limits, leaves=halves)
         return value
 
-    value = _guarded(read, f"{name}: not valid JSON", remedy)
+    value = _guarded(read, name, ": not valid JSON", remedy)
     check_shape(value, shape, name, remedy)
     return value
 
@@ -151,13 +151,14 @@ def parse_yaml(
             loader.dispose()
         return _check_plain(value, limits, leaves=True)
 
-    value = _guarded(read, f"{name}: not valid YAML", remedy)
+    value = _guarded(read, name, ": not valid YAML", remedy)
     check_shape(value, shape, name, remedy)
     return value
 
 
-def _guarded(read: Callable[[], Any], where: str, remedy: str) -> Any:
+def _guarded(read: Callable[[], Any], name: str, fault: str, remedy: str) -> Any:
     """What `read` gives, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
+    where = f"{name}{fault}"
     remedy = f"; {remedy}" if remedy else ""
     try:
         return read()
@@ -166,8 +167,8 @@ def _guarded(read: Callable[[], Any], where: str, remedy: str) -> Any:
     except UnicodeDecodeError as error:
         place = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
         raise UserError(f"{where} (it is not UTF-8: {place}){remedy}.") from error
-    except RecursionError:
-        raise UserError(f"{where} (lists or objects are nested too deep){remedy}.") from None
+    except RecursionError as error:
+        raise UserError(f"{name}: lists or objects are nested too deep to be read{remedy}.") from error
     except MemoryError:
         raise UserError(f"{where} (it does not fit into memory){remedy}.") from None
     except Exception as error:
@@ -193,7 +194,7 @@ def _within(text: Any, size: int) -> Any:
 
 
 def _decoded(text: str | bytes | bytearray) -> str:
-    return text.removeprefix("\ufeff") if isinstance(text, str) else text.decode("utf-8-sig")
+    return text if isinstance(text, str) else text.decode("utf-8-sig")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def _check_plain(value: Any, limits: Limits, leaves: bool) -> Any:
         if not below:
             return value
         level = below
-    raise _Refused(f"lists or objects are nested deeper than {limits.depth}")
+    raise RecursionError
 
 
 def _check_leaf(leaf: Any, limits: Limits) -> None:
@@ -292,7 +293,7 @@ class _Loader(_Nodes):
         alias, before = self.check_event(yaml.AliasEvent), self._count
         self._depth += 1
         if self._depth > self._limits.depth + 1:
-            raise _Refused(f"lists or mappings are nested deeper than {self._limits.depth}")
+            raise RecursionError
         node: Any = super().compose_node(parent, index)
         self._depth -= 1
         if alias and id(node) not in self._weights:

@@ -22,6 +22,13 @@ MERGED = "a0: &a0 {k: 1}\n" + "".join(
     f"a{n}: &a{n} {{{', '.join(f'k{j}: *a{n - 1}' for j in range(10))}}}\n" for n in range(1, 12)
 )
 
+DEEP = "lists or objects are nested too deep to be read"
+
+
+def _told(kind, reason):
+    return DEEP if reason == DEEP else rf"not valid {kind} \(.*({reason}).*\)"
+
+
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
@@ -56,9 +63,9 @@ def test_an_alias_stands_for_what_it_names_and_a_merge_key_for_nothing():
         ('{"a": 1' + "0" * 400 + "}", "is too large or too long"),
         ("1" * 5000, "is too large or too long"),
         ("0." + "1" * 100_000, "is too large or too long"),
-        ("[" * 100_000 + "]" * 100_000, "nested too deep"),
-        ("[" * 100_000, "nested too deep"),
-        ("[" * 101 + "]" * 101, "nested deeper than 100"),
+        ("[" * 100_000 + "]" * 100_000, DEEP),
+        ("[" * 100_000, DEEP),
+        ("[" * 101 + "]" * 101, DEEP),
         ('{"a": "x\\ud800"}', "half a character"),
         ('{"\\udc00": 1}', "half a character"),
         ('{"a": "\ud800"}', "half a character"),
@@ -73,7 +80,7 @@ def test_an_alias_stands_for_what_it_names_and_a_merge_key_for_nothing():
 )
 def test_json_that_is_none_is_one_sentence(text, reason):
     few = Limits(size=10_000_000, nodes=200)
-    with pytest.raises(UserError, match=rf"^x\.json: not valid JSON \(.*{reason}.*\); mend it\.$"):
+    with pytest.raises(UserError, match=rf"^x\.json: {_told('JSON', reason)}; mend it\.$"):
         parse_json(text, "x.json", limits=few, remedy="mend it")
 
 
@@ -83,10 +90,10 @@ def test_json_that_is_none_is_one_sentence(text, reason):
         ("a: &a [*a]", "an alias stands for a list or mapping that it is in"),
         (BOMB, "aliases counted as what they stand for"),
         (MERGED, "aliases counted as what they stand for"),
-        ("[" * 50_000, "nested deeper than 100"),
-        ("{a: " * 50_000, "nested deeper than 100"),
-        ("- " * 5000, "nested deeper than 100"),
-        ("? " * 3000, "nested deeper than 100"),
+        ("[" * 50_000, DEEP),
+        ("{a: " * 50_000, DEEP),
+        ("- " * 5000, DEEP),
+        ("? " * 3000, DEEP),
         ("a: 1" + "0" * 5000, "too large or too long"),
         ("a: 0x" + "f" * 5000, "too large or too long"),
         ("a: 0x" + "f" * 500, "too large"),
@@ -109,7 +116,7 @@ def test_json_that_is_none_is_one_sentence(text, reason):
 )
 def test_yaml_that_is_none_is_one_sentence(text, reason):
     began = time.monotonic()
-    with pytest.raises(UserError, match=rf"^card=x: not valid YAML \(.*{reason}.*\)\.$"):
+    with pytest.raises(UserError, match=rf"^card=x: {_told('YAML', reason)}\.$"):
         parse_yaml(text, "card=x")
     assert time.monotonic() - began < 10
 
@@ -120,7 +127,7 @@ def test_what_a_caller_checks_itself_may_pass():
     assert math.isnan(parse_json("NaN", "a", limits=loose))
     assert math.isnan(parse_yaml(".nan", "a", limits=loose))
     assert parse_json('"\\ud83d\\ude00"', "a") == "\U0001f600"
-    assert parse_json("\ufeff[]", "a") == parse_json(b"\xef\xbb\xbf[]", "a") == []
+    assert parse_json(b"\xef\xbb\xbf[]", "a") == []
 
 
 def test_only_a_regular_file_is_read(tmp_path: Path):

@@ -215,7 +215,7 @@ def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [("[", "is no valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")],
+    [("[", "not valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")],
 )
 def test_a_file_that_is_none_is_told(tiny_pair, tmp_path, content, sentence):
     file = tmp_path / "detectors.json"
