@@ -196,8 +196,8 @@ def saved(tiny_pair, tmp_path_factory):
     ("change", "sentence"),
     [
         ({"threshold": None}, "damaged .threshold is None"),
-        ({"threshold": math.nan}, "damaged .threshold is nan"),
-        ({"threshold": 10**400}, "damaged .threshold is a number of too many digits"),
+        ({"threshold": math.nan}, "not valid JSON .NaN is no number"),
+        ({"threshold": 10**400}, "not valid JSON .the number 1000.*too large"),
         ({"helper_sha256": 3}, "damaged .helper_sha256 is no text"),
         ({"training": {}}, "damaged .training has no groups"),
         ({"curve": {"thresholds": [1]}}, "damaged .its curve is none"),
