@@ -59,10 +59,10 @@ def composed(
             key that it asks for; a file is missing or another than the card states; or the card's parts do not fit
             this version.
     """
-    check_arguments(card.parts)
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
+    check_arguments(parts)
     if parts["judge"]["_target_"] == REPLAYED and "path" not in (judge or {}):
         _check_answers(card)
     hosts = [send_to] if isinstance(send_to, str) else list(send_to or ())

@@ -142,6 +142,11 @@ def test_a_template_beside_the_card_is_read_if_it_is_the_one_that_was_calibrated
         score(written(content, secrets))
 
 
+def test_a_judge_that_needs_no_assistant_has_none(secrets, small_server):
+    none = {"_target_": "judgebench.judges.assistants.served_assistant", "kind": "none"}  # as older cards have it
+    assert score(written(changed(served_card(small_server.url), "parts.assistant", none), secrets)).status == "parsed"
+
+
 def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     content = served_card(small_server.url)
     content["parts"]["judge"] = {
