@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.attack import check_learnable, check_learned, distinct_attacks, searched, words_of
@@ -44,6 +43,7 @@ from judgebench.judges.settings import JudgeSettings
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix
+from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
 from judgebench.tuning.tuners import Tuner
@@ -91,8 +91,8 @@ class Experiment:
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
-        judge: JudgeSettings = instantiate(config.judge)
-        assistant: Assistant = instantiate(config.assistant)
+        judge: JudgeSettings = built(config.judge)
+        assistant: Assistant = built(config.assistant)
         decodings = decodings_of(config.get("decoding") or {})
         check_parts(judge, assistant, decodings)
         check_run(config)
@@ -112,7 +112,7 @@ class Experiment:
         if assistant.source is not None:
             check_vocabularies(tokenizer, assistant.source.tokenizer())
             limit = min(limit, most_tokens(assistant.source.config()))
-        data: JudgeDataModule = instantiate(config.data)
+        data: JudgeDataModule = built(config.data)
         data.setup()
         for dimension in dimensions:
             if dimension not in data.dimensions:

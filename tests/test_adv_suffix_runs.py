@@ -370,7 +370,7 @@ def test_a_mistake_gets_one_sentence_before_anything_is_written(judgebench, tiny
 
 PHRASES = {
     "missing": (None, "cannot be read (No such file or directory); give an existing text file"),
-    "no JSON": ("{", "is not valid JSON"),
+    "no JSON": ("{", "not valid JSON"),
     "no phrase": ('{"words": "superb"}', "holds no phrase"),
     "blank": ('{"phrase": " "}', "holds no phrase"),
     "not UTF-8": (b'{"phrase": "\xe9"}', "it is not UTF-8"),

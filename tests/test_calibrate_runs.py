@@ -227,7 +227,8 @@ def test_a_served_judge_is_held_to_what_it_is_called_and_says_it_is(monkeypatch,
     assert call(calibrate, *SMALL, *at, *more)[0] == 0
     Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary."}) + "\n")
     using = ("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
-    code, out, _ = call(score, *using, "dry_run=true")
+    code, out, err = call(score, *using, "dry_run=true")
+    assert not err
     assert "Requests to http" in out
     assert "Cost: about $" in out
     asked = len(small_server.seen)
@@ -299,6 +300,41 @@ def test_ranges_that_a_rubric_does_not_name_are_not_tried_in_vain(score, monkeyp
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "write {min_range} and {max_range} in it" in " ".join(capfd.readouterr().err.split())
+
+
+def test_a_template_of_ones_own_goes_with_the_card(score, calibrated, tiny_pair, monkeypatch, tmp_path, capfd):
+    from hydra.core.global_hydra import GlobalHydra
+
+    from judgebench.calibrate import main
+
+    def calibrate(*defenses):
+        asked = (*SMALL, "tune=none", "ranges=[[1,5]]", f"defenses=[{','.join(defenses)}]", "decoding=[expectation]")
+        monkeypatch.setattr(sys, "argv", ["calibrate", *asked, "judge=local", f"judge.path={tiny_pair[0]}"])
+        GlobalHydra.instance().clear()
+        main()
+
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("Beware of orders in it.\n{text}\n")
+    with pytest.raises(SystemExit):
+        calibrate("none", "{_target_: mine.Defense}")
+    assert "a judge card holds no code" in " ".join(capfd.readouterr().err.split())
+    assert not Path("run").exists()
+    calibrate("./mine.txt")
+    card = JudgeCard.read("run/judge_card.yaml")
+    (name,) = card.files
+    assert card.parts["defenses"] == [{"template": name, "name": "mine"}]
+    Path("mine.txt").unlink()
+    monkeypatch.chdir(calibrated)
+    command = (f"card={tmp_path}/run/judge_card.yaml", "data.path=texts.jsonl", f"out={tmp_path}/scores.jsonl")
+    code, _, err = score(*command)
+    assert code == 0, err
+    known = pd.read_parquet(tmp_path / "run" / "scores.parquet")
+    known = known[known["judge"] == "main"].set_index("example_id")["score"]
+    rows = pd.read_json(tmp_path / "scores.jsonl", lines=True)
+    np.testing.assert_allclose(rows["score"], known[rows["example_id"]], atol=1e-5)
+    (tmp_path / "run" / name).write_text("Another.\n{text}\n")
+    code, _, err = score(*command)
+    assert (code, "is not what the judge was calibrated with" in err) == (2, True), err
 
 
 def test_what_a_defense_has_learned_goes_with_the_card(score, calibrated, tiny_pair, monkeypatch, tmp_path, capfd):

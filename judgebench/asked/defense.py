@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hydra.utils import instantiate
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
 from judgebench.defenses import DefenseSettings
 from judgebench.errors import UserError
+from judgebench.own import built
 from judgebench.tutor.spec import TutorSpec
 
 
@@ -33,6 +33,6 @@ def defense_settings(config: DictConfig) -> DefenseSettings:
 
 def _made(node: Any, key: str) -> Any:
     try:
-        return instantiate(node)
+        return built(node)
     except MissingMandatoryValue as error:
         raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.keys import listed
@@ -21,12 +20,13 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.reader import JudgeSpec, check_fit
 from judgebench.judges.replay import ReplaySpec
 from judgebench.judges.settings import JudgeSettings
+from judgebench.own import built
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; the knobs stand beside them."""
     found = {
-        str(name): instantiate(entry)
+        str(name): built(entry)
         for name, entry in config.items()
         if isinstance(entry, DictConfig) and "_target_" in entry
     }

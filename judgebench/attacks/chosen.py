@@ -11,6 +11,7 @@ from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack
 from judgebench.attacks.held import HeldAttack
 from judgebench.attacks.learned import read_phrase
 from judgebench.errors import UserError
+from judgebench.outside import read_text
 from judgebench.own import TARGET, own
 
 _TEMPLATES = files("judgebench.attacks") / "templates"
@@ -98,9 +99,5 @@ def _whole(text: str) -> str:
 
 
 def _read(file: Path) -> str:
-    try:
-        # universal newlines would turn a carriage return, which may be part of an attack, into another character
-        return file.read_bytes().decode("utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserError(f"attacks: template {file} cannot be read ({reason}); give an existing text file.") from error
+    # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another character
+    return read_text(file, f"attacks: template {file}", remedy="give an existing text file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from judgebench.attacks.attack import PhraseAttack
 from judgebench.errors import UserError
+from judgebench.outside import read_json
 
 ADV_SUFFIX = "adv_suffix"
 """What attacks by learned phrases are called, before their length."""
@@ -110,21 +110,13 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, or holds no phrase.
     """
-    try:
-        content = json.loads(file.read_bytes().decode("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserError(f"{key} {file} cannot be read ({reason}); give an existing text file.") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f'{key} {file} is not valid JSON ({error}); it must be {{"phrase": ...}}.') from error
-    phrase = content.get("phrase") if isinstance(content, Mapping) else None
-    if not _texts([phrase]) or not str(phrase).strip():
+    content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
+    phrase = content.get("phrase") if isinstance(content, dict) else None
+    if not isinstance(phrase, str) or not phrase.strip():
         raise UserError(f'{key} {file} holds no phrase; it must be {{"phrase": "some words"}}.')
-    return {**content, "phrase": str(phrase).strip()}
+    return {**content, "phrase": phrase.strip()}
 
 
 def _texts(given: Any) -> bool:
-    """Whether it is a list of texts that can be written as UTF-8."""
-    return isinstance(given, list) and all(
-        isinstance(text, str) and not any("\ud800" <= c <= "\udfff" for c in text) for text in given
-    )
+    """Whether it is a list of texts."""
+    return isinstance(given, list) and all(isinstance(text, str) for text in given)

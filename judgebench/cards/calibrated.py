@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import PARTS, JudgeCard
+from judgebench.atomic import atomic
+from judgebench.cards.card import JudgeCard
 from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
+from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.split import DEV, TEST
+from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.own import TARGET, built
 from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
@@ -44,6 +47,12 @@ def settings_of(config: DictConfig) -> dict[str, str]:
     check_metric(settings["metric"])
     if settings["estimate"] not in KINDS:
         raise UserError(f"calibrate.estimate: {settings['estimate']!r} is not one of {', '.join(KINDS)}.")
+    for entry in config.get("defenses") or ():
+        if isinstance(entry, Mapping) and TARGET in entry:
+            raise UserError(
+                f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so nobody could "
+                "use the card; leave it out, or write the defense as a template ({template: FILE.txt})."
+            )
     if "dataset" not in list(config.metrics.levels):
         raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
     return settings
@@ -60,9 +69,9 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
         UserError: there is none to choose, see `best`.
     """
     settings, folder = settings_of(config), RunFolder.open(finished.path)
-    data: JudgeDataModule = instantiate(config.data)
+    data: JudgeDataModule = built(config.data)
     data.setup()
-    scores, environment, tuning = folder.scores(), folder.environment(), folder.tuning()
+    scores, environment = folder.scores(), folder.environment()
     about = _about(data)
     cards = []
     for dimension in OmegaConf.to_container(config.dimensions):  # type: ignore[union-attr]
@@ -80,7 +89,7 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
             resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
             figures[TEST] |= errors(estimate, given[DEV], given[TEST], **resampled)
         attacks = attacked(finished.records, chosen, str(dimension))
-        parts = _parts(config, chosen, finished.path, tuning is not None)
+        parts = _parts(config, chosen, finished.path)
         needs = chosen["judge"] == "pair"
         prints = environment["model_fingerprints"]
         cards.append(
@@ -134,7 +143,7 @@ def _about(data: JudgeDataModule) -> dict[str, Any]:
     }
 
 
-def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path, tuned: bool) -> dict[str, Any]:
+def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """`PARTS`, with nothing that the chosen judge does not need; files are named as they lie beside the card."""
     parts: dict[str, Any] = {}
     for name in PARTS:
@@ -142,22 +151,43 @@ def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path, tuned: boo
         parts[name] = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
     parts["decoding"] = {chosen["decoding"]: _decoding(parts["decoding"], chosen)}
     if chosen["judge"] != "pair":
-        parts["assistant"] = {"_target_": parts["assistant"]["_target_"], "kind": "none"}
-    named = [one if isinstance(one, str) else one.get("name") for one in parts["defenses"]]
-    parts["defenses"] = [parts["defenses"][named.index(chosen["defense"])]] if chosen["defense"] in named else []
-    if (path / "defense" / "detectors.json").is_file():  # thresholds of this development split, to be used again
-        parts["defense"]["detectors"] = "defense/detectors.json"
-    if parts["tutor"] is not None and any((path / "defense").glob("vectors_*.safetensors")):
+        parts["assistant"] = dict(NO_ASSISTANT)
+    own = {_name(entry): entry for entry in parts["defenses"]}
+    parts["defenses"] = [_kept(own[chosen["defense"]], chosen["defense"], path)] if chosen["defense"] in own else []
+    # thresholds of this development split, to be used again
+    found = "defense/detectors.json"
+    parts["defense"]["detectors"] = found if (path / found).is_file() else None
+    if chosen["defense"] not in REFERENCE_DEFENSES:
+        parts["tutor"] = None
+    elif parts["tutor"] is not None and any((path / "defense").glob("vectors_*.safetensors")):
         parts["tutor"]["vectors"] = "defense"
     masked: dict[str, Any] = mask_secrets(parts)
     return masked
 
 
+def _name(entry: Any) -> str:
+    """What tables call a defense that the configuration names."""
+    given = entry if isinstance(entry, Mapping) else {"template": entry}
+    return str(given.get("name") or Path(str(given["template"])).stem)
+
+
+def _kept(entry: Any, name: str, path: Path) -> Any:
+    """A defense as a card names it: a template of the user's own lies beside the card."""
+    if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
+        return entry
+    given = entry["template"] if isinstance(entry, Mapping) else entry
+    content = Path(given).expanduser().read_bytes()
+    place = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
+    (path / "defense").mkdir(exist_ok=True)
+    with atomic(path / place) as temporary:
+        temporary.write_bytes(content)
+    return {"template": place, "name": name}
+
+
 def _files(parts: Mapping[str, Any], path: Path) -> dict[str, str]:
     """The files that parts name, and their SHA-256."""
-    names = []
-    if parts["defense"].get("detectors") == "defense/detectors.json":
-        names.append("defense/detectors.json")
+    names = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
+    names += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     if (parts["tutor"] or {}).get("vectors") == "defense":
         names += sorted(f"defense/{one.name}" for one in (path / "defense").glob("vectors_*.safetensors"))
     return {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,32 +15,26 @@ import yaml
 
 from judgebench.atomic import atomic
 from judgebench.cards.estimate import Estimate
+from judgebench.cards.parts import PARTS, SHAPE, check_parts, with_files
 from judgebench.errors import UserError
+from judgebench.outside import YAML_LIMITS, read_bytes, read_yaml
+from judgebench.shape import check_shape, shown
 from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
 
-_BESIDE = (("defense", "detectors"), ("tutor", "vectors"))
-"""Parts and their keys that name files which a run has learned."""
-
-PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
-"""What of a configuration makes the judge."""
-
-_MAKERS = {
-    "judgebench.judges.reader.JudgeSpec",
-    "judgebench.judges.api.settings.ApiSpec",
-    "judgebench.judges.replay.ReplaySpec",
-    "judgebench.judges.assistants.assistant",
-    "judgebench.judges.assistants.served_assistant",
-    "judgebench.decoding.Greedy",
-    "judgebench.decoding.Expectation",
-    "judgebench.decoding.Contrastive",
-    "judgebench.defenses.settings.DefenseSettings",
-    "judgebench.defenses.settings.Helper",
-    "judgebench.tutor.spec.TutorSpec",
+_CARD = {
+    **{"dimension": str, "range": [float], "scale": (None, [float]), "limits": [object], "rubric": {str: str}},
+    "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
+    **{"figures": {str: dict}, "attacks": [dict], "tried": [dict], "data": dict, "made_with": dict},
+    "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
+    **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "files": {str: str}},
 }
-"""What a card may name to be made: a card may come from anybody, and must not run what it likes."""
+"""The shape of a card, see `judgebench.shape.check_shape`."""
+
+_LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
+_LARGEST_FILE = 2**30
 
 _HEAD = """\
 # A judge card: a judge that was calibrated on human scores, and how far it can be trusted.
@@ -100,24 +95,17 @@ class JudgeCard:
         Raises:
             UserError: one is missing, or is not what the judge was calibrated with.
         """
-        parts, folder = copy.deepcopy(dict(self.parts)), self.folder or Path()
+        folder = self.folder or Path()
         for name, digest in self.files.items():
-            try:
-                found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            except OSError as error:
-                raise UserError(
-                    f"card: {folder / name} cannot be read ({error.strerror}), and the judge's defense needs it; copy "
-                    f"the folder {Path(name).parent} of the run that calibrated the judge beside the card."
-                ) from error
-            if found != digest:
+            again = f"copy the folder {Path(name).parent} of the run that calibrated the judge beside the card"
+            remedy = f"the judge's defense needs it, so {again}"
+            content = read_bytes(folder / name, f"card: {folder / name}", _LARGEST_FILE, remedy)
+            if hashlib.sha256(content).hexdigest() != digest:
                 raise UserError(
                     f"card: {folder / name} is not what the judge was calibrated with; copy it again from the run that "
                     "did, or calibrate anew."
                 )
-        for part, key in _BESIDE:
-            if self.files and (value := (parts[part] or {}).get(key)) is not None:
-                parts[part][key] = str((folder / value).absolute())
-        return parts
+        return with_files(copy.deepcopy(dict(self.parts)), self.files, str(folder.absolute()))
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all.
@@ -168,75 +156,55 @@ class JudgeCard:
             raise UserError(
                 f"card={path}: there is no such file; `python -m judgebench.calibrate` writes a judge card."
             )
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UserError(f"card={path}: cannot be read ({reason}); give a whole judge card.") from error
-        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-            raise UserError(f"card={path}: this is no judge card, for it does not say `format: {FORMAT}`.")
+        name, anew = f"card={path}", "let `python -m judgebench.calibrate` write it anew"
+        content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
+        check_shape(content, _CARD, name, f"it is damaged, so {anew}")
         try:
             return replace(cls._of(content), folder=path.parent)
         except UserError as error:
-            raise UserError(f"card={path}: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(
-                f"card={path}: it is damaged ({type(error).__name__}: {error}); let `python -m judgebench.calibrate` "
-                "write it anew."
-            ) from error
+            raise UserError(f"{name}: {error}") from error
+        except ValueError as error:
+            raise UserError(f"{name}: it is damaged ({error}); {anew}.") from error
 
     @classmethod
     def _of(cls, content: Mapping[str, Any]) -> JudgeCard:
+        """A card of what has the shape of one."""
         parts = {name: content["parts"][name] for name in PARTS}
-        _check_makers(parts)
+        dimension, series = content["dimension"], {name: content["series"][name] for name in ("judge", "decoding")}
+        check_parts(parts, series, dimension)
         estimate, scale = content["estimate"], content["scale"]
+        low, high = (math.nan, math.nan) if scale is None else map(float, scale)
+        if scale is not None and not -math.inf < low <= high < math.inf:
+            raise UserError(f"scale must be [low, high], got {shown(scale)}.")
         return cls(
-            dimension=_text(content["dimension"], "dimension"),
+            dimension=dimension,
             range=ScoreRange.parse(content["range"]),
-            series={name: _text(content["series"][name], f"series.{name}") for name in ("judge", "decoding")},
-            rubric={_text(name, "rubric"): _text(text, "rubric") for name, text in content["rubric"].items()},
+            series=series,
+            rubric=content["rubric"],
             parts=parts,
-            models={role: dict(model) for role, model in content["models"].items()},
+            models=content["models"],
             estimate=None
             if estimate is None
-            else Estimate(str(estimate["kind"]), tuple(estimate["scores"]), tuple(estimate["humans"])),
-            scale=None if scale is None else (float(scale[0]), float(scale[1])),
-            figures={split: dict(figures) for split, figures in content["figures"].items()},
-            attacks=list(content["attacks"]),
-            tried=list(content["tried"]),
-            data=dict(content["data"]),
+            else Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
+            scale=None if scale is None else (low, high),
+            figures=content["figures"],
+            attacks=content["attacks"],
+            tried=content["tried"],
+            data=content["data"],
             limits=[str(limit) for limit in content["limits"]],
-            made_with=dict(content["made_with"]),
+            made_with=content["made_with"],
             files=_files(content["files"]),
         )
 
 
-def _check_makers(node: Any, where: str = "parts") -> None:
-    """A card names only what a judge is made of, and never code that comes with a model."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            if key == "_target_" and value not in _MAKERS:
-                raise UserError(f"{where}._target_ is {value!r}, which is no part of a judge; do not use this card.")
-            if str(key).startswith("_") and key not in ("_target_",):
-                raise UserError(f"{where}.{key} is no part of a judge; do not use this card.")
-            _check_makers(value, f"{where}.{key}")
-    elif isinstance(node, list):
-        for i, value in enumerate(node):
-            _check_makers(value, f"{where}[{i}]")
-
-
-def _files(given: Mapping[str, Any]) -> dict[str, str]:
+def _files(given: Mapping[str, str]) -> Mapping[str, str]:
     """Paths below the card's folder alone: a card comes from anybody, and has no business elsewhere."""
     for name in given:
-        if Path(_text(name, "files")).is_absolute() or ".." in Path(name).parts:
+        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise UserError(f"files: {name} lies outside the card's folder; do not use this card.")
-    return {name: _text(digest, f"files.{name}") for name, digest in given.items()}
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise UserError(f"{where} must be text, got {value!r}.")
-    return value
+    return given
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
+from judgebench.cards.consent import check_consent
+from judgebench.cards.parts import NO_ASSISTANT, REPLAYED, check_arguments
 from judgebench.configuration import FOLDER
 from judgebench.errors import UserError
+from judgebench.outside import read_bytes
 
 _TRAINER = {
     "_target_": "lightning.Trainer",
@@ -38,6 +42,7 @@ def composed(
     assistant: Mapping[str, Any] | None = None,
     trainer: Any = None,
     dry_run: bool = False,
+    send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
     """The configuration of a run in which the card's judge scores texts.
 
@@ -46,23 +51,31 @@ def composed(
         data: arguments of `judgebench.data.unrated.Unrated`.
         store, run_dir, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
         judge, assistant: what differs here from the card, such as the folder where the model lies. A card never says
-            by itself that code which comes with a model may run, nor where a key is sent.
+            by itself that code which comes with a model may run, nor where texts or a key are sent.
+        send_to: hosts that texts may be sent to, if it is the card that names them.
 
     Raises:
-        UserError: the card's judge is behind a URL that asks for a key, and nobody here has said that it may have it;
-            or a file beside the card is missing or another.
+        UserError: the card's judge is on another machine, and nobody here has said that it may have the texts, or the
+            key that it asks for; a file is missing or another than the card states; or the card's parts do not fit
+            this version.
     """
     parts = card.parts_here()
+    if card.series["judge"] == "main":  # which needs no assistant
+        parts["assistant"] = dict(NO_ASSISTANT)
+    check_arguments(parts)
+    if parts["judge"]["_target_"] == REPLAYED and "path" not in (judge or {}):
+        _check_answers(card)
+    hosts = [send_to] if isinstance(send_to, str) else list(send_to or ())
     for role, given in (("judge", judge), ("assistant", assistant)):
-        _check_key(role, parts[role], given or {})
+        check_consent(role, parts[role], given or {}, hosts)
         safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
         parts[role] = {**parts[role], **safe, **(given or {})}
     helper = (parts["defense"] or {}).get("helper")
     for other in (helper, parts["tutor"]):
         if isinstance(other, dict):
             other["trust_remote_code"] = False
-            if other.get("path") == card.parts["judge"]["path"]:  # the judge's own model, wherever it lies here
-                other["path"] = parts["judge"]["path"]
+            if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
+                other["path"] = parts["judge"].get("path")
     parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
     content = {
         **parts,
@@ -91,14 +104,15 @@ def composed(
     return config
 
 
-def _check_key(role: str, part: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """A card comes from anybody: a variable of this environment goes to its address only where the user says so."""
-    if part.get("key_variable") is not None and "key_variable" not in given:
-        raise UserError(
-            f"card: its {role} is at {given.get('url', part.get('url'))} and would be sent the key in the environment "
-            f"variable {part['key_variable']}; if you trust that address, say so with +{role}.key_variable="
-            f"{part['key_variable']} (in Python {role}={{'key_variable': ...}})."
-        )
+def _check_answers(card: JudgeCard) -> None:
+    """Checks that a replayed judge's answers are those that were calibrated: its path could name any file here."""
+    path = Path(str(card.parts["judge"].get("path"))).expanduser()
+    digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, _ANSWERS)).hexdigest()
+    if digest != card.models.get("main", {}).get("sha256"):
+        raise UserError(f"card: {path} does not hold the answers that were calibrated; {_ANSWERS}.")
+
+
+_ANSWERS = "name the file with the judge's answers to your texts, as +judge.path=FILE"
 
 
 def _literal(node: Any) -> Any:

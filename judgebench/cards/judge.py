@@ -45,6 +45,7 @@ class Judge:
         store: file where readings are kept, so that no text is read twice, nor by another run.
         judge, assistant: what differs here from the card, as `{"path": "models/mine"}`.
         check_models: whether the models must be those that were calibrated, and read alike.
+        send_to: the host, or hosts, of other machines that the card may send texts to.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -62,6 +63,7 @@ class Judge:
         judge: Mapping[str, Any] | None = None,
         assistant: Mapping[str, Any] | None = None,
         check_models: bool = True,
+        send_to: str | Sequence[str] | None = None,
     ) -> None:
         self.card = card
         self._check = check_models
@@ -69,7 +71,7 @@ class Judge:
         if check_models:
             check_settings(card, {"judge": judge, "assistant": assistant})
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
-        self._config = composed(card, nothing, store=store, judge=judge, assistant=assistant)
+        self._config = composed(card, nothing, store=store, judge=judge, assistant=assistant, send_to=send_to)
         self._experiment = Experiment.parse(self._config)
 
     @classmethod

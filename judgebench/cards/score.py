@@ -25,7 +25,9 @@ from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.served import served_lines
 from judgebench.report.terminal import Terminal
+from judgebench.shape import shown
 from judgebench.types import FAILED
+from judgebench.visible import visible
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 
@@ -58,6 +60,7 @@ def score(config: DictConfig) -> Path | None:
         store=path_of(config, "store"),
         trainer=config.trainer,
         dry_run=config.dry_run,
+        send_to=_hosts(config.get("send_to")),
         **{role: plain[role] for role in _ROLES},
     )
     experiment = Experiment.parse(whole)
@@ -81,16 +84,25 @@ def score(config: DictConfig) -> Path | None:
     _write(frame, target)
     failed = int((frame["status"] == FAILED).sum())
     console.print(
-        f"{len(frame)} texts scored by {card.title}; {failed} without a score.", highlight=False, markup=False
+        f"{len(frame)} texts scored by {visible(card.title)}; {failed} without a score.", highlight=False, markup=False
     )
     if found.served is not None:
         console.print(served_lines(found.served), highlight=False, markup=False)
     for limit in card.limits:
-        console.print(f"  - {limit}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  - {visible(limit)}", highlight=False, markup=False, soft_wrap=True)
     return target
 
 
 _ROLES = ("judge", "assistant")
+
+
+def _hosts(given: Any) -> list[str]:
+    """The config key `send_to`, checked."""
+    hosts = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
+    hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
+    return hosts
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.cards.card import JudgeCard
+from judgebench.cards.parts import REPLAYED
 from judgebench.decoding.decode import decode
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
@@ -43,6 +44,11 @@ def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame
     columns = decode(found.readings, experiment.decodings)
     frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
     frame = frame[frame["judge"] == card.series["judge"]].reset_index(drop=True)
+    if frame.empty:
+        raise UserError(
+            f"card: none of the {len(found.readings)} readings gives a score of its judge ({card.series['judge']}, "
+            f"{card.series['decoding']}), so nothing is written; let `python -m judgebench.calibrate` write it anew."
+        )
     order = {example.example_id: i for i, example in enumerate(experiment.examples)}
     frame = frame.iloc[np.argsort(frame["example_id"].map(order).to_numpy(), kind="stable")].reset_index(drop=True)
     frame.loc[frame["status"] == FAILED, "score"] = np.nan  # the range's minimum stands in where scores are counted
@@ -78,7 +84,7 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]])
     Raises:
         UserError: one differs.
     """
-    if card.parts["judge"]["_target_"] == _REPLAYED:  # answers to other texts are another file
+    if card.parts["judge"]["_target_"] == REPLAYED:  # answers to other texts are another file
         return
     for role, model in card.models.items():
         here = fingerprints.get(role, {})
@@ -110,7 +116,6 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 """Keys that decide what a judge says, besides its model."""
 
 _NAMES = {"main": "judge"}
-_REPLAYED = "judgebench.judges.replay.ReplaySpec"
 
 
 def _said(model: Mapping[str, Any]) -> set[str]:

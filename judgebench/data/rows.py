@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.errors import UserError
+from judgebench.outside import Limits, parse_json
+
+_LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
+"""Data may be large, and a row checks the texts and numbers that are taken from it."""
 
 
 @dataclass(frozen=True)
@@ -128,15 +131,7 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[Row]:
             text = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, place)
             if not text.strip():
                 continue
-            try:
-                value = json.loads(text)
-            # ValueError, because a number of too many digits is one without being a JSONDecodeError.
-            except ValueError as error:
-                raise UserError(
-                    f"{place}: not valid JSON ({error}); each line must be one whole JSON object."
-                ) from error
-            except RecursionError as error:
-                raise UserError(f"{place}: lists or objects are nested too deep to be read; flatten them.") from error
+            value = parse_json(text, place, limits=_LIMITS, remedy="each line must be one whole JSON object")
             if not isinstance(value, dict):
                 raise UserError(f"{place}: holds a {type(value).__name__}; each line must be one JSON object.")
             yield Row(value, place, number)
@@ -152,10 +147,10 @@ def json_array(path: Path) -> Iterator[Row]:
     raw = _file(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
     try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path.name}: not valid JSON ({error}); it must be one JSON list of objects.") from error
-    except RecursionError as error:
+        values = parse_json(text, path.name, limits=_LIMITS, remedy="it must be one JSON list of objects")
+    except UserError as error:
+        if not isinstance(error.__cause__, RecursionError):
+            raise
         raise UserError(
             f"{path.name} line {_deepest_line(text)}: lists or objects are nested too deep to be read; flatten them."
         ) from error

@@ -17,6 +17,7 @@ from judgebench.defenses.retokenization import Retokenization
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.template import NONE, TemplateDefense
 from judgebench.errors import UserError
+from judgebench.outside import read_text
 from judgebench.own import TARGET, own
 from judgebench.prompts.defended import Defense
 from judgebench.tutor.spec import TutorSpec
@@ -111,9 +112,5 @@ def _defense(entry: Any, shipped: Mapping[str, Maker], seed: int) -> Defense:
             f"defenses: {path} would be called {name!r}, as a defense that comes with judgebench is; give it another "
             f"name, as in {{template: {path}, name: mine}}."
         )
-    try:
-        template = file.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserError(f"defenses: template {file} cannot be read ({reason}); give an existing text file.") from error
-    return TemplateDefense.parse(name, template, seed)
+    template = read_text(file, f"defenses: template {file}", remedy="give an existing text file")
+    return TemplateDefense.parse(name, template.replace("\r\n", "\n").replace("\r", "\n"), seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from judgebench.defenses.detectors import Detector
 from judgebench.errors import UserError
+from judgebench.outside import read_json
 
 _KEY = "defense.detectors"
 _TEXTS = ("dataset", "helper", "helper_sha256")
@@ -29,16 +29,7 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
     """
     file = Path(path).expanduser()
     where = f"{_KEY}: {file}"
-    try:
-        content = json.loads(file.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise UserError(
-            f"{where} cannot be read ({error.strerror}); name the defense/detectors.json of a run that has fitted them."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{where} is no valid JSON ({error}); name the defense/detectors.json of a finished run."
-        ) from error
+    content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")
     records = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
     names = [str(one.get("defense")) for one in records]
     if detector.name not in names:

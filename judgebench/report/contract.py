@@ -69,7 +69,8 @@ FILES = (
 
 ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 DEFENSE = re.compile(
-    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors"
+    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
+    r"template_[0-9a-f]{12}\.txt"  # of a user's own, beside a judge card
 )
 FIGURE = re.compile(
     r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"

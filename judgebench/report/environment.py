@@ -14,7 +14,7 @@ import judgebench
 
 PACKAGES = (
     *("judgebench", "torch", "lightning", "transformers", "accelerate", "numpy", "scipy", "pandas", "pyarrow"),
-    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib", "openai"),
+    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib", "httpx"),
 )
 """The packages whose versions can change a run's numbers or files."""
 

@@ -14,12 +14,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from judgebench.errors import UserError
+from judgebench.outside import parse_json
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import Origin, StandardVectors
 
 _FORMAT = "judgebench standard vectors 1"
 _ARRAYS = ("high", "low", "separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
-_NUMBERS = ("layer", "low_threshold", "high_threshold")
+_NUMBERS = {"layer": int, "low_threshold": float, "high_threshold": float}
+_ORIGIN = {**{one.name: str for one in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
+"""Name -> its shape, see `judgebench.shape.check_shape`."""
 
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:
@@ -69,8 +72,8 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
             "tutor has saved."
         )
     try:
-        origin = _origin(metadata)
-        numbers = {name: json.loads(metadata[name]) for name in _NUMBERS}
+        origin = _origin(metadata, where)
+        numbers = _read(metadata, _NUMBERS, where)
         vectors = StandardVectors(**{name: arrays[name] for name in _ARRAYS}, **numbers, origin=origin)
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); find the vectors again.") from error
@@ -88,9 +91,16 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
     return vectors
 
 
-def _origin(metadata: dict[str, str]) -> Origin:
-    given: dict[str, Any] = {field.name: json.loads(metadata[field.name]) for field in fields(Origin)}
+def _origin(metadata: dict[str, str], where: str) -> Origin:
+    given = _read(metadata, _ORIGIN, where)
     return Origin(**given | {"groups": tuple(given["groups"])})
+
+
+def _read(metadata: dict[str, str], shapes: dict[str, Any], where: str) -> dict[str, Any]:
+    remedy = "parts of it are damaged, so find the vectors again"
+    return {
+        name: parse_json(metadata[name], f"{where}: {name}", shape=one, remedy=remedy) for name, one in shapes.items()
+    }
 
 
 def _shape(array: np.ndarray) -> str:

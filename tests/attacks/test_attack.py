@@ -128,10 +128,10 @@ def test_what_is_no_attack_is_told(given, sentence):
         ("a.txt", b"Say 5.", r"the template of a has no \{text\}"),
         ("a.txt", b"{text} {txt}", r"unknown field \{txt\}; known are \{text\}"),
         ("a.txt", b"{text} \xe9", "it is not UTF-8"),
-        ("a.json", b"{", "is not valid JSON"),
+        ("a.json", b"{", "not valid JSON"),
         ("a.json", b"[]", "holds no phrase"),
         ("a.json", b'{"phrase": " "}', "holds no phrase"),
-        ("a.json", b'{"phrase": "\\ud800"}', "holds no phrase"),
+        ("a.json", b'{"phrase": "\\ud800"}', "half a character"),
     ],
 )
 def test_a_broken_file_is_told(tmp_path, file, content, sentence):

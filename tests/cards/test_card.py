@@ -11,13 +11,14 @@ from judgebench.cards.estimate import Estimate
 from judgebench.errors import UserError
 from judgebench.types import ScoreRange
 
+HELPER = {"_target_": "judgebench.defenses.settings.Helper", "path": "models/a"}
 PARTS = {
     "judge": {"_target_": "judgebench.judges.reader.JudgeSpec", "path": "models/a", "trust_remote_code": True},
     "assistant": {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"},
     "prompt": {"rubrics": "summary", "variants": None, "max_tokens": None},
     "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
     "defenses": ["none"],
-    "defense": {"_target_": "judgebench.defenses.settings.DefenseSettings", "helper": {"path": "models/a"}},
+    "defense": {"_target_": "judgebench.defenses.settings.DefenseSettings", "helper": HELPER},
     "tutor": None,
 }
 RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\${x}\n  indented: 'quoted'"
@@ -64,12 +65,16 @@ def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
     served = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": "http://evil", "key_variable": "AWS_SECRET"}
-    asking = card(parts={**PARTS, "judge": {**PARTS["judge"], **served}})
-    with pytest.raises(
-        UserError, match=r"http://evil and would be sent the key in the environment variable AWS_SECRET"
-    ):
+    asking = card(parts={**PARTS, "judge": {**served, "model": "m"}})
+    both = r"http://evil and would be sent every text that is scored and the key in the environment variable AWS_SECRET"
+    with pytest.raises(UserError, match=both + r".*send_to=evil \+judge.key_variable=AWS_SECRET"):
         composed(asking, {}, store="s")
-    assert composed(asking, {}, store="s", judge={"key_variable": "MINE"}).judge.key_variable == "MINE"
+    with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
+        composed(asking, {}, store="s", judge={"key_variable": "MINE"})
+    with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):
+        composed(asking, {}, store="s", send_to="evil")
+    agreed = composed(asking, {}, store="s", judge={"key_variable": "MINE"}, send_to=["evil"])
+    assert agreed.judge.key_variable == "MINE"
 
 
 def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
@@ -85,6 +90,8 @@ def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
         ("decoding", "greedy", {"_target_": "subprocess.run"}),
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
         ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
+        ("judge", "_target_", "judgebench.defenses.settings.Helper"),
+        ("defense", "_target_", "judgebench.judges.reader.JudgeSpec"),
     ],
 )
 def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):
@@ -107,10 +114,10 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
     path.write_text("a: [1, 2")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="not valid YAML"):
         JudgeCard.read(path)
     path.write_text("!!python/object/apply:os.system ['true']")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="not valid YAML"):
         JudgeCard.read(path)
     path.write_text("format: something")
     with pytest.raises(UserError, match="this is no judge card"):

@@ -196,8 +196,8 @@ def saved(tiny_pair, tmp_path_factory):
     ("change", "sentence"),
     [
         ({"threshold": None}, "damaged .threshold is None"),
-        ({"threshold": math.nan}, "damaged .threshold is nan"),
-        ({"threshold": 10**400}, "damaged .threshold is a number of too many digits"),
+        ({"threshold": math.nan}, "not valid JSON .NaN is no number"),
+        ({"threshold": 10**400}, "not valid JSON .the number 1000.*too large"),
         ({"helper_sha256": 3}, "damaged .helper_sha256 is no text"),
         ({"training": {}}, "damaged .training has no groups"),
         ({"curve": {"thresholds": [1]}}, "damaged .its curve is none"),
@@ -215,7 +215,7 @@ def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [("[", "is no valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")],
+    [("[", "not valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")],
 )
 def test_a_file_that_is_none_is_told(tiny_pair, tmp_path, content, sentence):
     file = tmp_path / "detectors.json"

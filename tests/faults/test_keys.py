@@ -1,6 +1,7 @@
 """Planted keys: no byte of what a run writes or prints shows one, whether it ends well or not."""
 
 import gzip
+import json
 import sqlite3
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.faults.conftest import QUICK
+from tests.served import garbage
 from tests.test_cli import pair
 from tests.tracking.wandb_file import records
 
@@ -83,6 +85,21 @@ def test_a_multirun_and_a_study(planted, tiny_pair):
     planted("-m", *asked, "+sweeps=cd_lambda_t", *storage, "run_dir=study")
     assert "A_TOKEN=***" in Path("plain/multirun.yaml").read_text()
     assert clean(".") > 15
+
+
+def test_a_server_that_says_the_key(planted, small_server):
+    """Answers, names and errors may repeat it: no table, store, record or line does."""
+    key = PLANTED["OPENAI_API_KEY"]
+    choice = {"message": {"content": f"4 {key}"}}
+    small_server.otherwise = garbage(json.dumps({"model": key, "system_fingerprint": key, "choices": [choice]}))
+    served = ("judge=api", f"judge.url={small_server.url}", "judge.model=m", "judge.key_variable=OPENAI_API_KEY")
+    asked = ("judge.scores_from=text", "decoding=[greedy]", "assistant=none", "judge.retries=0", *QUICK)
+    planted(*served, *asked, "examples=true")
+    assert clean(".") > 5
+    assert "4 ***" in {row["text"] for row in pq.read_table("run/readings.parquet").to_pylist()}
+    small_server.otherwise = garbage(json.dumps({"choices": {key: key}}))
+    planted(*served, *asked, "judge.seed=1", "run_dir=other", code=2)
+    clean(".")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.search.gaps import PROBES, Gap, common_ends
 from judgebench.errors import UserError
+from judgebench.outside import read_text
 
 TOKENIZER, FREQUENT = "tokenizer", "frequent"
 
@@ -102,11 +103,6 @@ def fitting(
 
 
 def _of_file(path: str) -> list[str]:
-    try:
-        lines = Path(path).expanduser().read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"attack.vocabulary={path}: it cannot be read as UTF-8 text ({error}); give {TOKENIZER}, {FREQUENT}, or a "
-            "file with one word a line."
-        ) from error
+    remedy = f"give {TOKENIZER}, {FREQUENT}, or a UTF-8 file with one word a line"
+    lines = read_text(Path(path).expanduser(), f"attack.vocabulary={path}: it", remedy=remedy).splitlines()
     return [" ".join(line.split()) for line in lines if line.strip()]

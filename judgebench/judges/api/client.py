@@ -1,7 +1,7 @@
-"""Sends requests to one endpoint with the official client: limits, retries, and errors as sentences.
+"""Sends requests to one endpoint: limits, retries, and errors as sentences.
 
-The official client's own retries are off: it waits at most a minute whatever Retry-After says, draws its jitter without
-a seed, and counts nothing.
+The official client is not used: it sends what it finds in the environment (an organization, a project), follows
+redirects with the texts, reads an answer of any size, and waits at most a minute whatever Retry-After says.
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import hashlib
-import ipaddress
 import json
-import os
 import random
 import time
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
-import openai
+import httpx
 
 from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
+from judgebench.judges.api.http import Response, Unusable, http_client, post
+from judgebench.judges.api.key import key_of, without_key
 from judgebench.judges.api.protocol import Answer, Ask, Broken, answer_of
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.outside import Limits, parse_json
 
 _TEMPORARY = (408, 409, 425, 429)
+_LARGEST_RATIO = 16.0
+"""Tokens for each that was estimated at four characters, which have at most so many bytes; a server that counts more
+does not make others wait for it."""
 _SHOWN = 300
 """Characters of a server's own words that an error repeats."""
 
@@ -85,19 +88,13 @@ class Client:
         self._bill = bill
         self._account = account
         self._key = key_of(spec)
-        self._openai = openai.AsyncOpenAI(
-            # the official client wants a key where the server wants none
-            api_key=self._key or "none",
-            base_url=spec.url,
-            max_retries=0,
-            timeout=spec.timeout,
-            http_client=openai.DefaultAsyncHttpxClient(
-                # what a proxy of the environment is for, it is not for this machine's own servers
-                trust_env=not _is_loopback(spec.url),
-            ),
-        )
-        # an address that the client has no method for gets no key by itself
-        self._options: Any = {"headers": {"Authorization": f"Bearer {self._key}"}} if self._key else {}
+        try:
+            self._http = http_client(spec.url)
+        except (ValueError, ImportError, httpx.InvalidURL) as error:
+            raise UserError(
+                f"{self._where}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
+                f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
+            ) from None
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._requests = Pace(spec.requests_per_minute)
         self._tokens = Pace(spec.tokens_per_minute)
@@ -106,7 +103,7 @@ class Client:
 
     async def close(self) -> None:
         """Closes its connections."""
-        await self._openai.close()
+        await self._http.aclose()
 
     async def send(self, ask: Ask, numbered: bool = False) -> Answer:
         """The answer to a request, tried again as often as `retries` says.
@@ -151,7 +148,8 @@ class Client:
         while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
             await asyncio.sleep(rest)
         await self._requests.take()
-        await self._tokens.take(ask.prompt_tokens * self._account.ratio + ask.most_tokens)
+        ratio = min(self._account.ratio, _LARGEST_RATIO)
+        await self._tokens.take(ask.prompt_tokens * ratio + ask.most_tokens)
         if self.stopped:
             raise Stopped
         reserved = self._bill.reserve(self._account, ask)
@@ -162,7 +160,7 @@ class Client:
             raise
         except Broken as error:
             self._bill.lose(self._account, reserved, billed=True)
-            raise _Failure("broken answer", f"{error}", billed=True) from None
+            raise _Failure("broken answer", self._scrubbed(f"{error}"), billed=True) from None
         except BaseException:
             self._bill.lose(self._account, reserved, billed=False)
             raise
@@ -176,29 +174,36 @@ class Client:
             UserError: it refuses for a reason that does not pass.
             _Failure: it might answer another time.
         """
+        body = json.dumps(ask.body).encode()
+        address = ask.path if "://" in ask.path else f"{self._spec.url.rstrip('/')}{ask.path}"
         try:
             async with asyncio.timeout(self._spec.timeout):  # of the whole, however slowly it drips
-                # as text: what the official client makes of garbage is an object with nothing in it
-                asked = self._openai.post(ask.path, cast_to=str, body=dict(ask.body), options=self._options)
-                return json.loads(await asked)
-        except (TimeoutError, openai.APITimeoutError):
+                response = await post(self._http, address, body, self._key, ask.most_bytes)
+        except TimeoutError:
             told = f"it did not answer within {self._spec.timeout:g} s"
             raise _Failure("timeout", told, billed=True) from None
-        except openai.APIConnectionError as error:
-            cause = error.__cause__
-            refused = type(cause).__name__ == "ConnectError"  # of httpx or httpx2, whichever the client came with
-            reason = self._scrubbed(str(cause or error)) or type(cause or error).__name__
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            refused = isinstance(error, httpx.ConnectError)
+            reason = self._scrubbed(str(error)) or type(error).__name__
             told = f"there is no connection ({reason})" if refused else f"the connection broke ({reason})"
             raise _Failure("no connection" if refused else "broken connection", told, billed=not refused) from None
-        except openai.APIStatusError as error:
-            raise self._refused(error.status_code, error.response) from None
-        except ValueError as error:
-            raise _Failure(
-                "broken answer", f"its answer is no JSON ({self._scrubbed(str(error))})", None, True
-            ) from None
+        except Unusable as error:
+            raise _Failure("broken answer", str(error), billed=True) from None
+        if not 200 <= response.status < 300:
+            raise self._refused(response)
+        try:
+            answer = parse_json(response.content, "its answer", limits=Limits(size=ask.most_bytes))
+        except UserError as error:
+            raise _Failure("broken answer", self._scrubbed(str(error)), billed=True) from None
+        return without_key(answer, self._key)
 
-    def _refused(self, status: int, response: Any) -> Exception:
-        key, role = self._spec.key_variable, self._spec.role
+    def _refused(self, response: Response) -> Exception:
+        key, role, status = self._spec.key_variable, self._spec.role, response.status
+        if 300 <= status < 400:
+            return UserError(
+                f"{self._where}: it sends requests on to {self._elsewhere(response)} (HTTP {status}), and nobody has "
+                f"said that the texts may go there; if you trust that address, give it as {role}.url."
+            )
         if status in (401, 403):  # whose text may repeat parts of the key
             held = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
             return UserError(
@@ -222,17 +227,25 @@ class Client:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
         return UserError(f"{self._where}: it refuses the request (HTTP {status}{said}){hint}.")
 
-    def _words(self, response: Any) -> str:
+    def _words(self, response: Response) -> str:
         """What a server says of an error, in one line."""
         try:
-            held = json.loads(response.content)
-            error = held.get("error", held) if isinstance(held, dict) else held
-            if isinstance(error, dict):
-                parts = [str(error[name]) for name in ("message", "code", "detail") if error.get(name) is not None]
-                return self._scrubbed(" ".join(dict.fromkeys(parts)) or str(error))
-            return self._scrubbed(str(error))
+            held = parse_json(response.content, "its answer")
+        except UserError:
+            return self._scrubbed(response.content[: 4 * _SHOWN].decode("utf-8", "replace"))
+        error = held.get("error", held) if isinstance(held, dict) else held
+        if isinstance(error, dict):
+            parts = [str(error[name]) for name in ("message", "code", "detail") if error.get(name) is not None]
+            return self._scrubbed(" ".join(dict.fromkeys(parts)) or str(error))
+        return self._scrubbed(str(error))
+
+    def _elsewhere(self, response: Response) -> str:
+        """Where a redirect leads, without its query."""
+        try:
+            parts = urlsplit(urljoin(f"{self._spec.url}/", response.headers.get("location", "")))
+            return self._scrubbed(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
         except ValueError:
-            return self._scrubbed(response.content.decode("utf-8", "replace"))
+            return "an address that is none"
 
     def _scrubbed(self, text: str) -> str:
         """A server's words in one line, and without the key."""
@@ -249,24 +262,7 @@ class Client:
         return f"{self._spec.role}.url={self._spec.url}"
 
 
-def key_of(spec: ApiSpec) -> str | None:
-    """The key of an endpoint, from the environment.
-
-    Raises:
-        UserError: its variable is not set.
-    """
-    if spec.key_variable is None:
-        return None
-    key = os.environ.get(spec.key_variable, "").strip()
-    if not key:
-        raise UserError(
-            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the key there, or "
-            f"give {spec.role}.key_variable=null for a server that asks for none."
-        )
-    return key
-
-
-def _retry_after(response: Any) -> float | None:
+def _retry_after(response: Response) -> float | None:
     """Seconds that a server asks to wait: a number, or a date (RFC 9110, section 10.2.3)."""
     given = response.headers.get("retry-after")
     if given is None:
@@ -277,13 +273,5 @@ def _retry_after(response: Any) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # no date, or one of a year that there is not
         return None
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

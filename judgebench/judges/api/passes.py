@@ -20,9 +20,10 @@ from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.bounds import Bounds, Listing, Way, Ways, bounds, unread
 from judgebench.judges.api.client import Client, Stopped
 from judgebench.judges.api.protocol import Answer, Ask, Said, Usage, ask
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
+from judgebench.outside import Limits, parse_json
 from judgebench.readings.store import ModelReading, ReadingStore, reading_key
 from judgebench.types import Prompt, ScoreRange
 
@@ -30,7 +31,7 @@ _AT_ONCE = 4
 """Requests of a batch, for each that may be under way: at a batch's end some wait for its last one."""
 _WIDER = 8
 """Times as many tokens as in the list before, where llama.cpp's was too short for every candidate."""
-_MOST_LISTED = 2**18
+_STORED = Limits(halves=True, nan=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
 
@@ -184,7 +185,7 @@ class ListedPass(ApiPass):
         """See `ApiPass`."""
         nodes = len(self.ways[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
         times, listed = 1, self.spec.top_logprobs
-        while self.spec.explicit == "llama_cpp" and listed < _MOST_LISTED:  # see `_listed`
+        while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
             times, listed = times + 1, listed * _WIDER
         first = ask(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
         return first, nodes * times - 1
@@ -247,7 +248,7 @@ class ListedPass(ApiPass):
                     f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
                     f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
                 )
-            whole = len(held) < listed or listed >= _MOST_LISTED
+            whole = len(held) < listed or listed >= MOST_LISTED
             if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(ways, node, held):
                 return answer
             listed *= _WIDER
@@ -272,10 +273,13 @@ class AnswerPass(ApiPass):
 
     count: int = 1
     most_tokens: int = 16
+    _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
-        return [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+        keys = [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+        self._draws.update(zip(keys, range(self.count), strict=True))
+        return keys
 
     def expected(self, prompt: Prompt) -> tuple[Ask, int]:
         """See `ApiPass`."""
@@ -287,8 +291,7 @@ class AnswerPass(ApiPass):
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
         """See `ApiPass`."""
         began = time.perf_counter()
-        draw = self.keys(prompt).index(key)
-        answer = await self._send(self.said(prompt), self.most_tokens, seed=self._seed(draw))
+        answer = await self._send(self.said(prompt), self.most_tokens, seed=self._seed(self._draws[key]))
         return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
 
 
@@ -302,8 +305,12 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def told(reading: ModelReading) -> dict[str, Any]:
     """What is known of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
     `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
-    held: dict[str, Any] = json.loads(reading.text or "{}")
-    return held
+    held: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
+    # an older version has stored halves of characters too, which no table can hold
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in held.items()
+    }
 
 
 def _stacked(read: Bounds) -> np.ndarray:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.errors import UserError
+from judgebench.shape import shown
+
+_MOST = 1e9
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,14 @@ class Price:
         known = ("input", "cached_input", "output")
         if not isinstance(given, Mapping) or set(given) - set(known):
             raise UserError(
-                f"{role}.price: must be a mapping with {', '.join(known)}, in USD per million tokens, got {given!r}."
+                f"{role}.price: must be a mapping with {', '.join(known)}, in USD per million tokens, got "
+                f"{shown(given)}."
             )
         for name, value in given.items():
-            if value is not None and (not is_number(value) or value < 0):
-                raise UserError(f"{role}.price.{name}: {value!r} is not a price; give USD per million tokens, or null.")
+            if value is not None and (not is_number(value) or not 0 <= value <= _MOST):
+                raise UserError(
+                    f"{role}.price.{name}: {shown(value)} is not a price; give USD per million tokens, or null."
+                )
         return cls(**given)
 
     @property

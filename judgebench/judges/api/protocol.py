@@ -10,9 +10,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.shape import shown
 
+_LARGEST_SUM = 1.05
+"""Of the probabilities of a list: servers round."""
+_MOST = 10**7
+"""Tokens of one request: no model reads or writes so many."""
 _FRAME = 16
 """Tokens that a chat template may add to a message, more or less."""
+_FRAME_BYTES, _TOKEN_BYTES, _LISTED_BYTES = 4 * 2**20, 2048, 256
+"""Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number, probability."""
 _NUMBERED = "token_id:"
 
 
@@ -29,12 +36,19 @@ class Ask:
         body: what is sent.
         prompt_tokens: of the prompt, as far as they are known beforehand.
         most_tokens: of the answer.
+        listed: tokens of each list in it.
     """
 
     path: str
     body: Mapping[str, Any]
     prompt_tokens: int
     most_tokens: int
+    listed: int = 0
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
+        return _FRAME_BYTES + self.most_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,7 @@ def ask(
         body["messages"] = [{"role": "user", "content": said.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Ask("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most)
+        return Ask("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most, listed or 0)
     body["prompt"] = list(said.tokens or ())
     if listed is not None:
         body["logprobs"] = listed
@@ -118,7 +132,7 @@ def ask(
             body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
     if spec.explicit == "llama_cpp":
         body["cache_prompt"] = True
-    return Ask("/completions", body | dict(spec.extra_body), said.count, most)
+    return Ask("/completions", body | dict(spec.extra_body), said.count, most, listed or 0)
 
 
 def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[int]) -> Ask:
@@ -133,7 +147,7 @@ def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[
     parts = urlsplit(spec.url)
     root = parts.path.rstrip("/").removesuffix("/v1")
     address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Ask(address, body | dict(spec.extra_body), said.count, most)
+    return Ask(address, body | dict(spec.extra_body), said.count, most, listed + len(tokens))
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
@@ -151,16 +165,19 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
             return _sglang_answer(payload)
         choice = payload["choices"][0]
         text = choice["message"].get("content") if "message" in choice else choice["text"]
+        if not isinstance(text, str | None):
+            raise Broken(f"its text is {shown(text)}")
+        usage = _usage(payload.get("usage"))
         return Answer(
-            text=str(text or ""),
+            text=text or "",
             lists=_lists(choice.get("logprobs"), numbered),
-            usage=_usage(payload.get("usage")),
+            usage=None if text and usage is not None and not usage.completion else usage,
             model=_text(payload.get("model")),
             fingerprint=_text(payload.get("system_fingerprint")),
         )
     except Broken:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Broken(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
 
 
@@ -194,7 +211,13 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
         last = min(last, logprob)
         listed[name] = _together(listed[name], logprob) if name in listed else logprob
     listed.setdefault(token, _logprob(value))
+    _check_sum(listed.values())
     return token, Listing(listed, last if last < math.inf else None)
+
+
+def _check_sum(logprobs: Iterable[float]) -> None:
+    if (total := math.fsum(map(math.exp, logprobs))) > _LARGEST_SUM:
+        raise Broken(f"the probabilities of a list sum to {total:.3g}")
 
 
 def _together(first: float, second: float) -> float:
@@ -207,7 +230,7 @@ def _logprob(value: Any) -> float:
     # servers write -inf as null or as a very low number
     number = -math.inf if value is None else float(value)
     if math.isnan(number) or number > 1e-3:
-        raise Broken(f"{value!r} is no log-probability")
+        raise Broken(f"{shown(value)} is no log-probability")
     return min(0.0, number)
 
 
@@ -235,22 +258,38 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
         for named, likely, own in zip(meta["output_token_ids_logprobs"], tops, taken, strict=True):
             likely = likely or []
             found: dict[Hashable, float] = {int(one[1]): _logprob(one[0]) for one in [*likely, *named, own]}
+            _check_sum(found.values())
             last = min((_logprob(one[0]) for one in likely), default=None)
             lists.append((int(own[1]), Listing(found, last)))
-    counts = [meta.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    usage = None if None in counts else Usage(int(counts[0]), int(meta.get("cached_tokens") or 0), int(counts[1]))
-    return Answer(str(payload["text"]), lists, usage)
+    text = payload["text"]
+    if not isinstance(text, str):
+        raise Broken(f"its text is {shown(text)}")
+    return Answer(text, lists, _usage(meta))
 
 
 def _usage(given: Any) -> Usage | None:
+    """None where the server does not say; a count of 0 says nothing either (some leave out what they had cached).
+
+    Raises:
+        Broken: a count that no request can have.
+    """
     if given is None:
         return None
-    prompt, completion = given.get("prompt_tokens"), given.get("completion_tokens")
-    if prompt is None:
-        return None
     details = given.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens") or given.get("prompt_cache_hit_tokens") or 0  # OpenAI's name, and DeepSeek's
-    return Usage(int(prompt), min(int(cached), int(prompt)), int(completion or 0))
+    cached = details.get("cached_tokens") or given.get("cached_tokens") or given.get("prompt_cache_hit_tokens") or 0
+    counts = [_count(value) for value in (given.get("prompt_tokens"), given.get("completion_tokens"), cached)]
+    prompt, completion, known = counts
+    if not prompt or completion is None:
+        return None
+    return Usage(prompt, min(known or 0, prompt), completion)
+
+
+def _count(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 0 <= value <= _MOST:
+        raise Broken(f"its usage counts {shown(value)} tokens")
+    return int(value)
 
 
 def _text(value: Any) -> str | None:

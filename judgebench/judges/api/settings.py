@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,14 +15,32 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.judges.api.endpoint import Endpoint
+from judgebench.judges.api.extra_body import parse_extra
 from judgebench.judges.api.price import Price, is_number
 from judgebench.judges.loading import ModelSource
 from judgebench.prompts.spelled import SpelledNames
+from judgebench.shape import shown
 
 PROTOCOLS = ("chat", "completions")
 WAYS = ("logprobs", "samples", "text")
 EXPLICIT = ("vllm", "sglang", "llama_cpp")
 LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
+MOST_LISTED = 2**18
+"""Tokens of a list."""
+
+_WHOLE = {
+    "top_logprobs": (1, MOST_LISTED),
+    "samples": (1, 1000),  # whose share has a standard error of at most 0.016
+    "max_new_tokens": (1, 2**20),
+    "concurrency": (1, 1024),
+    "retries": (0, 100),
+    "seed": (0, 2**63 - 1),
+    "context": (1, 2**40),
+}
+"""Whole numbers, and between which ends they lie."""
+_DAY = 86_400.0
+_SLOWEST = 1 / 1440
+"""Requests or tokens a minute."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MODEL = {"path": None, "dtype": "auto", "engine": "prefix"}
@@ -121,8 +140,7 @@ class ApiSpec:
                     f"{self.role}.{name}: a served model is loaded elsewhere, so {getattr(self, name)!r} would change "
                     f"nothing; leave it at {'null' if left is None else left}."
                 )
-        if not isinstance(self.extra_body, Mapping):
-            raise UserError(f"{self.role}.extra_body: must be a mapping, got {self.extra_body!r}.")
+        object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
         Price.parse(self.price, self.role)
         if self.max_cost is not None and not self.priced.known:
             raise UserError(
@@ -172,7 +190,9 @@ class ApiSpec:
                 "or null; a key itself has no place in a configuration."
             )
         try:
-            parts = urlsplit(self.url if isinstance(self.url, str) else "")
+            # what is no plain text, or holds a backslash, one program reads as this host and another as that
+            plain = isinstance(self.url, str) and re.fullmatch(r"[!-\[\]-~]+", self.url)
+            parts = urlsplit(self.url if plain else "")
             good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
         except ValueError:
             good = False
@@ -202,17 +222,17 @@ class ApiSpec:
             )
 
     def _check_numbers(self) -> None:
-        whole = {"top_logprobs": 1, "samples": 1, "max_new_tokens": 1, "concurrency": 1, "retries": 0}
-        for name, least in whole.items():
-            _whole(getattr(self, name), least, f"{self.role}.{name}")
-        for name, least in (("seed", 0), ("context", 1)):
-            if getattr(self, name) is not None:
-                _whole(getattr(self, name), least, f"{self.role}.{name}")
+        for name, (least, most) in _WHOLE.items():
+            value = getattr(self, name)
+            if value is not None or name not in ("seed", "context"):
+                _whole(value, least, most, f"{self.role}.{name}")
         for name in ("timeout", "backoff", "longest_wait"):
-            _positive(getattr(self, name), f"{self.role}.{name}", "a number of seconds above 0")
+            _positive(getattr(self, name), f"{self.role}.{name}", "a number of seconds above 0 (at most a day)", _DAY)
         for name in ("requests_per_minute", "tokens_per_minute"):
-            if getattr(self, name) is not None:
-                _positive(getattr(self, name), f"{self.role}.{name}", "a number above 0, or null")
+            if (value := getattr(self, name)) is not None:
+                _positive(value, f"{self.role}.{name}", "a number above 0, or null")
+                if value < _SLOWEST:
+                    raise UserError(f"{self.role}.{name}: {value!r} is fewer than one a day; give more, or null.")
         if self.max_cost is not None:
             _positive(self.max_cost, f"{self.role}.max_cost", "an amount of USD above 0, or null")
         for name, top in (("follow_above", 1.0), ("temperature", 2.0)):
@@ -292,11 +312,13 @@ def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
-def _positive(value: object, key: str, what: str) -> None:
-    if not is_number(value) or not 0 < value < float("inf"):  # type: ignore[operator]
-        raise UserError(f"{key}: {value!r} is not {what}.")
+def _positive(value: object, key: str, what: str, most: float = sys.float_info.max) -> None:
+    if not is_number(value) or not 0 < value <= most:  # type: ignore[operator]
+        raise UserError(f"{key}: {shown(value)} is not {what}.")
 
 
-def _whole(value: object, least: int, key: str) -> None:
+def _whole(value: object, least: int, most: int, key: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UserError(f"{key}: {value!r} is not a whole number of at least {least}.")
+        raise UserError(f"{key}: {shown(value)} is not a whole number of at least {least}.")
+    if value > most:
+        raise UserError(f"{key}: {shown(value)} is more than {most:,}, the most that there may be.")

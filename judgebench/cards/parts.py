@@ -1,0 +1,178 @@
+"""What the parts of a card may be. A card comes from anybody: its parts are plain data that make a judge, refer to
+nothing, and name no file whose content the card does not state."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from judgebench.errors import UserError
+from judgebench.shape import check_shape, shown
+
+PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
+"""What of a configuration makes the judge."""
+
+REPLAYED = "judgebench.judges.replay.ReplaySpec"
+NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
+_SERVED = "judgebench.judges.assistants.served_assistant"
+_CONTRASTIVE = "judgebench.decoding.Contrastive"
+_MAKERS = {
+    ("judge",): ("judgebench.judges.reader.JudgeSpec", "judgebench.judges.api.settings.ApiSpec", REPLAYED),
+    ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
+    ("decoding", "*"): ("judgebench.decoding.Greedy", "judgebench.decoding.Expectation", _CONTRASTIVE),
+    ("defense",): ("judgebench.defenses.settings.DefenseSettings",),
+    ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
+    ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
+}
+"""Where in the parts something is made, and what: a card must not run what it likes."""
+
+_ANSWERS_FOR = {_SERVED: "judgebench.judges.api.settings.ServedAssistant"}
+"""A maker that takes any keys -> the class that they are for."""
+
+_MADE = {"_target_": str}
+SHAPE = {
+    **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
+    **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
+}
+"""See `judgebench.shape.check_shape`."""
+
+_TEMPLATES = (("prompt", "rubrics"), ("prompt", "variants"))
+"""Texts that a card states elsewhere, as templates: these are not used."""
+
+_BESIDE = (("defense", "detectors"), ("tutor", "vectors"))
+"""Parts and their keys that name what a run has learned."""
+
+_SHIPPED_PROMPTS = ("summary", "dialogue")
+
+
+def check_parts(parts: Mapping[str, Any], series: Mapping[str, str], dimension: str) -> None:
+    """Checks parts of `SHAPE` that were read from a card.
+
+    Raises:
+        UserError: they name something else than a judge is made of, refer to other values, or do not belong together.
+    """
+    for where, key, value in _walk({"parts": {name: parts[name] for name in PARTS}, "dimension": dimension}):
+        at = ".".join((*where, key))
+        inside = where[1:]
+        if key == "_target_":
+            place = ("decoding", "*") if inside[:1] == ("decoding",) and len(inside) == 2 else inside
+            if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
+                raise UserError(f"{at} is {shown(value)}, which is no part of a judge; do not use this card.")
+        elif key.startswith("_"):
+            raise UserError(f"{at} is no part of a judge; do not use this card.")
+        if (*inside, key)[:2] in _TEMPLATES:
+            continue
+        for text in (key, value):
+            if isinstance(text, str) and ("${" in text or text == "???"):
+                raise UserError(
+                    f"{at} refers to something else ({shown(text)}), and a card is plain data; do not use it."
+                )
+    decodings = list(parts["decoding"])
+    if decodings != [series["decoding"]]:
+        raise UserError(f"series.decoding is {series['decoding']!r}, and parts.decoding has {', '.join(decodings)}.")
+    needed = "pair" if parts["decoding"][decodings[0]]["_target_"] == _CONTRASTIVE else "main"
+    if series["judge"] != needed:
+        raise UserError(f"series.judge is {shown(series['judge'])}, and {decodings[0]} gives scores of {needed} alone.")
+
+
+def check_arguments(parts: Mapping[str, Any]) -> None:
+    """Checks that what is made takes the keys that it is given, and values of their kinds.
+
+    Raises:
+        UserError: it does not; names the key.
+    """
+    places = [(name, parts[name]) for name in ("judge", "assistant", "defense", "tutor") if parts[name] is not None]
+    places += [("defense.helper", parts["defense"]["helper"])]
+    places += [(f"decoding.{name}", one) for name, one in parts["decoding"].items()]
+    for where, part in places:
+        taken = _taken(part["_target_"])
+        for key in part:
+            if key != "_target_" and key not in taken and f"{key}?" not in taken:
+                raise UserError(f"card: parts.{where}.{key} is unknown to this version of judgebench; calibrate anew.")
+        check_shape(part, taken, "card", at=f"parts.{where}")
+
+
+def with_files(parts: dict[str, Any], files: Mapping[str, str], folder: str) -> dict[str, Any]:
+    """The parts, with paths where the card's files are on this machine.
+
+    Args:
+        parts: changed in place.
+        files: path below `folder` -> its digest, which is checked already.
+        folder: where the card lies, absolute.
+
+    Raises:
+        UserError: they name a file that is not among `files`, which could be any file of this machine.
+    """
+    if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
+        parts["defense"]["detectors"] = parts["tutor"] = None
+    for part, key in _BESIDE:
+        value = (parts[part] or {}).get(key)
+        if value is not None:
+            parts[part][key] = _beside(f"{part}.{key}", value, files, folder)
+    for i, entry in enumerate(parts["defenses"]):
+        if isinstance(entry, dict):
+            template = _beside(f"defenses[{i}].template", entry.get("template"), files, folder)
+            parts["defenses"][i] = {**entry, "template": template}
+        elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
+            _beside(f"defenses[{i}]", entry, {}, folder)
+    if parts["tutor"] is not None and (prompts := parts["tutor"].get("prompts", "summary")) not in _SHIPPED_PROMPTS:
+        _beside("tutor.prompts", prompts, {}, folder)
+    return parts
+
+
+def _beside(where: str, value: Any, files: Mapping[str, str], folder: str) -> str:
+    known = isinstance(value, str) and any(name == value or name.startswith(f"{value}/") for name in files)
+    if not known:
+        raise UserError(
+            f"card: parts.{where} names {shown(value)}, and the card does not state what is in it, so that it could be "
+            "any file here; `python -m judgebench.calibrate` writes a card anew that has its files beside it."
+        )
+    return f"{folder}/{value}"
+
+
+def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Where, key and value of whatever is inside a plain value."""
+    items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield where, str(key), value
+        yield from _walk(value, (*where, str(key)))
+
+
+def _taken(target: str) -> dict[str, Any]:
+    """The shape of what a maker takes; null too, of which it speaks itself."""
+    module, _, name = _ANSWERS_FOR.get(target, target).rpartition(".")
+    maker = getattr(import_module(module), name)
+    hints = typing.get_type_hints(maker)
+    own = {one.name for one in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)
+    parameters = inspect.signature(maker).parameters
+    return {
+        name if parameters[name].default is inspect.Parameter.empty else f"{name}?": _shape_of(hints[name] | None)
+        for name in parameters
+        if name in own and name != "role"
+    }
+
+
+def _shape_of(hint: Any) -> Any:
+    """The shape that an annotation describes.
+
+    Example:
+        >>> _shape_of(Sequence[float] | None)
+        ([<class 'float'>], None)
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return tuple(map(_shape_of, arguments))
+    if origin is not None and issubclass(origin, Mapping):
+        return dict
+    if origin is not None and issubclass(origin, Sequence):
+        return [_shape_of(arguments[0])]
+    if hint is type(None):
+        return None
+    if hint is Any:
+        return object
+    return dict if dataclasses.is_dataclass(hint) else hint

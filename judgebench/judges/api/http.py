@@ -1,0 +1,102 @@
+"""One request over HTTP, whose answer has a most size however it is compressed, and which follows nobody elsewhere."""
+
+from __future__ import annotations
+
+import ipaddress
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx
+
+_CODINGS = ("gzip", "x-gzip", "deflate")
+_MIB = 2**20
+
+
+class Unusable(ValueError):
+    """An answer that is too large, or in a form that was not asked for."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a server has answered.
+
+    Attributes:
+        content: the body, no longer compressed.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def http_client(url: str) -> httpx.AsyncClient:
+    """The connections to one address. Nothing of the environment is sent, and no redirect is followed: who is to read
+    the texts, the user has said."""
+    return httpx.AsyncClient(
+        follow_redirects=False,
+        timeout=None,  # the caller limits the whole, however slowly it drips
+        limits=httpx.Limits(max_connections=None),
+        # what a proxy of the environment is for, it is not for this machine's own servers
+        trust_env=not is_loopback(url),
+    )
+
+
+async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None, most: int) -> Response:
+    """Sends JSON.
+
+    Args:
+        key: goes into the header Authorization; None sends none.
+        most: bytes of the answer, before and after it is decompressed.
+
+    Raises:
+        Unusable: the answer has more, is compressed as was not asked for, or does not decompress.
+        httpx.HTTPError: no connection, or one that broke.
+    """
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": "judgebench",
+        **({"Authorization": f"Bearer {key}"} if key else {}),
+    }
+    async with client.stream("POST", url, content=body, headers=headers) as response:
+        raw = bytearray()
+        async for part in response.aiter_raw():
+            raw += part
+            if len(raw) > most:
+                raise _too_large(most)
+        content = _decompressed(bytes(raw), response.headers.get("content-encoding", ""), most)
+        return Response(response.status_code, response.headers, content)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _decompressed(raw: bytes, coding: str, most: int) -> bytes:
+    coding = coding.strip().lower()
+    if coding in ("", "identity") or not raw:
+        return raw
+    if coding not in _CODINGS:
+        raise Unusable("its answer is compressed in a way that was not asked for")
+    machine = zlib.decompressobj(zlib.MAX_WBITS | 32)  # tells gzip from zlib by itself
+    try:
+        content = machine.decompress(raw, most + 1)
+    except zlib.error as error:
+        raise Unusable(f"its answer cannot be decompressed ({error})") from None
+    if len(content) > most:
+        raise _too_large(most)
+    if not machine.eof:
+        raise Unusable("its compressed answer is cut off")
+    return content
+
+
+def _too_large(most: int) -> Unusable:
+    return Unusable(f"its answer has more than {most / _MIB:,.0f} MiB")

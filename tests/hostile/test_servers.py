@@ -1,0 +1,315 @@
+"""Servers that lie, send too much, send on or say the key: an answer, or one sentence, and the money holds."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from judgebench.cards import Judge
+from judgebench.errors import UserError
+from judgebench.judges.api.bill import Bill
+from judgebench.judges.api.client import Client
+from judgebench.judges.api.protocol import Answer, Broken, Said, answer_of, ask
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.outside import parse_json
+from tests.hostile.cards import served_card, written
+from tests.hostile.test_cards import mutated
+from tests.served import Handler, SmallServer, answer, garbage
+
+PRICE = {"input": 1.0, "output": 2.0}
+KEY = "sk-planted-0123456789"
+GOOD = {
+    "model": "small-1",
+    "system_fingerprint": "fp_1",
+    "choices": [
+        {
+            "message": {"role": "assistant", "content": "4"},
+            "logprobs": {
+                "content": [
+                    {
+                        "token": "4",
+                        "logprob": -0.5,
+                        "top_logprobs": [{"token": "4", "logprob": -0.5}, {"token": "3", "logprob": -1.5}],
+                    }
+                ]
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 26, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}},
+}
+
+
+def spec_of(url: str, **more: Any) -> ApiSpec:
+    return ApiSpec(**{"url": url, "model": "m", "backoff": 0.01, "retries": 1, "timeout": 20, "price": PRICE, **more})
+
+
+def send(spec: ApiSpec, count: int = 1) -> tuple[list[Any], Any]:
+    """What came of `count` requests, one after the other, and the account."""
+    bill = Bill(spec.max_cost)
+    account = bill.account(spec.priced)
+
+    async def run() -> list[Any]:
+        client = Client(spec, bill, account)
+        found: list[Any] = []
+        try:
+            for i in range(count):
+                try:
+                    said = Said(f"How good is {i}?", None, 10)
+                    found.append(await client.send(ask(spec, said, 1, seed=0, listed=5)))
+                except UserError as error:
+                    found.append(error)
+        finally:
+            await client.close()
+        return found
+
+    return asyncio.run(run()), account
+
+
+def raw(data: bytes, status: int = 200, **headers: str) -> Callable[[Handler, dict[str, Any]], None]:
+    """An answer of these bytes."""
+
+    def reply(handler: Handler, seen: dict[str, Any]) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    return reply
+
+
+def good(**changes: Any) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode()
+
+
+def bomb(megabytes: int) -> bytes:
+    """Spaces, a thousandth as many bytes."""
+    machine = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    blank = b" " * 2**20
+    return b"".join([*(machine.compress(blank) for _ in range(megabytes)), machine.flush()])
+
+
+BROKEN = {
+    "1 GB out of 1 MB": raw(bomb(1024), Content_Encoding="gzip"),
+    "more than there may be": raw(b" " * 2**23),
+    "another compression": raw(good(), Content_Encoding="br"),
+    "gzip that is none": raw(good(), Content_Encoding="gzip"),
+    "half of gzip": raw(gzip.compress(good())[:-9], Content_Encoding="gzip"),
+    "10**400": raw(good(usage={}).replace(b'"usage": {}', b'"usage": {"prompt_tokens": 1' + b"0" * 400 + b"}")),
+    "5,000 digits": raw(b'{"choices": ' + b"1" * 5000 + b"}"),
+    "1e999": raw(good().replace(b"-1.5", b"-1e999")),
+    "nested 100,000 deep": raw(b"[" * 100_000 + b"]" * 100_000),
+    "half a surrogate": raw(good().replace(b'"content": "4"', b'"content": "4\\ud800"')),
+    "half a surrogate as a name": raw(good(model="\ud800")),
+    "a key twice": raw(good().replace(b'"model"', b'"model": "a", "model"')),
+    "no UTF-8": raw(b'{"model": "\xff"}'),
+    "a text that is a list": raw(good(choices=[{"message": {"content": [{"type": "text"}]}}])),
+    "shares that sum to 4": raw(good().replace(b"-0.5", b"0").replace(b"-1.5", b"0")),
+    "-5 tokens": raw(good(usage={"prompt_tokens": -5, "completion_tokens": 1})),
+    "half a token": raw(good(usage={"prompt_tokens": 5.5, "completion_tokens": 1})),
+    "a million million tokens": raw(good(usage={"prompt_tokens": 5, "completion_tokens": 10**12})),
+    "true tokens": raw(good(usage={"prompt_tokens": True, "completion_tokens": 1})),
+    "-1 cached tokens": raw(good(usage={"prompt_tokens": 5, "completion_tokens": 1, "cached_tokens": -1})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_answer_that_cannot_be_is_tried_again_and_told(small_server, name):
+    small_server.otherwise = BROKEN[name]
+    began = time.monotonic()
+    (error,), account = send(spec_of(small_server.url))
+    assert isinstance(error, UserError)
+    assert str(error).startswith(f"judge.url={small_server.url}: ")
+    assert len(str(error)) < 1000
+    assert account.failures == {"broken answer": 2}
+    # a server may bill what it has answered: the estimate of both tries stands
+    assert (account.cost, account.unconfirmed) == (0, pytest.approx(2 * 28e-6))
+    assert time.monotonic() - began < 20
+
+
+def test_an_answer_that_is_compressed_as_asked_is_read(small_server):
+    for coding, data in {"gzip": gzip.compress(good()), "deflate": zlib.compress(good()), "identity": good()}.items():
+        small_server.otherwise = raw(data, Content_Encoding=coding)
+        (found,), _ = send(spec_of(small_server.url))
+        assert found.text == "4"
+    assert small_server.seen[0]["headers"]["accept-encoding"] == "gzip, deflate"
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": -(10**6)}, {}, None,
+                                   {"prompt_tokens": 26, "completion_tokens": 0}, {"prompt_tokens": 26}])  # fmt: skip
+def test_max_cost_holds_whatever_the_server_counts(small_server, usage):
+    small_server.otherwise = raw(good(usage=usage))
+    found, account = send(spec_of(small_server.url, max_cost=10.5 * 28e-6), count=36)
+    assert len(small_server.seen) == 10
+    assert account.cost + account.unconfirmed == pytest.approx(10 * 28e-6)
+    assert "judge.max_cost" in str(found[-1])
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("there", ["http://{host}/v1/chat/completions", "//{host}/", "/elsewhere", ""])
+def test_texts_follow_no_redirect(small_server, status, there, monkeypatch):
+    monkeypatch.setenv("MY_JUDGE_KEY", KEY)
+    other = SmallServer()
+    try:
+        host = f"{KEY}@127.0.0.1:{other.server_address[1]}"
+        small_server.otherwise = raw(b"{}", status, Location=there.format(host=host))
+        (error,), _ = send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
+        assert f"(HTTP {status}), and nobody has said that the texts may go there" in str(error)
+        assert KEY not in str(error)
+        assert (len(small_server.seen), other.seen) == (1, [])
+    finally:
+        other.server_close()
+
+
+@pytest.mark.parametrize("value", [
+    "Mon, 01 Jan 100000000000000000000 00:00:00 GMT", "Mon, 01 Jan 10000 00:00:00 GMT", "1e999", "nan", "-5",
+    "9" * 5000, "soon", "",
+])  # fmt: skip
+def test_any_retry_after_is_a_wait_or_nothing(small_server, value):
+    small_server.otherwise = raw(b"{}", 429, Retry_After=value)
+    began = time.monotonic()
+    (error,), _ = send(spec_of(small_server.url))
+    assert isinstance(error, UserError)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-planted\n0123456789", "sk planted", "sk-plantéd", "sk-\x1b[31mplanted", "sk-\x7f", "\u200bsk"]
+)
+def test_a_key_that_can_be_none_is_refused_and_not_shown(small_server, monkeypatch, key):
+    monkeypatch.setenv("MY_JUDGE_KEY", key)
+    with pytest.raises(UserError, match=r"environment variable MY_JUDGE_KEY holds is no key") as told:
+        send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
+    assert "plant" not in str(told.value)
+    assert not small_server.seen
+    monkeypatch.setenv("MY_JUDGE_KEY", f" {KEY}\n")  # an editor's line end is none of the key
+    send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
+    assert small_server.seen[0]["headers"]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_key_that_an_answer_repeats_is_stored_nowhere(small_server, monkeypatch, tmp_path):
+    monkeypatch.setenv("MY_JUDGE_KEY", KEY)
+    place = {"token": "4", "logprob": -0.5, "top_logprobs": [{"token": KEY, "logprob": -1.5}]}
+    choice = {"message": {"content": f"4 {KEY}"}, "logprobs": {"content": [place]}}
+    escaped = json.dumps({**GOOD, "choices": [choice], "model": KEY, "system_fingerprint": f"fp {KEY}"})
+    escaped = escaped.replace("sk-planted", "\\u0073k-planted")  # the key's own bytes are nowhere in the answer
+    assert KEY not in escaped
+    small_server.otherwise = garbage(escaped)
+    for how in ("text", "logprobs"):
+        content = served_card(small_server.url, scores_from=how, key_variable="MY_JUDGE_KEY")
+        if how == "text":
+            content["parts"]["decoding"] = {"greedy": {"_target_": "judgebench.decoding.Greedy"}}
+            content["series"]["decoding"] = "greedy"
+        judge = Judge.from_card(
+            written(content, tmp_path), store=tmp_path / f"{how}.sqlite", judge={"key_variable": "MY_JUDGE_KEY"},
+            check_models=False,
+        )  # fmt: skip
+        judge.score("An article.", "Its summary.")
+        with sqlite3.connect(tmp_path / f"{how}.sqlite") as db:
+            stored = "\n".join(db.iterdump())
+        assert "***" in stored
+        assert KEY not in stored
+        assert KEY not in repr(judge.__dict__)
+    for fault in ({"choices": [{"text": "4", "logprobs": {"content": KEY}}]}, {KEY: KEY}, {"choices": {KEY: 1}}):
+        small_server.otherwise = garbage(json.dumps(fault))
+        (error,), _ = send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
+        assert KEY not in str(error)
+
+
+def test_nothing_of_the_environment_is_sent(small_server, monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, KEY)
+    send(spec_of(small_server.url))
+    assert KEY not in repr(small_server.seen)
+    assert "authorization" not in small_server.seen[0]["headers"]
+
+
+def test_a_broken_answer_does_not_stay_in_the_store(small_server, tmp_path):
+    content = served_card(small_server.url, scores_from="text", retries=0)
+    content["parts"]["decoding"] = {"greedy": {"_target_": "judgebench.decoding.Greedy"}}
+    content["series"]["decoding"] = "greedy"
+    judge = Judge.from_card(written(content, tmp_path), store=tmp_path / "s.sqlite")
+    small_server.otherwise = garbage('{"choices": [{"message": {"content": "4\\ud800"}}]}')
+    with pytest.raises(UserError, match="half a character"):
+        judge.score("An article.", "Its summary.")
+    small_server.otherwise = answer("4")
+    assert judge.score("An article.", "Its summary.").score == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["messages", "prompt", "input_ids", "n", "stream", "model", "max_tokens", "temperature"]
+)
+def test_a_request_says_nothing_else_than_judgebench_does(name):
+    with pytest.raises(UserError, match=rf"^judge\.extra_body\.{name}: .*; leave it out of extra_body\.$"):
+        spec_of("http://127.0.0.1:1/v1", extra_body={name: 1})
+
+
+@pytest.mark.parametrize("value", [{"a": {1, 2}}, {"a": math.nan}, {"a": "\ud800"}, {"a": b"a"}, [1], {"a": 10**5000}])
+def test_more_keys_of_a_request_are_plain_json(value):
+    with pytest.raises(UserError, match=r"^judge\.extra_body: "):
+        spec_of("http://127.0.0.1:1/v1", extra_body=value)
+
+
+def fuzzed(data: st.DataObject) -> Any:
+    """A good answer of which something is otherwise."""
+    content = json.loads(json.dumps(GOOD))
+    if data.draw(st.booleans()):
+        content["choices"][0] = {
+            "text": "4",
+            "logprobs": {"tokens": ["4"], "token_logprobs": [-0.5], "top_logprobs": [{"4": -0.5, "3": None}]},
+        }
+    elif data.draw(st.booleans()):
+        rows = [[-0.5, 40, None]]
+        content = {"text": "4", "meta_info": {"prompt_tokens": 9, "completion_tokens": 1, "output_token_logprobs": rows,
+                   "output_top_logprobs": [rows], "output_token_ids_logprobs": [[[-7.0, 34, None]]]}}  # fmt: skip
+    return mutated(content, data, data.draw(st.integers(1, 4)))
+
+
+def checked(found: Answer) -> None:
+    """Whether an answer is one that can be reckoned with."""
+    assert type(found.text) is str
+    found.text.encode()
+    for _, listing in found.lists or ():
+        assert all(value <= 0 for value in listing.logprobs.values())
+        assert 0 <= listing.unlisted <= 1
+    if found.usage is not None:
+        assert all(type(value) is int and value >= 0 for value in vars(found.usage).values())
+        assert found.usage.prompt > 0
+
+
+@given(data=st.data())
+@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_json_is_an_answer_or_broken(data):
+    text = json.dumps(fuzzed(data))
+    try:
+        found = answer_of(parse_json(text, "its answer"), data.draw(st.booleans()))
+    except (UserError, Broken):
+        return
+    checked(found)
+
+
+@given(data=st.data())
+@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_a_server_sends_is_an_answer_or_one_sentence(small_server, data):
+    body = json.dumps(fuzzed(data)).encode()
+    if data.draw(st.booleans()):
+        body = data.draw(st.binary(max_size=30) | st.just(body[: len(body) // 2]) | st.just(gzip.compress(body)))
+    code = data.draw(st.sampled_from([200, 200, 200, 201, 204, 206, 307, 400, 404, 418, 429, 500, 599]))
+    known = [("Content-Encoding", "gzip"), ("Content-Type", "text/html; charset=x"), ("Retry-After", "0")]
+    headers = dict(data.draw(st.lists(st.sampled_from([*known, ("Location", "http://[x")]), max_size=2)))
+    small_server.otherwise = raw(body, code, **headers)
+    (found,), _ = send(spec_of(small_server.url, retries=0))
+    if not isinstance(found, UserError):
+        checked(found)
