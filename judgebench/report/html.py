@@ -124,6 +124,7 @@ def render_report(
         "compared": shown,
         "compared_too": {name: found for name, found in compared.items() if name != differences.SHOWN and found},
         "comparison_note": differences.comparison_note(shown, groups),
+        "significance_note": differences.significance_note(shown),
         "compared_intervals": any(row.low is not None for one in shown for row in one.rows),
         "tuned": choices.arrange_tuning(tuning),
         "diagnosed": diagnosed,
