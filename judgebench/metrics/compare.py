@@ -43,8 +43,9 @@ def compare(
     Args:
         scores: columns of scores, as `evaluate` takes them.
         pairs: ((judge, decoding), (judge, decoding)); see `default_pairs`. A cell that lacks one of them, or ratings of
-            what both have scored, gives no record. lambda and temperature, which tuning may set anew in each range, are
-            no part of a series; only where a cell holds several settings is each compared.
+            what both have scored, gives no record, nor does a level at which nothing can be correlated. lambda and
+            temperature, which tuning may set anew in each range, are no part of a series; only where a cell holds
+            several settings is each compared.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`. All differences over the same groups are resampled alike.
         permutations: flips behind each p-value; as many as resamples unless said. Without resamples there are none.
@@ -89,9 +90,9 @@ def compare(
             swapped = 0 if table[0] in chosen_on else resamples if permutations is None else permutations
             gaps: list[_Gap] = []
             for sides in aligned:
-                found = [_gap(level, one, resamples, seed, swapped) for one in sides]
+                found = [gap for one in sides if (gap := _gap(level, one, resamples, seed, swapped)) is not None]
                 gaps += found
-                if len(found) > 1 and len({one.labels for one in sides}) == 1:
+                if 1 < len(found) == len(sides) and len({one.labels for one in sides}) == 1:
                     gaps.append(_mean(found))
             records += _records(dataset, level, gaps)
     return records
@@ -197,10 +198,13 @@ class _Gap:
     groups: int
 
 
-def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) -> _Gap:
+def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) -> _Gap | None:
+    """None where nothing can be correlated at this level."""
     first, second = (
         correlate(level, side, one.human, one.group, one.system, resamples=resamples, seed=seed) for side in one.scores
     )
+    if first.undefined:
+        return None
     difference = first.minus(second)
     permuted, exact = np.zeros((3, 0)), False
     if difference.resampled.shape[1] and permutations:

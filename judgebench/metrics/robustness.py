@@ -152,12 +152,12 @@ def resampled_changes(
 
 
 def spearman_change(clean: Correlated, attacked: Correlated) -> dict[str, float | None]:
-    """Spearman under attack less Spearman of the clean texts, with its paired 95 % interval."""
+    """Spearman under attack less Spearman of the clean texts, with its paired 95 % interval; None where undefined."""
+    if clean.undefined or attacked.undefined:
+        return dict.fromkeys(_SPEARMAN_CHANGE)
     gap = attacked.minus(clean)
     value, (low, high) = float(gap.values[_SPEARMAN]), gap.intervals()[_SPEARMAN] or (None, None)
-    known = attacked.n > 0
-    found = (float(clean.values[_SPEARMAN]), value, low, high)
-    return dict(zip(_SPEARMAN_CHANGE, found if known else (None,) * 4, strict=True))
+    return dict(zip(_SPEARMAN_CHANGE, (float(clean.values[_SPEARMAN]), value, low, high), strict=True))
 
 
 def against_clean(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -27,7 +27,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Row:
-    """One series at one range (or, in the averages, over all ranges)."""
+    """One series at one range (or, in the averages, over all ranges).
+
+    Attributes:
+        undefined: a sentence where nothing can be correlated.
+        silent: document level: groups whose humans gave all texts one score; varied: Spearman without them.
+        over_systems: system level: Spearman with its interval over systems as well as groups.
+    """
 
     series: Series
     setting: str
@@ -35,6 +41,10 @@ class Row:
     failed_share: float | None = None
     clamped_share: float | None = None
     flags: tuple[str, ...] = ()
+    undefined: str | None = None
+    silent: int | None = None
+    varied: float | None = None
+    over_systems: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,18 @@ class Block:
         if self.level == "document":
             return groups
         return f"{_span(self.examples)} {'systems over' if self.level == 'system' else f'{examples_are} of'} {groups}"
+
+
+def undefined_note(blocks: Sequence[Block]) -> str:
+    """The reasons for what could not be correlated; empty where everything could."""
+    rows = (row for block in blocks for section in block.sections for row in section.rows)
+    reasons = dict.fromkeys(row.undefined for row in rows if row.undefined)
+    return " ".join(f"-: {reason}." for reason in reasons)
+
+
+def resampled_note(level: str, groups_are: str = "articles") -> str:
+    """What an interval at a level speaks of, as words that follow "95 % interval"."""
+    return f"{groups_are} resampled{': for these systems alone' if level == 'system' else ''}"
 
 
 def level_note(level: str, groups_are: str = "articles") -> str:
@@ -148,6 +170,10 @@ def _row(record: Mapping[str, Any], index: SeriesIndex) -> Row:
         number(record.get("failed_share")),
         number(record.get("clamped_share")),
         tuple(record.get("flags") or ()),
+        record.get("undefined"),
+        record.get("human_constant_groups"),
+        number(record.get("spearman_varied")),
+        Estimate(*(number(record.get(f"spearman{end}")) for end in ("", "_systems_low", "_systems_high"))),
     )
 
 
@@ -184,7 +210,7 @@ def _mark_best(rows: list[Row]) -> list[Row]:
 def _with_best(row: Row, name: str) -> Row:
     old = row.estimates[name]
     estimates = {**row.estimates, name: Estimate(old.value, old.low, old.high, best=True)}
-    return Row(row.series, row.setting, estimates, row.failed_share, row.clamped_share, row.flags)
+    return replace(row, estimates=estimates)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
