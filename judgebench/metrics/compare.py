@@ -203,7 +203,7 @@ def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) 
     first, second = (
         correlate(level, side, one.human, one.group, one.system, resamples=resamples, seed=seed) for side in one.scores
     )
-    if first.undefined:
+    if not first.known:
         return None
     difference = first.minus(second)
     permuted, exact = np.zeros((3, 0)), False

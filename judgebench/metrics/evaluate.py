@@ -63,7 +63,8 @@ def evaluate(
           resamples; at system level they speak for these systems, and `_systems_low` and `_systems_high`, where systems
           are resampled as well, for systems like these (None at other levels, and with fewer than three systems); at
           document level `_varied`, the value without the groups whose humans do not differ (None at other levels);
-        - undefined: a sentence where nothing can be correlated (nobody rated, one system); the three are None then;
+        - missing: a sentence that says why the three are None (nobody rated, one system), or why their intervals are
+          (one group, too many systems); else None;
         - constant, constant_groups, human_constant_groups: see `Correlated`;
         - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
         - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
@@ -98,14 +99,14 @@ def evaluate(
         for level in levels:
             found = {cell: _correlated(level, part, resamples, seed) for cell, part in parts.items()}
             correlated |= {(cell, level): one for cell, one in found.items()}
-            told = [one for one in found.values() if one.undefined is None]
+            told = [one for one in found.values() if one.known]
             over = {"stability": stability(told), "self_agreement": agreement}
             unstable = is_unstable(told)
             for cell, one in found.items():
                 head = {"dataset": dataset, "split": cell.split, "level": level}
                 named = cell.named | {"rule": (rules or {}).get(cell.decoding)}
                 record = head | named | _measured(one) | described[cell] | over
-                record["flags"] = _flags(record, one.constant_humans, unstable and one.undefined is None)
+                record["flags"] = _flags(record, one.constant_humans, unstable and one.known)
                 records.setdefault(cell, []).append(record)
     for cell in (cell for cell in rows_of if cell.attack != CLEAN):
         found_against = against_clean(cell, every, correlated, levels, resamples, seed)
@@ -157,10 +158,10 @@ def _measured(found: Correlated) -> dict[str, Any]:
     record: dict[str, Any] = {"n": found.n, "groups": found.groups}
     intervals: dict[str, list[tuple[float, float] | None]] = {"": found.intervals(), "_bca": found.bca_intervals()}
     for k, name in enumerate(CORRELATIONS):
-        record[name] = None if found.undefined else float(found.values[k])
+        record[name] = float(found.values[k]) if found.known else None
         record |= _ends(name, intervals, k)
     record |= {"constant": found.constant, "constant_groups": found.constant_groups}
-    record |= {"human_constant_groups": found.human_constant_groups, "undefined": found.undefined}
+    record |= {"human_constant_groups": found.human_constant_groups, "missing": found.missing}
     over_systems = {"_systems": found.over_systems_intervals()}
     for k, name in enumerate(CORRELATIONS):
         record[f"{name}_varied"] = None if found.varied is None else float(found.varied[k])

@@ -23,6 +23,9 @@ from judgebench.metrics.intervals import Resampled, interval
 
 LEVELS = ("dataset", "document", "system")
 
+MOST_SYSTEMS = 1000
+"""Systems beyond which they have no intervals: each resample would sort all their means anew."""
+
 _FEWEST_SYSTEMS = 3
 """Systems of which drawn ones can differ in their correlation: two always lie on a line."""
 
@@ -59,7 +62,8 @@ class Correlated(Resampled):
         over_systems: [3, B] system level: the correlations where systems are resampled as well as groups; NaN where a
             resample holds no two systems. [3, 0] at other levels, with fewer than three systems, and where `resampled`
             is.
-        undefined: a sentence that says why nothing can be correlated; all values are 0.0 then, without resamples.
+        missing: a sentence that says why there are no correlations, or no intervals; else None.
+        known: whether there are correlations; without, values are 0.0, and nothing is resampled.
     """
 
     n: int
@@ -70,7 +74,8 @@ class Correlated(Resampled):
     human_constant_groups: int | None = None
     varied: np.ndarray | None = None
     over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
-    undefined: str | None = None
+    missing: str | None = None
+    known: bool = True
 
     def over_systems_intervals(self) -> list[tuple[float, float] | None]:
         """[3] the percentile intervals over systems and groups; see `interval`."""
@@ -115,18 +120,20 @@ def correlate(
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     system = np.unique(np.asarray(systems), return_inverse=True)[1]
     count = len(labels)
-    if undefined := _undefined(level, group, system):
+    if missing := _no_correlation(level, group, system):
         n = {"dataset": len(judge), "document": count, "system": int(system.max(initial=-1)) + 1}[level]
         empty = np.zeros((3, 0))
-        return Correlated(np.zeros(3), empty, empty, n, count, False, undefined=undefined)
-    drawn = group_weights(count, resamples if count >= 2 else 0, seed)
+        return Correlated(np.zeros(3), empty, empty, n, count, False, missing=missing, known=False)
+    missing = _no_intervals(level, count, system) if resamples else None
+    drawn = group_weights(count, 0 if missing else resamples, seed)
     both = np.vstack([drawn, left_out(count)]) if len(drawn) else drawn
     found = correlations_at(level, judge, human, group, system, both)
     resampled, jackknife = found[:, : len(drawn)], found[:, len(drawn) :]
     data = np.ones((1, count), dtype=np.int32)
     if level == "dataset":
         values = np.array([pearson(judge, human), spearman(judge, human), kendall(judge, human)])
-        return Correlated(values, resampled, jackknife, len(judge), count, is_constant(judge), is_constant(human))
+        constant = is_constant(judge), is_constant(human)
+        return Correlated(values, resampled, jackknife, len(judge), count, *constant, missing=missing)
     values = correlations_at(level, judge, human, group, system, data)[:, 0]
     if level == "document":
         judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
@@ -136,11 +143,12 @@ def correlate(
             constant_groups=int((~(judge_varies & human_varies)).sum()),
             human_constant_groups=int((~human_varies).sum()),
             varied=varied if human_varies.any() else None,
+            missing=missing,
         )
     over = _over_systems(judge, human, group, system, drawn, seed)
     judge, human = (_means(side, group, system)(data)[0] for side in (judge, human))
     constant = is_constant(judge), is_constant(human)
-    return Correlated(values, resampled, jackknife, len(judge), count, *constant, over_systems=over)
+    return Correlated(values, resampled, jackknife, len(judge), count, *constant, over_systems=over, missing=missing)
 
 
 def correlations_at(
@@ -164,16 +172,25 @@ def correlations_at(
     return _of_systems(judge, human, group, system, weights, None)
 
 
-def _undefined(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
+def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
     """The reason why there is nothing to correlate, whatever judge and humans say."""
     if not len(group):
-        return "nobody rated these texts"
+        return "No correlation: nobody rated these texts."
     if level == "system" and not system.any():
-        return "all texts are of one system, and a correlation over systems takes at least two"
+        return "No correlation over systems: all texts are of one system, and it takes at least two."
     if len(group) < 2:
-        return "there is one text, and a correlation takes at least two"
+        return "No correlation: there is one text, and it takes at least two."
     if level == "document" and len(np.unique(group)) == len(group):
-        return "no group has two texts, and a correlation within groups takes at least two"
+        return "No correlation within groups: no group has two texts."
+    return None
+
+
+def _no_intervals(level: str, groups: int, system: np.ndarray) -> str | None:
+    """The reason why nothing is resampled."""
+    if groups < 2:
+        return "No intervals: there is one group, and resampling takes at least two."
+    if level == "system" and (systems := int(system.max()) + 1) > MOST_SYSTEMS:
+        return f"No intervals over systems: {systems:,} are more than the {MOST_SYSTEMS:,} that are resampled."
     return None
 
 

@@ -46,8 +46,8 @@ from judgebench.report.results import (
     few_note,
     has_intervals,
     level_note,
+    missing_note,
     resampled_note,
-    undefined_note,
 )
 from judgebench.report.sections import SECTIONS, rendered
 from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
@@ -128,7 +128,7 @@ def render_report(
         "mapping_notes": _mapping_notes(scores, scale),
         "level_note": level_note(level, groups),
         "resampled_note": resampled_note(level, groups),
-        "undefined_note": undefined_note(blocks),
+        "missing_note": missing_note(blocks),
         "other_levels": _other_levels(clean, split, groups),
         "level_blocks": level_blocks,
         "levels_note": levels.levels_note(level_blocks, groups),

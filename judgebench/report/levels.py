@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.report.results import Estimate, Row, Section, arrange, undefined_note
+from judgebench.report.results import Estimate, Row, Section, arrange, missing_note
 from judgebench.report.series import Series
 from judgebench.types import ScoreRange
 
@@ -80,7 +80,7 @@ def arrange_levels(records: Sequence[Mapping[str, Any]], split: str, groups: str
             key = block.dimension, block.attack, block.defense
             rows = [_row(level, section, row) for section in block.sections for row in section.rows]
             condition = block.condition.removesuffix(f", {level} level")
-            blocks.setdefault(key, []).append(LevelBlock(condition, block.size(groups), rows, undefined_note([block])))
+            blocks.setdefault(key, []).append(LevelBlock(condition, block.size(groups), rows, missing_note([block])))
     return [_joined(parts) for parts in blocks.values()]
 
 

@@ -30,7 +30,7 @@ class Row:
     """One series at one range (or, in the averages, over all ranges).
 
     Attributes:
-        undefined: a sentence where nothing can be correlated.
+        missing: a sentence that says why there are no correlations, or no intervals.
         silent: document level: groups whose humans gave all texts one score; varied: Spearman without them.
         over_systems: system level: Spearman with its interval over systems as well as groups.
     """
@@ -41,7 +41,7 @@ class Row:
     failed_share: float | None = None
     clamped_share: float | None = None
     flags: tuple[str, ...] = ()
-    undefined: str | None = None
+    missing: str | None = None
     silent: int | None = None
     varied: float | None = None
     over_systems: Estimate | None = None
@@ -91,11 +91,10 @@ class Block:
         return f"{_span(self.examples)} {'systems over' if self.level == 'system' else f'{examples_are} of'} {groups}"
 
 
-def undefined_note(blocks: Sequence[Block]) -> str:
-    """The reasons for what could not be correlated; empty where everything could."""
+def missing_note(blocks: Sequence[Block]) -> str:
+    """The reasons for missing correlations and intervals; empty where nothing is missing."""
     rows = (row for block in blocks for section in block.sections for row in section.rows)
-    reasons = dict.fromkeys(row.undefined for row in rows if row.undefined)
-    return " ".join(f"-: {reason}." for reason in reasons)
+    return " ".join(dict.fromkeys(row.missing for row in rows if row.missing))
 
 
 def resampled_note(level: str, groups_are: str = "articles") -> str:
@@ -170,7 +169,7 @@ def _row(record: Mapping[str, Any], index: SeriesIndex) -> Row:
         number(record.get("failed_share")),
         number(record.get("clamped_share")),
         tuple(record.get("flags") or ()),
-        record.get("undefined"),
+        record.get("missing"),
         record.get("human_constant_groups"),
         number(record.get("spearman_varied")),
         Estimate(*(number(record.get(f"spearman{end}")) for end in ("", "_systems_low", "_systems_high"))),

@@ -20,8 +20,8 @@ from judgebench.report.results import (
     few_note,
     has_intervals,
     level_note,
+    missing_note,
     resampled_note,
-    undefined_note,
 )
 from judgebench.report.series import Series, shown_split
 
@@ -55,7 +55,7 @@ def metrics_table(
         note += f" [95 % interval, {resampled_note(blocks[0].level, groups)}]."
     if few := few_note(blocks, groups):
         note += f" {few}"
-    if why := undefined_note(blocks):
+    if why := missing_note(blocks):
         note += f" {why}"
     note += " * best of its range, if above 0."
     if any(block.averages for block in blocks):

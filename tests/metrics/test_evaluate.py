@@ -16,7 +16,7 @@ KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
     *("judge", "decoding", "lambda", "temperature", "rule", "n", "groups"),
     *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ENDS),
-    *("constant", "constant_groups", "human_constant_groups", "undefined"),
+    *("constant", "constant_groups", "human_constant_groups", "missing"),
     *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in LEVEL_ENDS),
     *("failed_share", "clamped_share", "mean_score", "modal_score", "modal_share"),
     *("bias_wasserstein", "bias_kl", "bias_shift", "stability", "self_agreement", "flags"),

@@ -182,7 +182,7 @@ def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_besid
     assert perfect.values == pytest.approx([2 / 3] * 3)
     assert perfect.varied == pytest.approx([1.0] * 3)
     silent = correlate("document", judge, np.full(9, 2.0), group, group, resamples=0)
-    assert (silent.varied, silent.human_constant_groups, silent.undefined) == (None, 3, None)
+    assert (silent.varied, silent.human_constant_groups, silent.missing) == (None, 3, None)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,16 @@ def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_besid
 def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reason):
     judge, human, group, _ = (column[rows] for column in data(systems=3))
     found = correlate(level, judge, human, group, np.full(len(judge), "one"), resamples=20)
-    assert reason in found.undefined
+    assert reason in found.missing
     assert found.intervals() == found.bca_intervals() == found.over_systems_intervals() == [None] * 3
     assert not found.constant
 
 
 @pytest.mark.parametrize("level", ["dataset", "document", "system"])
-def test_as_many_systems_as_texts_take_no_more_than_their_own_room(level):
-    n = 3000
-    rng = np.random.default_rng(0)
-    judge, human = rng.integers(1, 6, n).astype(float), rng.integers(1, 6, n).astype(float)
-    group = np.arange(n) if level == "system" else np.repeat(np.arange(3), 1000)
-    found = correlate(level, judge, human, group, np.arange(n), resamples=20)
-    assert found.undefined is None
-    assert np.abs(found.values).max() < 0.2
+def test_one_group_says_why_it_has_no_intervals(level):
+    judge, human, _, system = data()
+    system, group = np.arange(len(judge)), np.full(len(judge), "one")
+    found = correlate(level, judge, human, group, system, resamples=20)
+    assert found.known
+    assert "there is one group" in found.missing
+    assert correlate(level, judge, human, group, system, resamples=0).missing is None

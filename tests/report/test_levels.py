@@ -60,7 +60,7 @@ def test_both_intervals_are_printed_and_shown_by_their_names(measured):
 
 
 def test_records_of_earlier_versions_have_neither(measured):
-    new = ("varied", "systems_low", "systems_high", "undefined", "human_constant_groups")
+    new = ("varied", "systems_low", "systems_high", "missing", "human_constant_groups")
     old = [{name: value for name, value in one.items() if not name.endswith(new)} for one in measured.records]
     (block,) = arrange_levels(old, "test")
     assert block.rows[0].over_systems.low is None
