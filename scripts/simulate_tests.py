@@ -7,6 +7,9 @@ Compared are three tests of a difference in Spearman. `z-scores`: swap the judge
 and rank anew. `midranks`: swap their mid-ranks and take them as they are. `influence`: flip the sign of each article's
 share in the difference, as `judgebench.metrics.compare` does. Size is the share of data sets with p <= 0.05 where both
 judges correlate alike with the humans; power, where they do not.
+
+A second table has how often the two 95 % intervals of Spearman at system level hold its value over all systems of a
+kind, of which a data set has a few.
 """
 
 from __future__ import annotations
@@ -53,13 +56,15 @@ class Sample(NamedTuple):
     system: np.ndarray
 
 
-def drawn(articles: int, first: Law, second: Law, together: float, seed: int, systems: int = SYSTEMS) -> Sample:
-    """Articles with `systems` texts each; `together` is the correlation of the judges' errors."""
+def drawn(
+    articles: int, first: Law, second: Law, together: float, seed: int, systems: int = SYSTEMS, kind: int = 1
+) -> Sample:
+    """Articles with `systems` texts each; `together` is the correlation of the judges' errors, and `kind` the seed of
+    the systems' abilities."""
     rng = np.random.default_rng(seed)
     group, system = np.repeat(np.arange(articles), systems), np.tile(np.arange(systems), articles)
     n = len(group)
-    # the systems are the same in every data set, the articles are new
-    ability = np.random.default_rng(1).normal(0, 0.5, systems)[system]
+    ability = np.random.default_rng([kind, 3]).normal(0, 0.5, systems)[system]
     truth = rng.normal(0, 0.5, articles)[group] + ability + rng.normal(0, 0.75, n)
     human = np.round(3 * np.clip(3 + truth + rng.normal(0, 0.4, n), 1, 5)) / 3
     own = [(rng.normal(size=articles)[group], rng.normal(size=n)) for _ in range(3)]
@@ -165,12 +170,34 @@ def table(count: int) -> Iterator[str]:
             yield f"| {wanted:g} | {name} | {errors} | {articles} | {' | '.join(f'{one:.3f}' for one in shares)} |"
 
 
+def coverage(count: int) -> Iterator[str]:
+    """The lines of the table of intervals."""
+    yield "| systems | articles | Spearman over all systems | articles resampled | systems and articles resampled |"
+    yield "|---|---|---|---|---|"
+    law = Law(1.0, 0.3, FIVE)
+    for systems, articles in ((6, 30), (12, 60), (30, 60)):
+        many = [
+            correlate("system", one.first, one.human, one.group, one.system, resamples=0).values[_SPEARMAN]
+            for one in (drawn(articles, law, law, 0.0, seed, 300, seed) for seed in range(30))
+        ]
+        truth = float(np.mean(many))
+        held = np.zeros(2)
+        for seed in range(count):
+            one = drawn(articles, law, law, 0.0, seed, systems, seed + 1000)
+            found = correlate("system", one.first, one.human, one.group, one.system, resamples=400)
+            ends = found.intervals()[_SPEARMAN], found.over_systems_intervals()[_SPEARMAN]
+            held += [low <= truth <= high for low, high in (both for both in ends if both)]
+        yield f"| {systems} | {articles} | {truth:.2f} | {held[0] / count:.2f} | {held[1] / count:.2f} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-sets", type=int, default=1000)
     given = parser.parse_args()
-    for line in table(given.data_sets):
-        print(line, flush=True)
+    for lines in (table(given.data_sets), coverage(given.data_sets)):
+        for line in lines:
+            print(line, flush=True)
+        print()
 
 
 if __name__ == "__main__":

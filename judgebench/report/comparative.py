@@ -9,8 +9,8 @@ from typing import Any
 
 from judgebench.metrics.comparative import MEASURES
 from judgebench.metrics.levels import shown_level
-from judgebench.report.results import Estimate
-from judgebench.report.series import SeriesIndex, number, setting, shown_split
+from judgebench.report.results import Estimate, estimate
+from judgebench.report.series import SeriesIndex, setting, shown_split
 
 NOTE = (
     "Place one: how much more often than half of the time the text in place one wins, in percentage points; 0 for a "
@@ -144,10 +144,7 @@ def _block(key: tuple[str, str, str], held: Sequence[Mapping[str, Any]], index: 
 def _row(record: Mapping[str, Any], index: SeriesIndex) -> PairRow:
     series = index.of(record)
     knobs = "" if series.setting else setting(record)
-    found = {
-        name: Estimate(*(number(record.get(f"{name}{end}")) for end in ("", "_low", "_high")))
-        for name in (*MEASURES, "decided_consistency", "tied_share")
-    }
+    found = {name: estimate(record, name) for name in (*MEASURES, "decided_consistency", "tied_share")}
     if found["tied_share"].value is None:
         found["decided_consistency"] = found["consistency"]
     return PairRow(series.judge, f"{series}, {knobs}" if knobs else str(series), **found)

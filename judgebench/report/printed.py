@@ -78,8 +78,8 @@ def _levels(block: LevelBlock, groups: str) -> Table:
     table = titled(block.title(groups))
     within = ("within", "without") if block.has_within else ()
     systems = ("systems",) if block.has_systems else ()
-    systems += ("these", "others") if block.has_intervals else ()
-    for name in ("range", "judge, decoding", *within, *systems):
+    intervals = ("these", "others") if block.has_intervals else ()
+    for name in ("range", "judge, decoding", *within, *systems, *intervals):
         table.add_column(name, overflow="fold")
     for row in block.rows:
         if row.series.judge == "assistant":

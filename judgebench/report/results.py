@@ -25,6 +25,12 @@ class Estimate:
     best: bool = False
 
 
+def estimate(record: Mapping[str, Any], name: str, kind: str = "") -> Estimate:
+    """The number of a record with its interval of some kind, each unknown where the record lacks it."""
+    value, low, high = (number(record.get(key)) for key in (name, f"{name}{kind}_low", f"{name}{kind}_high"))
+    return Estimate(value, low, high)
+
+
 @dataclass(frozen=True)
 class Row:
     """One series at one range (or, in the averages, over all ranges).
@@ -158,21 +164,17 @@ def _block(key: tuple[str, str, str], level: str, records: list[Mapping[str, Any
 
 
 def _row(record: Mapping[str, Any], index: SeriesIndex) -> Row:
-    estimates = {
-        name: Estimate(number(record[name]), number(record.get(f"{name}_low")), number(record.get(f"{name}_high")))
-        for name in CORRELATIONS
-    }
     return Row(
         index.of(record),
         setting(record),
-        estimates,
+        {name: estimate(record, name) for name in CORRELATIONS},
         number(record.get("failed_share")),
         number(record.get("clamped_share")),
         tuple(record.get("flags") or ()),
         record.get("missing"),
         record.get("human_constant_groups"),
         number(record.get("spearman_varied")),
-        Estimate(*(number(record.get(f"spearman{end}")) for end in ("", "_systems_low", "_systems_high"))),
+        estimate(record, "spearman", "_systems"),
     )
 
 
