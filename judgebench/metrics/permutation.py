@@ -1,4 +1,8 @@
-"""The paired permutation test of two judges: for which of them each article speaks is what chance decides."""
+"""The paired permutation test of two judges: for which of them each article speaks is what chance decides.
+
+After Canay, Romano and Shaikh, "Randomization Tests Under an Approximate Symmetry Assumption" (Econometrica 2017): signs
+of what independent groups contribute are exchanged, not the scores, which two judges need not give on one scale.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,8 @@ def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarra
 
     A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
     jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
-    At document level this is what swapping the judges' scores in whole articles does.
+    At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
+    two judges' ties and loses power where these differ; `scripts/simulate_tests.py` has size and power of both.
 
     Args:
         difference: of S statistics, see `Resampled.minus`; its jackknife has G columns.
