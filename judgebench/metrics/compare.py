@@ -14,7 +14,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.evaluate import check_settings
 from judgebench.metrics.intervals import Resampled, mean_of
 from judgebench.metrics.levels import LEVELS, correlate
-from judgebench.metrics.permutation import flipped_differences, flips, holm, p_value
+from judgebench.metrics.permutation import PERMUTATIONS, flipped_differences, flips, holm, p_value
 from judgebench.metrics.power import SIGNIFICANCE, groups_needed
 from judgebench.metrics.series_pairs import Series, matched, named_pair
 
@@ -35,7 +35,7 @@ def compare(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    permutations: int | None = None,
+    permutations: int = PERMUTATIONS,
     chosen_on: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
@@ -48,7 +48,7 @@ def compare(
             several settings is each compared.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`. All differences over the same groups are resampled alike.
-        permutations: flips behind each p-value; as many as resamples unless said. Without resamples there are none.
+        permutations: flips behind each p-value. Without resamples there are none.
         chosen_on: the splits by which settings were chosen (tuning). The chosen are the best there by construction, so
             nothing is tested on these splits.
 
@@ -87,10 +87,10 @@ def compare(
         here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
         aligned = [list(_aligned(columns, rows_of, first, second)) for first, second in matched(here, pairs)]
         for level in levels:
-            swapped = 0 if table[0] in chosen_on else resamples if permutations is None else permutations
+            tested = 0 if table[0] in chosen_on else permutations
             gaps: list[_Gap] = []
             for sides in aligned:
-                found = [gap for one in sides if (gap := _gap(level, one, resamples, seed, swapped)) is not None]
+                found = [gap for one in sides if (gap := _gap(level, one, resamples, seed, tested)) is not None]
                 gaps += found
                 if 1 < len(found) == len(sides) and len({one.labels for one in sides}) == 1:
                     gaps.append(_mean(found))

@@ -1,27 +1,39 @@
 """The paired permutation test of two judges: for which of them each article speaks is what chance decides.
 
-After Canay, Romano and Shaikh, "Randomization Tests Under an Approximate Symmetry Assumption" (Econometrica 2017): signs
-of what independent groups contribute are exchanged, not the scores, which two judges need not give on one scale.
+After Canay, Romano and Shaikh, "Randomization Tests Under an Approximate Symmetry Assumption" (Econometrica 2017): the
+signs of what independent groups contribute change, not the scores, which two judges need not give on one scale.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
+from judgebench.metrics.correlation import MOST_ENTRIES
 from judgebench.metrics.intervals import Resampled
 
 _EQUAL = 1e-10  # statistics no farther apart differ by rounding alone
 
 
-def flips(groups: int, permutations: int, seed: int) -> tuple[np.ndarray, bool]:
+PERMUTATIONS = 20_000
+"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
+
+
+@lru_cache(maxsize=8)
+def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
     """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are all there are.
 
     All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
     """
     if groups < 63 and 2**groups <= permutations:
-        return (np.arange(2**groups)[:, None] >> np.arange(groups)) & 1, True
-    # Another stream than the resamples', which are drawn with the same seed.
-    return np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups)), False
+        found, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+    else:
+        # Another stream than the resamples', which are drawn with the same seed.
+        found = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        exact = False
+    found.flags.writeable = False  # shared by all who ask
+    return found, exact
 
 
 def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarray:
@@ -41,7 +53,10 @@ def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarra
     """
     apart = difference.jackknife.mean(axis=1, keepdims=True) - difference.jackknife
     shares = difference.values[:, None] + (difference.jackknife.shape[1] - 1) * apart
-    return shares @ (1 - 2 * flipped).T / difference.jackknife.shape[1]
+    groups = shares.shape[1]
+    step = max(1, MOST_ENTRIES // groups)
+    parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
+    return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
 
 
 def p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:

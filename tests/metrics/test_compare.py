@@ -141,7 +141,7 @@ def test_what_it_says():
     assert [r["says"] for r in (better, worse, twin, like)] == ["better", "worse", "not told apart", "not told apart"]
     assert better["groups_needed"] < 60 < like["groups_needed"]
     assert (twin["difference"], twin["low"], twin["high"], twin["p"], twin["groups_needed"]) == (0, 0, 0, 1, None)
-    assert better["p"] == 1 / 501
+    assert better["p"] == 1 / 20_001
     assert like["groups_needed"] > 2 * 60  # as wherever an interval holds 0: (2.80 / 1.96)^2 times as many at least
 
 

@@ -123,6 +123,13 @@ def test_flips():
     assert (some != flips(100, 500, 1)[0]).any()
 
 
+def test_p_is_fine_enough_for_holm_over_a_page_of_comparisons():
+    flipped, exact = flips(60)
+    permuted = flipped_differences(apart("dataset", *data(60, 3)), flipped)[1]
+    found = np.full(500, p_value(permuted.max() + 1, permuted, exact))
+    assert holm(found).max() <= 0.05
+
+
 def test_p_by_hand():
     permuted = np.array([0.1, -0.3, 0.3, 0.0, 0.2])
     assert p_value(0.3, permuted, exact=True) == 2 / 5
