@@ -1,8 +1,10 @@
 """How large a report is and how fast it answers: a made-up run, rendered, and opened in Chromium.
 
-    python scripts/bench_report.py --examples 10000 --ranges 2
+    python scripts/bench_report.py --examples 10000 25000 50000
+    python scripts/bench_report.py --examples 20000 --systems 20000
 
-Needs Debian's `chromium` and playwright (the dev extra). No model is loaded; the numbers of the run mean nothing.
+What is timed in Chromium needs Debian's `chromium` and playwright (the dev extra), and is left out without them. No
+model is loaded; the numbers of the run mean nothing.
 """
 
 from __future__ import annotations
@@ -26,30 +28,31 @@ from judgebench.report.run_folder import RunFolder
 from judgebench.types import Example, ScoreRange
 
 WORDS = np.array(top_n_list("en", 5000))
-SYSTEMS = 16
+ARTICLE = 16
+"""Texts that answer to one article."""
 _DECODINGS = [("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("pair", "contrastive")]
 
 
-def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
-    """Writes a run of `count` examples, 16 to an article, under `ranges` score ranges."""
+def made_up(folder: RunFolder, count: int, ranges: int, systems: int = ARTICLE, seed: int = 0) -> None:
+    """Writes a run of `count` examples of so many systems, 16 to an article, under `ranges` score ranges."""
     rng = np.random.default_rng(seed)
 
     def text(words: int) -> str:
         return " ".join(rng.choice(WORDS, words)) + "."
 
-    articles = -(-count // SYSTEMS)
+    articles = -(-count // ARTICLE)
     sources = [text(400) for _ in range(articles)]
     human = rng.uniform(1, 5, count).round(2)
     examples = [
-        Example(f"article-{i // SYSTEMS}/system-{i % SYSTEMS}", f"article-{i // SYSTEMS}", f"system-{i % SYSTEMS}",
-                sources[i // SYSTEMS], text(60), {"coherence": float(human[i])})
+        Example(f"article-{i // ARTICLE}/text-{i % ARTICLE}", f"article-{i // ARTICLE}", f"system-{i % systems}",
+                sources[i // ARTICLE], text(60), {"coherence": float(human[i])})
         for i in range(count)
     ]  # fmt: skip
     readings, scores = [], []
     for score_range in (ScoreRange(low, low + 4) for low in range(ranges)):
         values = np.array(score_range.values)
         main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
-        splits = ["dev" if i // SYSTEMS < articles // 10 else "test" for i in range(count)]
+        splits = ["dev" if i // ARTICLE < articles // 10 else "test" for i in range(count)]
         key: dict[str, Any] = {
             "example_id": [one.example_id for one in examples],
             "group_id": [one.group_id for one in examples],
@@ -87,7 +90,9 @@ def made_up(folder: RunFolder, count: int, ranges: int, seed: int = 0) -> None:
     folder.write_readings(pd.concat(readings, ignore_index=True))
     folder.write_scores(table)
     columns = {str(name): table[name].to_numpy() for name in table}
-    folder.write_metrics(evaluate(columns, "made up", ["dataset"], resamples=0))
+    begun = time.perf_counter()
+    folder.write_metrics(evaluate(columns, "made up", resamples=0))
+    print(f"{'metrics, without intervals':32}{time.perf_counter() - begun:8.2f} s")
     folder.write_about({"main": "nobody", "assistant": "nobody else"}, {"coherence": (1.0, 5.0)}, {})
     split = {one.group_id: its for one, its in zip(examples, splits, strict=True)}
     write_examples(folder, examples, split, [])
@@ -141,19 +146,33 @@ def in_browser(page: Path) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=10_000)
+    parser.add_argument("--examples", type=int, nargs="+", default=[10_000])
+    parser.add_argument("--systems", type=int, default=ARTICLE)
     parser.add_argument("--ranges", type=int, default=1)
     parser.add_argument("--keep", metavar="FOLDER", help="leave the run there")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder(given.keep or folder)
-        made_up(run, given.examples, given.ranges)
-        begun = time.perf_counter()
-        page = run.write_report(RunContent.read(run.path).report({}))
-        print(f"{'render, without figures':32}{time.perf_counter() - begun:8.2f} s")
-        print(f"{'report.html':32}{page.stat().st_size / 2**20:8.2f} MiB")
-        for name, seconds in in_browser(page.resolve()).items():
-            print(f"{name:32}{seconds:8.3f} s")
+    for count in given.examples:
+        print(f"{count:,} examples of {given.systems:,} systems")
+        with tempfile.TemporaryDirectory() as folder:
+            measure(RunFolder(given.keep or folder), count, given.ranges, given.systems)
+
+
+def measure(run: RunFolder, count: int, ranges: int, systems: int) -> None:
+    """Prints the seconds and the size of one run's report."""
+    made_up(run, count, ranges, systems)
+    content = RunContent.read(run.path)
+    begun = time.perf_counter()
+    figures = content.figures()
+    print(f"{'figures':32}{time.perf_counter() - begun:8.2f} s")
+    begun = time.perf_counter()
+    page = run.write_report(content.report(figures))
+    print(f"{'page':32}{time.perf_counter() - begun:8.2f} s")
+    print(f"{'report.html':32}{page.stat().st_size / 2**20:8.2f} MiB")
+    if shutil.which("chromium") is None:
+        print("there is no chromium here, so the page is not opened")
+        return
+    for name, seconds in in_browser(page.resolve()).items():
+        print(f"{name:32}{seconds:8.3f} s", flush=True)
 
 
 if __name__ == "__main__":

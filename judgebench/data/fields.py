@@ -44,10 +44,8 @@ def parse_fields(
 
 
 def example_of(row: Row, field: str | None) -> str:
-    """What a row calls its example: by `field`, else by its `example_id`, else "line-N", N counted from 1."""
-    if field is None and not row.has("example_id"):
-        return f"line-{row.position}"
-    return row.identifier(field or "example_id")
+    """A row's name for its example: by `field`, else its `example_id`, else "line-N", N counted from 1."""
+    return _identifier(row, field, "example_id") or f"line-{row.position}"
 
 
 def context_of(row: Row, field: str | None) -> str:
@@ -56,13 +54,20 @@ def context_of(row: Row, field: str | None) -> str:
 
 
 def group_of(row: Row, field: str | None, source: str, context: str) -> str:
-    """A row's group: by `field`, else a hash of source and context."""
-    return row.identifier(field) if field else group_hash(source, context)
+    """A row's group: by `field`, else its `group_id`, else a hash of source and context."""
+    return _identifier(row, field, "group_id") or group_hash(source, context)
 
 
-def system_of(row: Row, field: str | None, default: str = "system") -> str:
-    """What wrote a row's text."""
-    return row.identifier(field) if field else default
+def system_of(row: Row, field: str | None) -> str:
+    """The system that wrote a row's text: by `field`, else its `system_id`, else "system"."""
+    return _identifier(row, field, "system_id") or "system"
+
+
+def _identifier(row: Row, field: str | None, column: str) -> str | None:
+    """The name in `field`, which a row must have; without a `field`, that in `column` where the row has one."""
+    if field is None and not row.has(column):
+        return None
+    return row.identifier(field or column)
 
 
 def _name(key: str, value: Any) -> str:

@@ -30,8 +30,8 @@ class Fields:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
             is a number, or the list of what several raters gave, whose mean counts.
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
-        group_id: default a hash of source and context.
-        system_id: default "system".
+        group_id: default a row's `group_id`; where it has none, a hash of source and context.
+        system_id: default a row's `system_id`; where it has none, "system".
         context: default empty.
     """
 

@@ -65,7 +65,7 @@ def resampled_correlations(judge: np.ndarray, human: np.ndarray, groups: np.ndar
     Returns:
         [3, B] in the order of `CORRELATIONS`; 0.0 where a resample is constant.
     """
-    if not len(judge):
+    if not len(judge) or not len(weights):
         return np.zeros((3, len(weights)))
     fitting = ContingencyTables.fits(judge, human, weights.shape[1])
     data = (ContingencyTables if fitting else DistinctPairs)(judge, human, groups, weights.shape[1])

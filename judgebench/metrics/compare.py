@@ -14,7 +14,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.evaluate import check_settings
 from judgebench.metrics.intervals import Resampled, mean_of
 from judgebench.metrics.levels import LEVELS, correlate
-from judgebench.metrics.permutation import holm, p_value, swapped_differences, swaps
+from judgebench.metrics.permutation import PERMUTATIONS, flipped_differences, flips, holm, p_value
 from judgebench.metrics.power import SIGNIFICANCE, groups_needed
 from judgebench.metrics.series_pairs import Series, matched, named_pair
 
@@ -35,7 +35,7 @@ def compare(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    permutations: int | None = None,
+    permutations: int = PERMUTATIONS,
     chosen_on: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
@@ -43,17 +43,18 @@ def compare(
     Args:
         scores: columns of scores, as `evaluate` takes them.
         pairs: ((judge, decoding), (judge, decoding)); see `default_pairs`. A cell that lacks one of them, or ratings of
-            what both have scored, gives no record. lambda and temperature, which tuning may set anew in each range, are
-            no part of a series; only where a cell holds several settings is each compared.
+            what both have scored, gives no record, nor does a level at which nothing can be correlated. lambda and
+            temperature, which tuning may set anew in each range, are no part of a series; only where a cell holds
+            several settings is each compared.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`. All differences over the same groups are resampled alike.
-        permutations: swaps behind each p-value; as many as resamples unless said. Without resamples there are none.
+        permutations: flips behind each p-value. Without resamples there are none.
         chosen_on: the splits by which settings were chosen (tuning). The chosen are the best there by construction, so
             nothing is tested on these splits.
 
     Returns:
         A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
-        ranges, where there are two or more over the same groups, comes the mean over them, resampled and swapped
+        ranges, where there are two or more over the same groups, comes the mean over them, resampled and flipped
         jointly. JSON's own types, never NaN:
 
         - dataset, split, level, dimension, range_min, range_max, range_step (None in a mean over ranges), ranges (how
@@ -63,7 +64,7 @@ def compare(
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
         - first, second: the two values; difference: first - second;
         - low, high: its 95 % percentile interval; bca_low, bca_high: its BCa interval; se: its standard error;
-        - p: of the paired permutation test, see `swapped_differences` and `p_value`; p_holm: the same, Holm-corrected
+        - p: of the paired permutation test, see `flipped_differences` and `p_value`; p_holm: the same, Holm-corrected
           over the table: all pairs, ranges and means of one split, dimension, attack, defense, level and statistic;
           comparisons: how many these are;
         - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see there;
@@ -86,12 +87,12 @@ def compare(
         here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
         aligned = [list(_aligned(columns, rows_of, first, second)) for first, second in matched(here, pairs)]
         for level in levels:
-            swapped = 0 if table[0] in chosen_on else resamples if permutations is None else permutations
+            tested = 0 if table[0] in chosen_on else permutations
             gaps: list[_Gap] = []
             for sides in aligned:
-                found = [_gap(level, one, resamples, seed, swapped) for one in sides]
+                found = [gap for one in sides if (gap := _gap(level, one, resamples, seed, tested)) is not None]
                 gaps += found
-                if len(found) > 1 and len({one.labels for one in sides}) == 1:
+                if 1 < len(found) == len(sides) and len({one.labels for one in sides}) == 1:
                     gaps.append(_mean(found))
             records += _records(dataset, level, gaps)
     return records
@@ -121,6 +122,20 @@ def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -
         pairs += [(one, base)] if base else []
     per_range = [(one, (one[0], f"{one[1]}_per_range")) for one in contrasting]
     return pairs + [both for both in per_range if both[1] in contrasting]
+
+
+def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Records of `compare` that are read together: `p_holm`, `comparisons` and `says` anew, with Holm's correction over
+    all of one level and statistic instead of over each table."""
+    corrected: list[dict[str, Any]] = [dict(record) for record in records]
+    for family in {(record["level"], record["statistic"]) for record in corrected}:
+        own = [record for record in corrected if (record["level"], record["statistic"]) == family]
+        tested = [record for record in own if record["p"] is not None]
+        for record, p_holm in zip(tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True):
+            record["p_holm"] = p_holm
+        for record in own:
+            record |= {"comparisons": len(tested)} | _verdict(record)
+    return corrected
 
 
 @dataclass(frozen=True)
@@ -170,8 +185,8 @@ class _Gap:
     Attributes:
         both: [2, 3] the values of first and second.
         resampled: of the difference.
-        permuted: [3, P] the difference after swaps; P is 0 where there are none.
-        exact: whether these are all swaps.
+        permuted: [3, P] the difference after flips; P is 0 where there are none.
+        exact: whether these are all flips.
     """
 
     sides: tuple[tuple[Cell, Cell], ...]
@@ -183,21 +198,24 @@ class _Gap:
     groups: int
 
 
-def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) -> _Gap:
+def _gap(level: str, one: _Sides, resamples: int, seed: int, permutations: int) -> _Gap | None:
+    """None where nothing can be correlated at this level."""
     first, second = (
         correlate(level, side, one.human, one.group, one.system, resamples=resamples, seed=seed) for side in one.scores
     )
+    if not first.known:
+        return None
     difference = first.minus(second)
     permuted, exact = np.zeros((3, 0)), False
     if difference.resampled.shape[1] and permutations:
-        swapped, exact = swaps(first.groups, permutations, seed)
-        permuted = swapped_differences(level, *one.scores, one.human, one.group, one.system, swapped)
+        flipped, exact = flips(difference.jackknife.shape[1], permutations, seed)
+        permuted = flipped_differences(difference, flipped)
     both = np.stack([first.values, second.values])
     return _Gap((one.cells,), both, difference, permuted, exact, first.n, first.groups)
 
 
 def _mean(gaps: Sequence[_Gap]) -> _Gap:
-    """Over ranges with the same groups, hence the same resamples and the same swaps."""
+    """Over ranges with the same groups, hence the same resamples and the same flips."""
     return _Gap(
         tuple(cells for gap in gaps for cells in gap.sides),
         np.mean([gap.both for gap in gaps], axis=0),

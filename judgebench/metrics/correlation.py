@@ -15,6 +15,10 @@ MOST_ENTRIES = 4_000_000
 """Of a temporary array of this room, so that memory stays flat however much is resampled."""
 
 
+_LONG = 150
+"""Entries of a row beyond which sorting it is faster than comparing all with all."""
+
+
 def pearson(judge: np.ndarray, human: np.ndarray) -> float:
     """Pearson's r of two vectors [N]; 0.0 where either is constant (see `is_constant`).
 
@@ -85,9 +89,11 @@ def spearman_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
 def kendall_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     """Kendall's tau-b of each row, [B, N] -> [B]; 0.0 where either side of a row is constant.
 
-    Time goes as B * N * N: for few columns, such as systems.
+    Many short rows are compared all with all at a time, N * N each; long ones take n log n each.
     """
     rows, width = judge.shape
+    if width > _LONG:
+        return np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
     parts = []
     for start in range(0, rows, chunk := max(1, MOST_ENTRIES // max(1, width * width))):
         x, y = (

@@ -34,15 +34,17 @@ def bias(
         scale: its ends.
 
     Returns:
-        bias_wasserstein: `wasserstein` of the two; bias_kl: `kl_divergence` of the judge's from the humans'. None
-        without a scale of some length, or without a rating.
+        bias_wasserstein: `wasserstein` of the two; bias_kl: `kl_divergence` of the judge's from the humans';
+        bias_shift: the judge's mean less the humans', as a share of the range, above 0 where the judge scores too high.
+        None without a scale of some length, or without a rating.
     """
     target = mapped(human, scale, score_range) if scale is not None and len(human) else None
     if target is None:
-        return {"bias_wasserstein": None, "bias_kl": None}
+        return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
     return {
         "bias_wasserstein": wasserstein(judge, target, score_range),
         "bias_kl": kl_divergence(target, judge, score_range),
+        "bias_shift": float((judge.mean() - target.mean()) / (score_range.maximum - score_range.minimum)),
     }
 
 

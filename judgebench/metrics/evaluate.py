@@ -59,11 +59,16 @@ def evaluate(
         - rule: `argmax` or `expectation`, what the decoding's scores are;
         - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
         - pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, `_bca_low` and
-          `_bca_high` of its BCa interval; these are None with fewer than two groups or without resamples, all are None
-          where nobody rated;
-        - constant, constant_groups: see `Correlated`;
+          `_bca_high` of its BCa interval, groups resampled; these are None with fewer than two groups or without
+          resamples; at system level they speak for these systems, and `_systems_low` and `_systems_high`, where systems
+          are resampled as well, for systems like these (None at other levels, and with fewer than three systems); at
+          document level `_varied`, the value without the groups whose humans do not differ (None at other levels);
+        - missing: a sentence that says why the three are None (nobody rated, one system), or why their intervals are
+          (one group, too many systems); else None;
+        - constant, constant_groups, human_constant_groups: see `Correlated`;
         - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
-        - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl: see `bias`, of what was rated;
+        - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
+          rated;
         - stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
           range); tuning may set lambda and temperature anew in each;
         - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
@@ -94,14 +99,14 @@ def evaluate(
         for level in levels:
             found = {cell: _correlated(level, part, resamples, seed) for cell, part in parts.items()}
             correlated |= {(cell, level): one for cell, one in found.items()}
-            told = [one for one in found.values() if one.n]
+            told = [one for one in found.values() if one.known]
             over = {"stability": stability(told), "self_agreement": agreement}
             unstable = is_unstable(told)
             for cell, one in found.items():
                 head = {"dataset": dataset, "split": cell.split, "level": level}
                 named = cell.named | {"rule": (rules or {}).get(cell.decoding)}
                 record = head | named | _measured(one) | described[cell] | over
-                record["flags"] = _flags(record, bool(one.constant_humans and one.n), bool(unstable and one.n))
+                record["flags"] = _flags(record, one.constant_humans, unstable and one.known)
                 records.setdefault(cell, []).append(record)
     for cell in (cell for cell in rows_of if cell.attack != CLEAN):
         found_against = against_clean(cell, every, correlated, levels, resamples, seed)
@@ -151,14 +156,24 @@ def _correlated(level: str, part: Mapping[str, np.ndarray], resamples: int, seed
 
 def _measured(found: Correlated) -> dict[str, Any]:
     record: dict[str, Any] = {"n": found.n, "groups": found.groups}
-    each = zip(CORRELATIONS, found.values, found.intervals(), found.bca_intervals(), strict=True)
-    for name, value, ends, bca_ends in each:
-        low, high = ends or (None, None)
-        bca_low, bca_high = bca_ends or (None, None)
-        record |= {name: float(value) if found.n else None, f"{name}_low": low, f"{name}_high": high}
-        record |= {f"{name}_bca_low": bca_low, f"{name}_bca_high": bca_high}
-    # Without a human rating there is nothing to say about the judge.
-    return record | {"constant": bool(found.constant and found.n), "constant_groups": found.constant_groups}
+    intervals: dict[str, list[tuple[float, float] | None]] = {"": found.intervals(), "_bca": found.bca_intervals()}
+    for k, name in enumerate(CORRELATIONS):
+        record[name] = float(found.values[k]) if found.known else None
+        record |= _ends(name, intervals, k)
+    record |= {"constant": found.constant, "constant_groups": found.constant_groups}
+    record |= {"human_constant_groups": found.human_constant_groups, "missing": found.missing}
+    over_systems = {"_systems": found.over_systems_intervals()}
+    for k, name in enumerate(CORRELATIONS):
+        record[f"{name}_varied"] = None if found.varied is None else float(found.varied[k])
+        record |= _ends(name, over_systems, k)
+    return record
+
+
+def _ends(
+    name: str, intervals: Mapping[str, Sequence[tuple[float, float] | None]], which: int
+) -> dict[str, float | None]:
+    found = {kind: ends[which] or (None, None) for kind, ends in intervals.items()}
+    return {f"{name}{kind}_{end}": ends[i] for kind, ends in found.items() for i, end in enumerate(("low", "high"))}
 
 
 def _described(

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import sparse
 
 from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES, group_weights, left_out, resampled_correlations
-from judgebench.metrics.correlation import correlate_rows, is_constant, kendall, pearson, spearman, vectors
-from judgebench.metrics.intervals import Resampled
+from judgebench.metrics.correlation import (
+    MOST_ENTRIES,
+    correlate_rows,
+    is_constant,
+    kendall,
+    pearson,
+    spearman,
+    vectors,
+)
+from judgebench.metrics.intervals import Resampled, interval
 
 LEVELS = ("dataset", "document", "system")
+
+MOST_SYSTEMS = 1000
+"""Systems beyond which they have no intervals: each resample would sort all their means anew."""
+
+_FEWEST_SYSTEMS = 3
+"""Systems of which drawn ones can differ in their correlation: two always lie on a line."""
 
 
 def shown_level(levels: Iterable[str]) -> str:
@@ -41,6 +56,14 @@ class Correlated(Resampled):
         constant_humans: the same of the humans.
         constant_groups: document level: groups without a correlation, which count as 0.0, because judge or humans are
             constant there; else None.
+        human_constant_groups: document level: those of them that say nothing about the judge, because the humans are
+            constant there, as of a group's only text; else None.
+        varied: [3] document level: the values without those groups; None at other levels, and where all are such.
+        over_systems: [3, B] system level: the correlations where systems are resampled as well as groups; NaN where a
+            resample holds no two systems. [3, 0] at other levels, with fewer than three systems, and where `resampled`
+            is.
+        missing: a sentence that says why there are no correlations, or no intervals; else None.
+        known: whether there are correlations; without, values are 0.0, and nothing is resampled.
     """
 
     n: int
@@ -48,6 +71,15 @@ class Correlated(Resampled):
     constant: bool
     constant_humans: bool = False
     constant_groups: int | None = None
+    human_constant_groups: int | None = None
+    varied: np.ndarray | None = None
+    over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
+    missing: str | None = None
+    known: bool = True
+
+    def over_systems_intervals(self) -> list[tuple[float, float] | None]:
+        """[3] the percentile intervals over systems and groups; see `interval`."""
+        return [interval(row[~np.isnan(row)]) for row in self.over_systems]
 
 
 def correlate(
@@ -64,8 +96,10 @@ def correlate(
     - `dataset`: one correlation over all pairs; the CD paper's.
     - `document`: the mean over groups of the correlation within each; G-Eval's, except that groups where it is
       undefined count as 0.0 instead of being left out.
-    - `system`: one correlation over the systems, of judge's and humans' means; the systems stay, their means are
-      resampled.
+    - `system`: one correlation over the systems, of judge's and humans' means. `resampled` keeps the systems and
+      resamples their means: it speaks for these systems. `over_systems` resamples the systems too, and speaks for
+      systems like these: "both" of Deutsch, Dror and Roth, "A Statistical Analysis of Summarization Evaluation Metrics
+      Using Resampling Methods" (TACL 2021).
 
     Args:
         level: one of `LEVELS`.
@@ -86,23 +120,35 @@ def correlate(
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     system = np.unique(np.asarray(systems), return_inverse=True)[1]
     count = len(labels)
-    drawn = group_weights(count, resamples if count >= 2 else 0, seed)
+    if missing := _no_correlation(level, group, system):
+        n = {"dataset": len(judge), "document": count, "system": int(system.max(initial=-1)) + 1}[level]
+        empty = np.zeros((3, 0))
+        return Correlated(np.zeros(3), empty, empty, n, count, False, missing=missing, known=False)
+    missing = _no_intervals(level, count, system) if resamples else None
+    drawn = group_weights(count, 0 if missing else resamples, seed)
     both = np.vstack([drawn, left_out(count)]) if len(drawn) else drawn
     found = correlations_at(level, judge, human, group, system, both)
     resampled, jackknife = found[:, : len(drawn)], found[:, len(drawn) :]
     data = np.ones((1, count), dtype=np.int32)
     if level == "dataset":
         values = np.array([pearson(judge, human), spearman(judge, human), kendall(judge, human)])
-    else:
-        values = correlations_at(level, judge, human, group, system, data)[:, 0]
+        constant = is_constant(judge), is_constant(human)
+        return Correlated(values, resampled, jackknife, len(judge), count, *constant, missing=missing)
+    values = correlations_at(level, judge, human, group, system, data)[:, 0]
     if level == "document":
-        varies = [_varies_in(side, group, count) for side in (judge, human)]
-        constant, constant_humans = (not side.any() for side in varies)
-        alike = int((~(varies[0] & varies[1])).sum())
-        return Correlated(values, resampled, jackknife, count, count, constant, constant_humans, alike)
-    if level == "system":
-        judge, human = (_means(side, group, system, data)[0] for side in (judge, human))
-    return Correlated(values, resampled, jackknife, len(judge), count, is_constant(judge), is_constant(human))
+        judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
+        varied = correlations_at(level, judge, human, group, system, human_varies[None])[:, 0]
+        return Correlated(
+            *(values, resampled, jackknife, count, count, not judge_varies.any(), not human_varies.any()),
+            constant_groups=int((~(judge_varies & human_varies)).sum()),
+            human_constant_groups=int((~human_varies).sum()),
+            varied=varied if human_varies.any() else None,
+            missing=missing,
+        )
+    over = _over_systems(judge, human, group, system, drawn, seed)
+    judge, human = (_means(side, group, system)(data)[0] for side in (judge, human))
+    constant = is_constant(judge), is_constant(human)
+    return Correlated(values, resampled, jackknife, len(judge), count, *constant, over_systems=over, missing=missing)
 
 
 def correlations_at(
@@ -123,14 +169,72 @@ def correlations_at(
     if level == "document":
         within = _within(judge, human, group, weights.shape[1])
         return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
-    x, y = (_means(side, group, system, weights) for side in (judge, human))
+    return _of_systems(judge, human, group, system, weights, None)
+
+
+def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
+    """The reason why there is nothing to correlate, whatever judge and humans say."""
+    if not len(group):
+        return "No correlation: nobody rated these texts."
+    if level == "system" and not system.any():
+        return "No correlation over systems: all texts are of one system, and it takes at least two."
+    if len(group) < 2:
+        return "No correlation: there is one text, and it takes at least two."
+    if level == "document" and len(np.unique(group)) == len(group):
+        return "No correlation within groups: no group has two texts."
+    return None
+
+
+def _no_intervals(level: str, groups: int, system: np.ndarray) -> str | None:
+    """The reason why nothing is resampled."""
+    if groups < 2:
+        return "No intervals: there is one group, and resampling takes at least two."
+    if level == "system" and (systems := int(system.max()) + 1) > MOST_SYSTEMS:
+        return f"No intervals over systems: {systems:,} are more than the {MOST_SYSTEMS:,} that are resampled."
+    return None
+
+
+def _over_systems(
+    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray, seed: int
+) -> np.ndarray:
+    """[3, B] the correlations over systems, of which as many are drawn anew in each resample of the groups."""
+    count = int(system.max()) + 1
+    if count < _FEWEST_SYSTEMS:
+        return np.zeros((3, 0))
+    # Another stream than those of groups and flips, which are drawn with the same seed.
+    return _of_systems(judge, human, group, system, weights, np.random.default_rng([seed, 2]))
+
+
+def _of_systems(
+    judge: np.ndarray,
+    human: np.ndarray,
+    group: np.ndarray,
+    system: np.ndarray,
+    weights: np.ndarray,
+    rng: np.random.Generator | None,
+) -> np.ndarray:
+    """[3, B] the correlations over systems in each resample; with `rng`, of systems drawn from it, and NaN where these
+    are not two."""
+    means = [_means(side, group, system) for side in (judge, human)]
+    count = int(system.max()) + 1
     correlations = np.zeros((3, len(weights)))
-    there = ~np.isnan(x)
-    whole = there.all(axis=1)
-    correlations[:, whole] = correlate_rows(x[whole], y[whole])
-    for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
-        held = there[row]
-        correlations[:, row] = correlate_rows(x[row : row + 1, held], y[row : row + 1, held])[:, 0]
+    step = max(1, MOST_ENTRIES // count)
+    for start in range(0, len(weights), step):
+        x, y = (of(weights[start : start + step]) for of in means)
+        found = correlations[:, start : start + step]
+        if rng is not None:
+            drawn = rng.integers(0, count, x.shape)
+            there = ~np.isnan(np.take_along_axis(x, drawn, axis=1))
+            one = np.where(there, drawn, -1).max(axis=1), np.where(there, drawn, count).min(axis=1)
+            x, y = (np.take_along_axis(side, drawn, axis=1) for side in (x, y))
+        there = ~np.isnan(x)
+        whole = there.all(axis=1)
+        found[:, whole] = correlate_rows(x[whole], y[whole])
+        for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
+            held = there[row]
+            found[:, row] = correlate_rows(x[row : row + 1, held], y[row : row + 1, held])[:, 0]
+        if rng is not None:
+            found[:, one[0] <= one[1]] = np.nan
     return correlations
 
 
@@ -154,18 +258,21 @@ def _varies_in(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
     return low < high
 
 
-def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """[B, S] the systems' means in each resample, shifted and scaled by what correlations do not see; NaN where a
-    system was not drawn.
+def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what correlations do not see;
+    NaN where a system was not drawn.
 
     Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they were summed in.
     """
     spread = np.ptp(values) if len(values) else 0.0
     scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
-    shape = (weights.shape[1], int(system.max(initial=-1)) + 1)
-    sizes, sums = np.zeros(shape), np.zeros(shape)
-    np.add.at(sizes, (group, system), 1.0)
-    np.add.at(sums, (group, system), scaled)
-    drawn = weights.astype(np.float64)
-    mass = drawn @ sizes
-    return np.round(np.divide(drawn @ sums, mass, out=np.full_like(mass, np.nan), where=mass > 0), 12)
+    # Sparse: where each text has a group and a system of its own, the tables would grow with the square of the texts.
+    sizes, sums = (sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
+
+    def at(weights: np.ndarray) -> np.ndarray:
+        drawn = weights.T.astype(np.float64)
+        mass = sizes @ drawn
+        means = np.divide(sums @ drawn, mass, out=np.full_like(mass, np.nan), where=mass > 0)
+        return np.ascontiguousarray(np.round(means, 12).T)
+
+    return at

@@ -157,8 +157,10 @@ def _value(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any], posit
         )
     values = [record[entry["metric"]] for record in matching]
     if any(value is None for value in values):
+        why = next(record for record in matching if record[entry["metric"]] is None).get("missing")
         raise UserError(
-            f"objective: nobody rated a text of the {entry['split']} split, so it has no {entry['metric']}."
+            f"objective: the {entry['split']} split has no {entry['metric']} at {entry['level']} level. "
+            f"{why or 'Nobody rated its texts.'}"
         )
     return float(sum(values) / len(values))
 

@@ -22,6 +22,9 @@ from judgebench.metrics.text_pairs import NEEDED, TextPairs
 
 DEV = "dev"
 
+MOST_RANKED = 500
+"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
+
 _FEWEST = 3
 """Systems whose strengths can be correlated: two always lie on a line."""
 
@@ -56,7 +59,8 @@ def pairwise_records(
         - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
           None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
           human_tie_odds: Davidson's nu;
-        - unranked, human_unranked: a sentence where there are no strengths, else None; resting, human_resting: a
+        - unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
+          `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a
           sentence where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
           the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
         - strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
@@ -137,13 +141,17 @@ def _record(
     record |= _correlations(judge, humans, max(missing))
     preferences = pairs.preferences(ranking)
     record |= preferences.agreement(weights, threshold)
-    record["ranking"] = _ranking(pairs, judge, humans, reference, missing)
+    ranked = len(pairs.systems) <= MOST_RANKED
+    record["ranking"] = _ranking(pairs, judge, humans, reference, missing) if ranked else []
     record["margins"] = preferences.margins(ranking.margins, weights)
-    record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans, weights)
+    record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans, weights) if ranked else []
     return record
 
 
 def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> _Side:
+    if len(systems) > MOST_RANKED:
+        reason = f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
+        return _Side(comparisons, None, reason, None)
     table = comparisons.table()
     if len(systems) < 2:
         return _Side(comparisons, None, f"all texts are by one system, {systems[0] if systems else 'none'}", None)

@@ -1,56 +1,62 @@
-"""The paired permutation test of two judges: whose scores are whose, article by article, is what chance decides."""
+"""The paired permutation test of two judges: for which of them each article speaks is what chance decides.
+
+After Canay, Romano and Shaikh, "Randomization Tests Under an Approximate Symmetry Assumption" (Econometrica 2017): the
+signs of what independent groups contribute change, not the scores, which two judges need not give on one scale.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from judgebench.metrics.levels import correlations_at
+from judgebench.metrics.correlation import MOST_ENTRIES
+from judgebench.metrics.intervals import Resampled
 
 _EQUAL = 1e-10  # statistics no farther apart differ by rounding alone
 
 
-def swaps(groups: int, permutations: int, seed: int) -> tuple[np.ndarray, bool]:
+PERMUTATIONS = 20_000
+"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
+
+
+@lru_cache(maxsize=8)
+def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
     """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are all there are.
 
     All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
     """
     if groups < 63 and 2**groups <= permutations:
-        return (np.arange(2**groups)[:, None] >> np.arange(groups)) & 1, True
-    # Another stream than the resamples', which are drawn with the same seed.
-    return np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups)), False
+        found, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+    else:
+        # Another stream than the resamples', which are drawn with the same seed.
+        found = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        exact = False
+    found.flags.writeable = False  # shared by all who ask
+    return found, exact
 
 
-def swapped_differences(
-    level: str,
-    first: np.ndarray,
-    second: np.ndarray,
-    human: np.ndarray,
-    group: np.ndarray,
-    system: np.ndarray,
-    swapped: np.ndarray,
-) -> np.ndarray:
-    """first - second of each correlation after each swap of the judges' scores, whole groups at a time.
+def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarray:
+    """The difference of two judges' correlations after the sign of some groups' shares in it is flipped.
 
-    Scores are standardized before, each judge's to mean 0 and variance 1: judges that differ in location and spread
-    alone, which no correlation sees, are then the same (Deutsch, Dror and Roth, "A Statistical Analysis of
-    Summarization Evaluation Metrics Using Resampling Methods", TACL 2021).
+    A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
+    jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
+    At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
+    two judges' ties and loses power where these differ; `scripts/simulate_tests.py` has size and power of both.
 
     Args:
-        level: see `correlations_at`.
-        first, second, human: [N] the judges' and the humans' scores of the same examples.
-        group, system: [N] numbered from 0, without gaps.
-        swapped: [P, G] of 0 and 1.
+        difference: of S statistics, see `Resampled.minus`; its jackknife has G columns.
+        flipped: [P, G] of 0 and 1.
 
     Returns:
-        [3, P] in the order of `CORRELATIONS`.
+        [S, P].
     """
-    groups = swapped.shape[1]
-    # Both judges' groups stand side by side; a swap takes each group from the one or from the other.
-    both = np.concatenate([_standardized(first), _standardized(second)])
-    twice = (np.tile(human, 2), np.concatenate([group, group + groups]), np.tile(system, 2))
-    weights = np.block([[1 - swapped, swapped], [swapped, 1 - swapped]])
-    found = correlations_at(level, both, *twice, weights)
-    return found[:, : len(swapped)] - found[:, len(swapped) :]
+    apart = difference.jackknife.mean(axis=1, keepdims=True) - difference.jackknife
+    shares = difference.values[:, None] + (difference.jackknife.shape[1] - 1) * apart
+    groups = shares.shape[1]
+    step = max(1, MOST_ENTRIES // groups)
+    parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
+    return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
 
 
 def p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:
@@ -76,9 +82,3 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     corrected = np.empty(len(p_values))
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
-
-
-def _standardized(values: np.ndarray) -> np.ndarray:
-    """[N] at mean 0 and variance 1, to 12 digits: scores that are the same up to location and spread must tie."""
-    spread = np.std(values)
-    return np.round((values - values.mean()) / spread, 12) if np.ptp(values) > 0 else np.zeros(len(values))

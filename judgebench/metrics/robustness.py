@@ -152,12 +152,12 @@ def resampled_changes(
 
 
 def spearman_change(clean: Correlated, attacked: Correlated) -> dict[str, float | None]:
-    """Spearman under attack less Spearman of the clean texts, with its paired 95 % interval."""
+    """Spearman under attack less Spearman of the clean texts, with its paired 95 % interval; None where unknown."""
+    if not (clean.known and attacked.known):
+        return dict.fromkeys(_SPEARMAN_CHANGE)
     gap = attacked.minus(clean)
     value, (low, high) = float(gap.values[_SPEARMAN]), gap.intervals()[_SPEARMAN] or (None, None)
-    known = attacked.n > 0
-    found = (float(clean.values[_SPEARMAN]), value, low, high)
-    return dict(zip(_SPEARMAN_CHANGE, found if known else (None,) * 4, strict=True))
+    return dict(zip(_SPEARMAN_CHANGE, (float(clean.values[_SPEARMAN]), value, low, high), strict=True))
 
 
 def against_clean(
@@ -220,12 +220,14 @@ def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np
         [n] rank, 1 is best and ties share theirs; [n] its share of the first place; [n] whether there are others.
     """
     rank, win, several = np.ones(len(clean)), np.ones(len(clean)), np.zeros(len(clean), dtype=bool)
-    for label in range(int(group.max(initial=-1)) + 1):
-        rows = np.flatnonzero(group == label)
-        apart = clean[rows] - own[rows][:, None]
-        others = ~np.eye(len(rows), dtype=bool)
-        above = ((apart > _EQUAL) & others).sum(axis=1)
-        ties = ((np.abs(apart) <= _EQUAL) & others).sum(axis=1)
+    order = np.argsort(group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        ascending = np.sort(clean[rows])
+        below = np.searchsorted(ascending, own[rows] - _EQUAL, "left")
+        upto = np.searchsorted(ascending, own[rows] + _EQUAL, "right")
+        ahead = clean[rows] - own[rows]  # a text is no other of itself
+        above = len(rows) - upto - (ahead > _EQUAL)
+        ties = upto - below - (np.abs(ahead) <= _EQUAL)
         rank[rows] = 1 + above + ties / 2
         win[rows] = np.where(above == 0, 1 / (1 + ties), 0.0)
         several[rows] = len(rows) > 1

@@ -76,8 +76,8 @@ def favorite_sentences(found: Sequence[Favorite], judge: str = "main, greedy") -
 
 
 def best_sentences(blocks: Sequence[Block], groups_are: str = "articles", correlation: str = "spearman") -> list[str]:
-    """One sentence a block: which judge, in which range, agrees best with the humans, and whether by more than
-    chance."""
+    """One sentence a block: which judge, in which range, agrees best with the humans where there are several, and
+    whether by more than chance."""
     sentences = []
     for block in blocks:
         found = [
@@ -91,7 +91,9 @@ def best_sentences(blocks: Sequence[Block], groups_are: str = "articles", correl
         estimate, row, score_range = max(found, key=lambda one: one[0].value or 0.0)
         who = f"{row.series}{f' ({row.setting})' if row.setting else ''}"
         told = f"{correlation.capitalize()} {estimate.value:.3f}"
-        sentence = f"{block.condition}: {who} agrees best, {told}"
+        alone = len({one[1].series for one in found}) == 1
+        kind = "has" if len(found) == 1 else "agrees best of its ranges," if alone else "agrees best,"
+        sentence = f"{block.condition}: {who} {kind} {told}"
         if estimate.low is None or estimate.high is None:
             sentence += f" in range {score_range}, without an interval"
         else:

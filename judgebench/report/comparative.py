@@ -9,14 +9,15 @@ from typing import Any
 
 from judgebench.metrics.comparative import MEASURES
 from judgebench.metrics.levels import shown_level
-from judgebench.report.results import Estimate
-from judgebench.report.series import SeriesIndex, number, setting, shown_split
+from judgebench.report.results import Estimate, estimate
+from judgebench.report.series import SeriesIndex, setting, shown_split
 
 NOTE = (
     "Place one: how much more often than half of the time the text in place one wins, in percentage points; 0 for a "
-    "judge that minds the texts and not their places. Same winner: share of pairs in which the same text wins in both "
-    "orders. With humans: of the pairs in which the humans prefer a text, the share in which the judge, both orders "
-    "averaged, prefers the same; undecided pairs count half, so tossing a coin has 50 %."
+    "judge that minds the texts and not their places. Same winner: of the pairs that both orders decide, the share in "
+    "which the same text wins in both. Tied: share of pairs with a tie in an order, or in both. With humans: of the "
+    "pairs in which the humans prefer a text, the share in which the judge, both orders averaged, prefers the same; "
+    "undecided pairs count half, so tossing a coin has 50 %."
 )
 
 
@@ -27,14 +28,17 @@ class PairRow:
     Attributes:
         judge: main, assistant or the pair.
         series: its name with the decoding, and lambda and t where it has them.
-        position_bias, consistency, human_agreement: see `judgebench.metrics.comparative`.
+        position_bias, decided_consistency, tied_share, human_agreement: see `judgebench.metrics.comparative`. Runs of
+            earlier versions know neither the second nor the third, and have consistency in place of the second.
     """
 
     judge: str
     series: str
     position_bias: Estimate
-    consistency: Estimate
+    decided_consistency: Estimate
+    tied_share: Estimate
     human_agreement: Estimate
+    consistency: Estimate
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,9 @@ def comparative_sentences(blocks: Sequence[PairBlock]) -> list[str]:
 
 
 def _sentence(block: PairBlock, row: PairRow) -> str:
-    bias, same, agreed = (one.value or 0.0 for one in (row.position_bias, row.consistency, row.human_agreement))
+    bias, agreed = (one.value or 0.0 for one in (row.position_bias, row.human_agreement))
     told = f"{block.condition}: {row.series} gives the text in place one {100 * (0.5 + bias):.0f} % of its preference "
-    told += "over all pairs in both orders (50 % is impartial), and prefers the same text in both orders in "
-    told += f"{100 * same:.0f} % of the pairs"
+    told += f"over all pairs in both orders (50 % is impartial), and {_same_winner(row)}"
     if row.human_agreement.value is None:
         return f"{told}; nobody prefers a text of any pair."
     ends = row.human_agreement
@@ -111,6 +114,17 @@ def _sentence(block: PairBlock, row: PairRow) -> str:
     if ends.low is not None and ends.high is not None and ends.low <= 0.5 <= ends.high:
         told += ", as tossing a coin might"
     return f"{told}."
+
+
+def _same_winner(row: PairRow) -> str:
+    """The end of a sentence: how often both orders have one winner, ties apart."""
+    if row.tied_share.value is None:
+        return f"prefers the same text in both orders in {100 * (row.consistency.value or 0.0):.0f} % of the pairs"
+    tied = f"{100 * row.tied_share.value:.0f} % of the pairs have a tie in an order"
+    if row.decided_consistency.value is None:
+        return f"decides no pair in both orders: {tied}"
+    told = f"prefers the same text in both orders in {100 * row.decided_consistency.value:.0f} % of the pairs"
+    return f"{told} that both orders decide ({tied})" if row.tied_share.value > 0 else told
 
 
 def _block(key: tuple[str, str, str], held: Sequence[Mapping[str, Any]], index: SeriesIndex) -> PairBlock:
@@ -130,10 +144,9 @@ def _block(key: tuple[str, str, str], held: Sequence[Mapping[str, Any]], index: 
 def _row(record: Mapping[str, Any], index: SeriesIndex) -> PairRow:
     series = index.of(record)
     knobs = "" if series.setting else setting(record)
-    found = {
-        name: Estimate(number(record[name]), number(record[f"{name}_low"]), number(record[f"{name}_high"]))
-        for name in MEASURES
-    }
+    found = {name: estimate(record, name) for name in (*MEASURES, "decided_consistency", "tied_share")}
+    if found["tied_share"].value is None:
+        found["decided_consistency"] = found["consistency"]
     return PairRow(series.judge, f"{series}, {knobs}" if knobs else str(series), **found)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
-from judgebench.metrics.compare import compare
+from judgebench.metrics.compare import compare, corrected_together
 from judgebench.metrics.levels import shown_level
 from judgebench.report import differences
 from judgebench.report.browser.data import browse
@@ -107,7 +107,8 @@ def render_comparison(
         "split": shown_split(record["split"] for run in runs for record in run.records),
         "configs": config_rows(named),
         "compared": shown,
-        "comparison_note": differences.comparison_note(shown, groups),
+        "comparison_note": differences.comparison_note(shown, groups, together=True),
+        "significance_note": differences.significance_note(shown, together=True),
         "groups": groups,
         "examples": str(runs[0].titles.get("examples") or "examples"),
         "browser": browser,
@@ -123,7 +124,7 @@ def render_comparison(
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
     """Records of `judgebench.metrics.compare` between each two runs, of every decoding of the main model and of the
     pair that both have, on the examples that both have judged; of test examples where there are such. Nobody asks which
-    run's assistant is the better judge, and each comparison more makes Holm's correction stricter."""
+    run's assistant is the better judge, and each comparison more makes Holm's correction stricter: it is over all."""
     records = []
     for one, other in itertools.combinations(runs, 2):
         if one.content.dataset != other.content.dataset:
@@ -136,7 +137,7 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
         scores = scores[(scores["split"] == split) & scores["human"].notna()]
         columns = {name: scores[name].to_numpy() for name in COLUMNS}
         records += compare(columns, pairs, one.content.dataset, ["dataset"], resamples, seed)
-    return records
+    return corrected_together(records)
 
 
 def comparison_sentences(compared: Sequence[differences.Comparison], groups: str) -> list[str]:

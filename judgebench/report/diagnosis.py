@@ -12,9 +12,10 @@ from judgebench.types import ScoreRange
 
 NOTE = (
     "Wasserstein: how far, as a share of the range, the judge's scores must move on average to be distributed as the "
-    "humans' are. KL: of the judge's histogram from the humans', in nats. Modal: the score given most often, and its "
-    "share. SD: standard deviation of Spearman over the ranges. Self: mean Spearman of the judge with itself in the "
-    "other ranges."
+    "humans' are; it says nothing of which texts get them. Shift: the judge's mean less the humans', as a share of the "
+    "range; above 0 the judge scores higher. KL: of the judge's histogram from the humans', in nats. Modal: the score "
+    "given most often, and its share. SD: standard deviation of Spearman over the ranges. Self: mean Spearman of the "
+    "judge with itself in the other ranges."
 )
 
 
@@ -24,6 +25,7 @@ class Bias:
 
     range: ScoreRange
     wasserstein: float | None
+    shift: float | None
     kl: float | None
     modal_score: float | None
     modal_share: float | None
@@ -122,14 +124,14 @@ def diagnostics_note(records: Sequence[Mapping[str, Any]]) -> str:
     return f"{NOTE} All {told}; metrics.json has the same of {', '.join(others)}."
 
 
-def span(values: Sequence[float | None]) -> str:
-    """The lowest and highest of the known values, two decimals each.
+def span(values: Sequence[float | None], signed: bool = False) -> str:
+    """The lowest and highest of the known values, two decimals each, with their signs where wanted.
 
     Example:
         >>> span([0.114, None, 0.3]), span([None])
         ('0.11 to 0.30', '-')
     """
-    known = [f"{value:.2f}" for value in sorted(value for value in values if value is not None)]
+    known = [f"{value:{'+' if signed else ''}.2f}" for value in sorted(value for value in values if value is not None)]
     if not known:
         return "-"
     return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
@@ -140,7 +142,7 @@ def _condition(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _diagnosis(series: Series, rows: Sequence[Mapping[str, Any]]) -> Diagnosis:
-    names = ("bias_wasserstein", "bias_kl", "modal_score", "modal_share")
+    names = ("bias_wasserstein", "bias_shift", "bias_kl", "modal_score", "modal_share")
     biases = [Bias(range_of(row), *(number(row.get(name)) for name in names)) for row in rows]
     ordered = sorted(biases, key=lambda one: (one.range.minimum, one.range.maximum, one.range.step))
     return Diagnosis(series, ordered, number(rows[0].get("stability")), number(rows[0].get("self_agreement")))

@@ -9,7 +9,7 @@ from typing import Any
 
 from judgebench.metrics.compare import BETTER, WORSE
 from judgebench.metrics.levels import shown_level
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.power import FEWEST, SIGNIFICANCE
 from judgebench.report.series import range_of, setting, shown_split
 
 SHOWN = "spearman"
@@ -26,7 +26,7 @@ class Difference:
     Attributes:
         place: the range, or what the mean is over.
         low, high: 95 % percentile interval, bca_low, bca_high: BCa; None without resamples.
-        p, p_holm: of the paired permutation test, alone and corrected over the table.
+        p, p_holm: of the paired permutation test, alone and after Holm's correction.
         groups: how many it rests on.
         needed: groups with which so large a difference, tested by itself, is told from 0 with 80 % power; None where it
             is 0, or unknown.
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def told_apart(self) -> bool:
-        """Whether it is more than noise, all comparisons of the table considered."""
+        """Whether it is more than noise after Holm's correction."""
         return self.says in (BETTER, WORSE)
 
 
@@ -110,7 +110,7 @@ def note(difference: Difference, groups_are: str = "articles") -> str:
             return ""
         if difference.groups < FEWEST:
             return f"it takes at least {FEWEST} {groups_are}; here {difference.groups}"
-        return "its interval leaves out 0, but p after Holm is above 0.05"
+        return f"its interval leaves out 0, but p{' after Holm' if _is_small(difference.p) else ''} is above 0.05"
     if difference.needed is None:
         return f"there is no difference to tell; here {difference.groups} {groups_are}"
     return f"needs {about(difference.needed)} {groups_are} for 80 % power before Holm; here {difference.groups}"
@@ -136,20 +136,42 @@ def about(count: int) -> str:
     return f"about {math.ceil(count / unit) * unit:,}"
 
 
-def comparison_note(compared: Sequence[Comparison], groups: str) -> str:
-    """What the numbers of the comparisons are."""
+def comparison_note(compared: Sequence[Comparison], groups: str, together: bool = False) -> str:
+    """The meaning of the comparisons' numbers.
+
+    Args:
+        together: whether Holm's correction is over all that is shown, and not over each dimension by itself.
+    """
     rows = [row for one in compared for row in one.rows]
     text = f"First - second: difference in {SHOWN.capitalize()}"
     if any(row.low is not None for row in rows):
         text += f" [95 % interval, {groups} resampled]"
     if any(row.p is not None for row in rows):
-        count = max(one.comparisons for one in compared)
-        text += (
-            f". p: both judges' scores swapped within whole {groups}; Holm: corrected over the {count} "
-            f"comparison{'s' if count > 1 else ''} of the dimension. How many {groups} a difference needs is said of "
-            "its comparison by itself, before Holm's correction"
-        )
+        text += f". p: paired permutation test over whole {groups}; Holm: corrected over {_family(compared, together)}."
+        text += f" How many {groups} a difference needs is said of its comparison by itself, before Holm's correction"
     return f"{text}."
+
+
+def significance_note(compared: Sequence[Comparison], together: bool = False) -> str:
+    """The meaning of the underlining; empty where nothing was tested."""
+    if not any(row.p is not None for one in compared for row in one.rows):
+        return ""
+    return f"Underlined: more than chance, {_family(compared, together)} considered."
+
+
+def _family(compared: Sequence[Comparison], together: bool) -> str:
+    """The comparisons over which Holm's correction is: on the page, or of each dimension, attack and defense."""
+    counts = sorted({one.comparisons for one in compared})
+    several = "" if counts == [1] else "s"
+    if together:
+        return f"{'all ' if several else ''}the {counts[-1]} comparison{several} of this page"
+    listed = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    alone = len({one.condition for one in compared}) == 1
+    return f"the {listed} comparison{several} of {'the dimension' if alone else 'each dimension by itself'}"
+
+
+def _is_small(p: float | None) -> bool:
+    return p is not None and p <= SIGNIFICANCE
 
 
 def p_value(value: float | None) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judgebench.metrics import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
-from judgebench.report.results import Block
+from judgebench.metrics.power import FEWEST
+from judgebench.report.results import Block, has_intervals
 from judgebench.tuning.tune import EDGE
 
 FLAGS: Mapping[str, str] = {
@@ -54,6 +55,21 @@ def raised(blocks: Sequence[Block]) -> list[Raised]:
         Raised(flag, FLAGS.get(flag, ""), [f"{condition}, {_ranges(at)}: {who}" for (condition, who), at in by.items()])
         for flag, by in places.items()
     ]
+
+
+def none_note(blocks: Sequence[Block]) -> str:
+    """The sentences where no flag was raised: of what was looked for, and of what could not be."""
+    enough = has_intervals(blocks) and min(block.groups[0] for block in blocks) >= FEWEST
+    several = any(len(block.sections) > 1 for block in blocks)
+    looked_for = ["says the same of every text"]
+    looked_for += ["ranks texts against the humans"] if enough else []
+    looked_for += ["depends on the score range by more than noise"] if enough and several else []
+    *most, last = looked_for
+    listed = f"{', '.join(most)} or {last}" if most else last
+    told = f"No flag was raised: no judge or rater {listed}."
+    if not enough:
+        return f"{told} More takes intervals over at least {FEWEST} groups."
+    return told if several else f"{told} Whether scores depend on the range takes several ranges; here is one."
 
 
 def _ranges(found: Sequence[str]) -> str:

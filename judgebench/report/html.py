@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from judgebench.metrics import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, defended, diagnosis, differences, readied, robustness, suffix_curves
+from judgebench.report import (
+    choices,
+    comparative,
+    defended,
+    diagnosis,
+    differences,
+    levels,
+    readied,
+    robustness,
+    suffix_curves,
+)
 from judgebench.report import pairwise as ranked
 from judgebench.report.answers import (
     HUMANS,
@@ -27,10 +37,18 @@ from judgebench.report.browser.data import browse
 from judgebench.report.browser.judged import Judged
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.example_files import ExampleTexts
-from judgebench.report.flags import FLAGS_AT, raised
+from judgebench.report.flags import FLAGS_AT, none_note, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
 from judgebench.report.page import render_page, shown_figure
-from judgebench.report.results import Block, arrange, few_note, has_intervals, level_note
+from judgebench.report.results import (
+    Block,
+    arrange,
+    few_note,
+    has_intervals,
+    level_note,
+    missing_note,
+    resampled_note,
+)
 from judgebench.report.sections import SECTIONS, rendered
 from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
 from judgebench.report.served import served_facts
@@ -89,6 +107,7 @@ def render_report(
     diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
+    level_blocks = levels.arrange_levels(clean, split, groups)
     rankings = ranked.arrange_pairwise(pairwise)
     ready = readied.arrange_readied(defense or DefenseRecords(), groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
@@ -108,7 +127,11 @@ def render_report(
         "favorites": _favorite_tables(found),
         "mapping_notes": _mapping_notes(scores, scale),
         "level_note": level_note(level, groups),
-        "levels": _other_levels(clean, split, groups),
+        "resampled_note": resampled_note(level, groups),
+        "missing_note": missing_note(blocks),
+        "other_levels": _other_levels(clean, split, groups),
+        "level_blocks": level_blocks,
+        "levels_note": levels.levels_note(level_blocks, groups),
         "intervals": has_intervals(blocks),
         "few_note": few_note(blocks, groups),
         "clamped": any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
@@ -124,11 +147,13 @@ def render_report(
         "compared": shown,
         "compared_too": {name: found for name, found in compared.items() if name != differences.SHOWN and found},
         "comparison_note": differences.comparison_note(shown, groups),
+        "significance_note": differences.significance_note(shown),
         "compared_intervals": any(row.low is not None for one in shown for row in one.rows),
         "tuned": choices.arrange_tuning(tuning),
         "diagnosed": diagnosed,
         "diagnosis_note": diagnosis.diagnostics_note(clean),
         "flags": raised(all_blocks),
+        "no_flags_note": none_note(all_blocks) if all_blocks else "",
         "flags_note": FLAGS_AT.get(level, "").format(groups=groups),
         "agreement": agreement or {},
         "environment": environment,
@@ -180,12 +205,13 @@ def _without(context: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _other_levels(records: Sequence[Mapping[str, Any]], split: str, groups: str) -> list[dict[str, Any]]:
     """The tables of the levels that are not the shown one."""
     shown = shown_level(record["level"] for record in records if record["split"] == split)
-    levels = dict.fromkeys(str(record["level"]) for record in records if record["split"] == split)
+    names = dict.fromkeys(str(record["level"]) for record in records if record["split"] == split)
     found: list[dict[str, Any]] = []
-    for level in levels:
+    for level in names:
         if level != shown:
             blocks: list[Block] = arrange([record for record in records if record["level"] == level], split)
             found.append({"level": level, "blocks": blocks, "note": level_note(level, groups)})
+            found[-1]["resampled"] = resampled_note(level, groups) if has_intervals(blocks) else ""
     return found
 
 

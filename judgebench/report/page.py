@@ -15,7 +15,17 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
-from judgebench.report import choices, comparative, detected, differences, pairwise, readied, robustness, suffix_curves
+from judgebench.report import (
+    choices,
+    comparative,
+    detected,
+    differences,
+    levels,
+    pairwise,
+    readied,
+    robustness,
+    suffix_curves,
+)
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
@@ -41,6 +51,7 @@ TEMPLATES.globals.update(
     differences=differences,
     fooling=fooling,
     interval=interval,
+    levels=levels,
     pairwise=pairwise,
     percent=percent,
     readied=readied,

@@ -24,6 +24,7 @@ _MEASURES = {
 """Column -> number, and how it is written; one without any number is left out."""
 
 _LABEL = 24
+_MOST_ROWS = 60  # of a table of systems, the strongest first
 
 
 def pairwise_tables(records: Sequence[Mapping[str, Any]], groups: str) -> list[RenderableType]:
@@ -36,7 +37,10 @@ def pairwise_tables(records: Sequence[Mapping[str, Any]], groups: str) -> list[R
     blocks = pairwise.arrange_pairwise(records)
     parts: list[RenderableType] = []
     for block in pairwise.leading(blocks):
-        parts += [_systems(block, groups), *(Text(f"! {note}", style="yellow") for note in block.notes)]
+        parts += [_systems(block, groups)] if block.rows else []
+        left_out = len(block.rows) - _MOST_ROWS
+        parts += [Text(f"{left_out} more systems are in pairwise.json.", style="dim")] if left_out > 0 else []
+        parts += [*(Text(f"! {note}", style="yellow") for note in block.notes)]
     for condition in dict.fromkeys(block.condition for block in blocks):
         parts.append(_preferences([block for block in blocks if block.condition == condition], condition, groups))
     return [*parts, Text(pairwise.pairwise_note(records, groups), style="dim")] if parts else []
@@ -46,7 +50,7 @@ def _systems(block: pairwise.RankingBlock, groups: str) -> Table:
     table = titled(f"{block.title}: systems by {block.size(groups)}")
     for name in ("rank", "system", "Elo", "W/T/L", "humans", "Elo", "W/T/L"):
         table.add_column(name, overflow="fold")
-    for row in block.rows:
+    for row in block.rows[:_MOST_ROWS]:
         sides = [(pairwise.rank(one), pairwise.elo(one.elo), pairwise.ends(one)) for one in (row.judge, row.humans)]
         cells = [sides[0][0], row.system, *sides[0][1:], *sides[1]]
         table.add_row(*(Text(f"{cell} ") for cell in cells))

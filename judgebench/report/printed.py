@@ -16,6 +16,7 @@ from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
+from judgebench.report.levels import LevelBlock, arrange_levels, levels_note, without
 from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed_attacks import attack_tables
 from judgebench.report.printed_defenses import readied_tables
@@ -23,7 +24,7 @@ from judgebench.report.readied import arrange_readied
 from judgebench.report.results import arrange
 from judgebench.report.robustness import unattacked
 from judgebench.report.series import shown_split
-from judgebench.report.tables import groups_word, metrics_table, signed, three, titled
+from judgebench.report.tables import groups_word, interval, metrics_table, signed, three, titled
 
 
 def run_tables(
@@ -49,11 +50,14 @@ def run_tables(
         pairwise: pairwise.json.
     """
     groups = groups_word(titles)
-    blocks = arrange(records, shown_split(record["split"] for record in records))
+    split = shown_split(record["split"] for record in records)
+    blocks = arrange(records, split)
     clean = unattacked(records)
     pairs = comparative.arrange_comparative(records)
     diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(similarity))
     parts: list[RenderableType] = [metrics_table(clean, titles)]
+    if agreed := [block for block in arrange_levels(clean, split, groups) if block.has_within or block.has_systems]:
+        parts += [*(_levels(one, groups) for one in agreed), Text(levels_note(agreed, groups), style="dim")]
     if pairs:
         parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
     parts += pairwise_tables(pairwise, groups)
@@ -69,14 +73,36 @@ def run_tables(
     return Group(*parts)
 
 
+def _levels(block: LevelBlock, groups: str) -> Table:
+    """The judges but for assistants, of whom nobody asks this."""
+    table = titled(block.title(groups))
+    within = ("within", "without") if block.has_within else ()
+    systems = ("systems",) if block.has_systems else ()
+    intervals = ("these", "others") if block.has_intervals else ()
+    for name in ("range", "judge, decoding", *within, *systems, *intervals):
+        table.add_column(name, overflow="fold")
+    for row in block.rows:
+        if row.series.judge == "assistant":
+            continue
+        cells = [str(row.range), str(row.series)]
+        if block.has_within:
+            cells += [f"{three(row.within.value)} {interval(row.within)}", without(row)]
+        if block.has_systems:
+            cells.append(three(row.systems.value))
+        if block.has_intervals:
+            cells += [interval(row.systems) or "-", interval(row.over_systems) or "-"]
+        table.add_row(*(Text(f"{cell} ") for cell in cells))
+    return table
+
+
 def _pairs(block: comparative.PairBlock) -> Table:
     table = titled(f"{block.condition}: {block.size}")
     table.add_column("judge, decoding", overflow="fold")
-    for name in ("place one", "same winner", "with humans"):
+    for name in ("place one", "same winner", "tied", "with humans"):
         table.add_column(name, overflow="fold")
     for row in block.rows:
         cells = [row.series, comparative.points(row.position_bias)]
-        cells += [comparative.shares(one) for one in (row.consistency, row.human_agreement)]
+        cells += [comparative.shares(one) for one in (row.decided_consistency, row.tied_share, row.human_agreement)]
         table.add_row(*(Text(f"{cell} ") for cell in cells))
     return table
 
@@ -127,7 +153,7 @@ def _choices(one: Choices) -> RenderableType:
 
 def _diagnostics(one: Diagnostics) -> RenderableType:
     table = titled(f"{one.condition}: diagnostics")
-    for name in ("judge, decoding", "Wasserstein", "KL", "modal score (share in %) by range", "SD", "Self"):
+    for name in ("judge, decoding", "Wasserstein", "shift", "KL", "modal score (share in %) by range", "SD", "Self"):
         table.add_column(name, overflow="fold")
     for series in one.series:
         table.add_row(*(Text(f"{cell} ") for cell in _diagnosis(series)))
@@ -143,6 +169,7 @@ def _diagnosis(one: Diagnosis) -> list[str]:
     return [
         str(one.series),
         span([bias.wasserstein for bias in one.biases]),
+        span([bias.shift for bias in one.biases], signed=True),
         span([bias.kl for bias in one.biases]),
         ", ".join(modes),
         three(one.stability),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -25,9 +25,21 @@ class Estimate:
     best: bool = False
 
 
+def estimate(record: Mapping[str, Any], name: str, kind: str = "") -> Estimate:
+    """The number of a record with its interval of some kind, each unknown where the record lacks it."""
+    value, low, high = (number(record.get(key)) for key in (name, f"{name}{kind}_low", f"{name}{kind}_high"))
+    return Estimate(value, low, high)
+
+
 @dataclass(frozen=True)
 class Row:
-    """One series at one range (or, in the averages, over all ranges)."""
+    """One series at one range (or, in the averages, over all ranges).
+
+    Attributes:
+        missing: a sentence that says why there are no correlations, or no intervals.
+        silent: document level: groups whose humans gave all texts one score; varied: Spearman without them.
+        over_systems: system level: Spearman with its interval over systems as well as groups.
+    """
 
     series: Series
     setting: str
@@ -35,6 +47,10 @@ class Row:
     failed_share: float | None = None
     clamped_share: float | None = None
     flags: tuple[str, ...] = ()
+    missing: str | None = None
+    silent: int | None = None
+    varied: float | None = None
+    over_systems: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,17 @@ class Block:
         if self.level == "document":
             return groups
         return f"{_span(self.examples)} {'systems over' if self.level == 'system' else f'{examples_are} of'} {groups}"
+
+
+def missing_note(blocks: Sequence[Block]) -> str:
+    """The reasons for missing correlations and intervals; empty where nothing is missing."""
+    rows = (row for block in blocks for section in block.sections for row in section.rows)
+    return " ".join(dict.fromkeys(row.missing for row in rows if row.missing))
+
+
+def resampled_note(level: str, groups_are: str = "articles") -> str:
+    """What an interval at a level speaks of, as words that follow "95 % interval"."""
+    return f"{groups_are} resampled{': for these systems alone' if level == 'system' else ''}"
 
 
 def level_note(level: str, groups_are: str = "articles") -> str:
@@ -137,17 +164,17 @@ def _block(key: tuple[str, str, str], level: str, records: list[Mapping[str, Any
 
 
 def _row(record: Mapping[str, Any], index: SeriesIndex) -> Row:
-    estimates = {
-        name: Estimate(number(record[name]), number(record.get(f"{name}_low")), number(record.get(f"{name}_high")))
-        for name in CORRELATIONS
-    }
     return Row(
         index.of(record),
         setting(record),
-        estimates,
+        {name: estimate(record, name) for name in CORRELATIONS},
         number(record.get("failed_share")),
         number(record.get("clamped_share")),
         tuple(record.get("flags") or ()),
+        record.get("missing"),
+        record.get("human_constant_groups"),
+        number(record.get("spearman_varied")),
+        estimate(record, "spearman", "_systems"),
     )
 
 
@@ -184,7 +211,7 @@ def _mark_best(rows: list[Row]) -> list[Row]:
 def _with_best(row: Row, name: str) -> Row:
     old = row.estimates[name]
     estimates = {**row.estimates, name: Estimate(old.value, old.low, old.high, best=True)}
-    return Row(row.series, row.setting, estimates, row.failed_share, row.clamped_share, row.flags)
+    return replace(row, estimates=estimates)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from judgebench.types import ScoreRange
@@ -78,9 +79,11 @@ class SeriesIndex:
     def parts(self, scores: pd.DataFrame) -> dict[Series, pd.DataFrame]:
         """The scores, by series, in the order of `all`."""
         names = ["judge", "decoding", "lambda", "temperature"]
-        column = [self.of(dict(zip(names, row, strict=True))) for row in scores[names].itertuples(index=False)]
-        parts = {series: scores[[one == series for one in column]] for series in self.all}
-        return {series: part for series, part in parts.items() if len(part)}
+        numbers = scores.groupby(names, sort=False, dropna=False).ngroup().to_numpy()
+        held: dict[Series, list[int]] = defaultdict(list)
+        for number, row in enumerate(distinct(scores, names)):
+            held[self.of(row)].append(number)
+        return {series: scores[np.isin(numbers, held[series])] for series in self.all if series in held}
 
 
 def setting(row: Mapping[str, Any]) -> str:

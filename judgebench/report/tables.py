@@ -12,7 +12,17 @@ from rich.text import Text
 
 from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.results import Block, Estimate, Row, arrange, few_note, has_intervals, level_note
+from judgebench.report.results import (
+    Block,
+    Estimate,
+    Row,
+    arrange,
+    few_note,
+    has_intervals,
+    level_note,
+    missing_note,
+    resampled_note,
+)
 from judgebench.report.series import Series, shown_split
 
 WIDTH = 100
@@ -42,9 +52,11 @@ def metrics_table(
     note = f"There is no {asked} split: this is the {split} split." if asked != split else f"{split} split."
     note += f" Correlation {level_note(blocks[0].level, groups)}."
     if has_intervals(blocks):
-        note += f" [95 % interval, {groups} resampled]."
+        note += f" [95 % interval, {resampled_note(blocks[0].level, groups)}]."
     if few := few_note(blocks, groups):
         note += f" {few}"
+    if why := missing_note(blocks):
+        note += f" {why}"
     note += " * best of its range, if above 0."
     if any(block.averages for block in blocks):
         note += " average: mean over the ranges."

@@ -14,7 +14,7 @@ from judgebench.tracking.naming import name_of, setting_of
 _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
     *("failed_share", "clamped_share", "mean_score", "lambda", "temperature", "n"),
-    *("bias_wasserstein", "bias_kl", "modal_share", "stability", "self_agreement"),
+    *("bias_wasserstein", "bias_kl", "bias_shift", "modal_share", "stability", "self_agreement"),
     *("position_bias", "consistency", "human_agreement"),
     *("change", "change_low", "change_high", "delta", "rate_of_means", "mean_of_rates", "raised_share", "win_share"),
 )

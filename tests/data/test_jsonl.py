@@ -46,6 +46,16 @@ def test_a_row_that_has_an_example_id_keeps_it(write_jsonl: Callable[..., str]) 
     assert [e.example_id for e in data.examples] == ["first", "line-2", "line-3"]
 
 
+def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl: Callable[..., str]) -> None:
+    rows = [row | {"group_id": f"g{i // 2}", "system_id": f"s{i % 2}"} for i, row in enumerate(my_rows())]
+    names = [(e.group_id, e.system_id) for e in ready(write_jsonl(rows)).examples]
+    assert names == [(f"g{i // 2}", f"s{i % 2}") for i in range(6)]
+    named = ready(write_jsonl(rows), FIELDS | {"group_id": "art", "system_id": "bot"}).examples
+    assert [(e.group_id, e.system_id) for e in named] == [(f"a{i // 2}", f"bot{i % 2}") for i in range(6)]
+    unnamed = ready(write_jsonl([rows[0] | {"group_id": None, "system_id": None}, *rows[2:]])).examples
+    assert (unnamed[0].group_id, unnamed[0].system_id) == (group_hash("Article 0.", ""), "system")
+
+
 def test_every_field_can_be_named(write_jsonl: Callable[..., str]) -> None:
     fields = {
         **FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot",

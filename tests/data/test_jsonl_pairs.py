@@ -58,6 +58,36 @@ def test_preferences_may_be_numbers_words_or_of_several_dimensions(tmp_path):
     assert plain.examples[0].human == {"joint": 1.0}
 
 
+LIKE = {
+    "numbers by numbers": ((1, 2, 0), (1, 2, 0)),
+    "numbers by text": ((1, 2.0, 0), ("1", "2", "0")),
+    "text by numbers": (("1", " 2", "0.0"), (1, 2, 0)),
+    "true and false": ((True, False, "neither"), (True, False, "neither")),
+    "true and false by text": ((True, False, None), ("True", "FALSE", None)),
+    "lists": ((3, -1, "Both"), ([3, 4], [-1, "-2"], ["tie", "both"])),
+}
+
+
+@pytest.mark.parametrize("kind", LIKE)
+def test_a_label_explains_the_value_of_any_scalar_kind(tmp_path, kind):
+    values, labels = LIKE[kind]
+    rows = [row(i, "a", "b", value) for i, value in enumerate(values) if value is not None]
+    data = loaded(tmp_path, rows, labels=dict(zip(("first", "second", "tie"), labels, strict=True)))
+    assert [one.human["overall"] for one in data.examples] == [1.0, -1.0, 0.0][: len(rows)]
+
+
+@pytest.mark.parametrize("numbers", [(1, 1), (-1, 1, 0), (1, 2, 3), (0.5, 1, 2)])
+def test_numbers_that_are_no_codes_count_by_their_sign(tmp_path, numbers):
+    data = loaded(tmp_path, [row(i, "a", "b", number) for i, number in enumerate(numbers)])
+    assert [one.human["overall"] for one in data.examples] == list(numbers)
+
+
+def test_a_rows_own_group_id_is_its_group(tmp_path):
+    fields = {name: FIELDS[name] for name in ("source", "first", "second", "preference")}
+    data = loaded(tmp_path, [row(1, "a", "b", "tie", group_id="g"), row(1, "c", "d", "tie")], fields=fields)
+    assert data.examples[0].group_id == "g" != data.examples[1].group_id
+
+
 def test_without_names_places_are_systems_and_the_source_makes_the_group(tmp_path):
     fields = {name: FIELDS[name] for name in ("source", "first", "second", "preference")}
     data = loaded(tmp_path, [row(1, "a", "b", "tie"), row(1, "c", "d", "tie"), row(2, "a", "b", "tie")], fields=fields)
@@ -81,7 +111,21 @@ MISTAKES = {
     "one system": ([], {"fields": FIELDS | {"first_system": None}}, "first_system and second_system go together"),
     "labels": ([], {"labels": {"first": "a"}}, "data.labels must say what stands for first, second, tie"),
     "two meanings": ([], {"labels": {"first": "a", "second": ["A"], "tie": "t"}}, "'A' stands for something else"),
-    "no word": ([], {"labels": {"first": [1], "second": "b", "tie": "t"}}, "data.labels.first: 1 is not a word"),
+    "no word": (
+        [], {"labels": {"first": [None], "second": "b", "tie": "t"}}, "data.labels.first: None is not a word, a number",
+    ),
+    "no label": (
+        [row(1, "a", "b", 1), row(2, "a", "b", 3)], {"labels": {"first": "1", "second": 2, "tie": 0}},
+        "line 2: field 'winner' must be one of '1', '2', '0' (data.labels), got 3.",
+    ),
+    "true and word": ([row(1, "a", "b", True)], {}, "'winner' must be one of 'model_a', 'model_b', 'tie'"),
+    "number or word": (
+        [], {"labels": {"first": 1, "second": "1.0", "tie": 0}}, "data.labels.second: '1.0' stands for something else",
+    ),
+    "codes": (
+        [row(1, "a", "b", 1), row(2, "a", "b", 2)], {},
+        "mine.jsonl: the numbers of field 'winner' are 1, 2, none of them below 0",
+    ),
     "dimension": ([], {"dimension": ""}, "data.dimension: '' is not a name"),
 }  # fmt: skip
 

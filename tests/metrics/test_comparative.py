@@ -40,6 +40,15 @@ def test_undecided_pairs_count_half_and_humans_that_prefer_neither_do_not_count(
     assert found["preferred"] == 2
 
 
+def test_ties_are_no_change_of_mind():
+    found = measured([0.9, 0.8, 0.5, 0.5, 0.9], [0.6, 0.9, 0.5, 0.7, 0.5], [1, 2, 0, 1, 1])
+    assert found["consistency"] == 2 / 5
+    assert found["decided_consistency"] == 1.0
+    assert found["tied_share"] == pytest.approx(3 / 5)
+    tied = measured([0.5, 0.5], [0.5, 0.9], [1, 2])
+    assert (tied["decided_consistency"], tied["decided_consistency_low"], tied["tied_share"]) == (None, None, 1.0)
+
+
 @pytest.mark.parametrize(("place_one", "bias"), [(1.0, 0.5), (0.0, -0.5), (0.75, 0.25)])
 def test_a_judge_of_places_alone_is_all_bias_and_never_consistent(place_one, bias):
     found = measured([place_one] * 4, [1 - place_one] * 4, [1, -1, 2, -3])

@@ -7,6 +7,7 @@ import pytest
 
 from judgebench.errors import UserError
 from judgebench.metrics import compare, correlate, default_pairs, group_weights, holm, interval
+from judgebench.metrics.compare import corrected_together
 
 PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
 KEYS = [
@@ -140,11 +141,33 @@ def test_what_it_says():
     assert [r["says"] for r in (better, worse, twin, like)] == ["better", "worse", "not told apart", "not told apart"]
     assert better["groups_needed"] < 60 < like["groups_needed"]
     assert (twin["difference"], twin["low"], twin["high"], twin["p"], twin["groups_needed"]) == (0, 0, 0, 1, None)
-    assert better["p"] == 1 / 501
+    assert better["p"] == 1 / 20_001
     assert like["groups_needed"] > 2 * 60  # as wherever an interval holds 0: (2.80 / 1.96)^2 times as many at least
 
 
-def test_all_swaps_of_few_articles_are_tried():
+def test_what_is_read_together_is_corrected_together():
+    columns = joined(
+        *(part(*GREEDY, 1.5, seed=1, dimension=name) for name in ("coherence", "relevance")),
+        part(*PAIR, 0.9, seed=3, dimension="coherence"),
+        part(*PAIR, 1.2, seed=2, dimension="relevance"),
+    )
+    alone = compare(columns, [(PAIR, GREEDY)], "mini", ["dataset", "system"], resamples=400)
+    together = corrected_together(alone)
+    assert [list(record) for record in together] == [list(record) for record in alone]
+    for level in ("dataset", "system"):
+        for statistic in ("pearson", "spearman", "kendall"):
+            family = chosen(together, level=level, statistic=statistic)
+            assert [record["comparisons"] for record in family] == [2, 2]
+            assert [r["p_holm"] for r in family] == holm(np.array([r["p"] for r in family])).tolist()
+    clear = [one | {"p": p, "low": 0.01, "high": 0.3} for one, p in zip(alone[1::6], (0.03, 0.04), strict=True)]
+    assert [one["statistic"] for one in clear] == ["spearman"] * 2
+    assert [one["says"] for one in corrected_together(clear[:1])] == ["better"]
+    assert [(one["p_holm"], one["says"]) for one in corrected_together(clear)] == [(0.06, "not told apart")] * 2
+    untested = compare(columns, [(PAIR, GREEDY)], "mini", ["dataset"], resamples=0)
+    assert corrected_together(untested) == untested
+
+
+def test_all_flips_of_few_articles_are_tried():
     columns = joined(part(*GREEDY, 3.0, groups=4), part(*PAIR, 0.1, seed=2, groups=4))
     for record in compare(columns, [(PAIR, GREEDY)], "mini", resamples=50):
         assert (record["p"] * 16) == int(record["p"] * 16)

@@ -48,12 +48,20 @@ def test_the_range_does_not_matter_where_only_it_was_moved():
     found = bias(judge, human, FIVE, (1, 5))
     assert bias(judge + 2, human, ScoreRange(3, 7), (1, 5)) == pytest.approx(found)
     assert bias(2 * judge - 1, human, ScoreRange(1, 9, 2), (1, 5)) == pytest.approx(found)
-    assert bias(human, human, FIVE, (1, 5)) == {"bias_wasserstein": 0.0, "bias_kl": 0.0}
+    assert bias(human, human, FIVE, (1, 5)) == {"bias_wasserstein": 0.0, "bias_kl": 0.0, "bias_shift": 0.0}
 
 
 @pytest.mark.parametrize(("count", "scale"), [(3, None), (0, (1, 5)), (3, (2, 2))])
 def test_no_scale_no_bias(count, scale):
-    assert bias(np.ones(count), np.ones(count), FIVE, scale) == {"bias_wasserstein": None, "bias_kl": None}
+    names = ("bias_wasserstein", "bias_kl", "bias_shift")
+    assert bias(np.ones(count), np.ones(count), FIVE, scale) == dict.fromkeys(names)
+
+
+def test_the_shift_has_a_sign_where_the_distance_has_none():
+    human = np.array([1.0, 2.0, 3.0, 2.0])
+    high, low = (bias(human + step, human, FIVE, (1, 5)) for step in (1, -0.5))
+    assert (high["bias_shift"], low["bias_shift"]) == pytest.approx((0.25, -0.125))
+    assert (high["bias_wasserstein"], low["bias_wasserstein"]) == pytest.approx((0.25, 0.125))
 
 
 def test_bins_are_the_nearest_candidates_half_up():

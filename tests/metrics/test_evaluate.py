@@ -11,12 +11,15 @@ from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evalua
 from judgebench.metrics.power import FEWEST
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
+LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")
 KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),
     *("judge", "decoding", "lambda", "temperature", "rule", "n", "groups"),
     *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ENDS),
-    *("constant", "constant_groups", "failed_share", "clamped_share", "mean_score", "modal_score", "modal_share"),
-    *("bias_wasserstein", "bias_kl", "stability", "self_agreement", "flags"),
+    *("constant", "constant_groups", "human_constant_groups", "missing"),
+    *(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in LEVEL_ENDS),
+    *("failed_share", "clamped_share", "mean_score", "modal_score", "modal_share"),
+    *("bias_wasserstein", "bias_kl", "bias_shift", "stability", "self_agreement", "flags"),
 ]
 CELL = {
     **{"split": "test", "dimension": "coherence", "range_min": 1, "range_max": 5, "range_step": 1, "attack": "none"},

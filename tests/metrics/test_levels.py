@@ -142,3 +142,73 @@ def test_a_difference_is_paired():
 def test_unlike_resamples_are_not_paired():
     with pytest.raises(ValueError, match="same groups"):
         correlate("dataset", *data()).minus(correlate("dataset", *data(groups=13)))
+
+
+def test_over_systems_each_resample_draws_systems_too():
+    columns = data(groups=8, systems=4, whole=False)
+    found = correlate("system", *columns, resamples=40, seed=5)
+    judge, human, group, system = columns
+    names = np.unique(system)
+    draws = np.random.default_rng([5, 2]).integers(0, len(names), (40, len(names)))
+    for b, (row, drawn_systems) in enumerate(zip(group_weights(found.groups, 40, 5), draws, strict=True)):
+        index = np.array(drawn(group, row))
+        means = [
+            [v[index][system[index] == name].mean().round(12) for name in names[drawn_systems] if name in system[index]]
+            for v in (judge, human)
+        ]
+        there = {name for name in names[drawn_systems] if name in system[index]}
+        if len(there) < 2:
+            assert np.isnan(found.over_systems[:, b]).all()
+        else:
+            assert found.over_systems[:, b] == pytest.approx([f(*map(np.array, means)) for f in ALL], abs=1e-9)
+
+
+def test_an_interval_over_systems_is_wider_than_one_for_these_systems():
+    found = correlate("system", *data(groups=40, systems=10), resamples=400)
+    these, others = found.intervals(), found.over_systems_intervals()
+    assert all(wide[1] - wide[0] > 1.5 * (narrow[1] - narrow[0]) for wide, narrow in zip(others, these, strict=True))
+    assert correlate("dataset", *data(), resamples=40).over_systems_intervals() == [None] * 3
+    assert correlate("system", *data(systems=2), resamples=40).over_systems_intervals() == [None] * 3
+
+
+def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_beside():
+    judge = np.array([1, 2, 3, 3, 3, 3, 1, 2, 3.0])
+    human = np.array([1, 2, 3, 1, 2, 3, 5, 5, 5.0])
+    group = np.repeat(["a", "b", "c"], 3)
+    found = correlate("document", judge, human, group, group, resamples=10)
+    assert (found.constant_groups, found.human_constant_groups) == (2, 1)
+    assert found.varied == pytest.approx([1 / 2] * 3)
+    perfect = correlate("document", human, human, group, group, resamples=0)
+    assert perfect.values == pytest.approx([2 / 3] * 3)
+    assert perfect.varied == pytest.approx([1.0] * 3)
+    silent = correlate("document", judge, np.full(9, 2.0), group, group, resamples=0)
+    assert (silent.varied, silent.human_constant_groups, silent.missing) == (None, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("level", "rows", "reason"),
+    [
+        ("system", slice(None), "of one system"),
+        ("document", slice(None, None, 3), "no group has two texts"),
+        ("dataset", slice(1), "there is one text"),
+        ("dataset", slice(0), "nobody rated"),
+        ("document", slice(0), "nobody rated"),
+        ("system", slice(0), "nobody rated"),
+    ],
+)
+def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reason):
+    judge, human, group, _ = (column[rows] for column in data(systems=3))
+    found = correlate(level, judge, human, group, np.full(len(judge), "one"), resamples=20)
+    assert reason in found.missing
+    assert found.intervals() == found.bca_intervals() == found.over_systems_intervals() == [None] * 3
+    assert not found.constant
+
+
+@pytest.mark.parametrize("level", ["dataset", "document", "system"])
+def test_one_group_says_why_it_has_no_intervals(level):
+    judge, human, _, system = data()
+    system, group = np.arange(len(judge)), np.full(len(judge), "one")
+    found = correlate(level, judge, human, group, system, resamples=20)
+    assert found.known
+    assert "there is one group" in found.missing
+    assert correlate(level, judge, human, group, system, resamples=0).missing is None

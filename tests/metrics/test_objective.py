@@ -123,7 +123,7 @@ def test_mistakes_are_sentences(wrong):
         (RECORDS, {"judge": "assistant", "decoding": "greedy"}, "no record matches entry 1"),
         (RECORDS, PAIR | {"range": [0, 4]}, "no record matches"),
         ([record(), record(**{"lambda": 1.0})], PAIR, "several settings in one cell"),
-        ([record(spearman=None)], PAIR, "nobody rated"),
+        ([record(spearman=None)], PAIR, "Nobody rated"),
     ],
 )
 def test_nothing_to_compare_is_told(records, entry, expected):

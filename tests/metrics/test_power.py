@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judgebench.metrics import correlate, groups_needed
-from judgebench.metrics.permutation import p_value, swapped_differences, swaps
+from judgebench.metrics.permutation import flipped_differences, flips, p_value
 from judgebench.metrics.power import FEWEST, SIGNIFICANCE
 
 
@@ -23,9 +23,10 @@ def test_fewer_groups_than_the_fewest_never_tell_a_difference():
     for groups, told in ((FEWEST - 1, False), (FEWEST, True)):
         held = group < groups
         # the clearest difference there is: one judge is always right, the other always wrong
-        swapped, exact = swaps(groups, 1000, 0)
+        flipped, exact = flips(groups, 1000, 0)
         right, system = human[held], np.tile(np.arange(12), groups)
-        found = swapped_differences("dataset", right, -right, right, group[held], system, swapped)
+        one, other = (correlate("dataset", side, right, group[held], system, 2) for side in (right, -right))
+        found = flipped_differences(one.minus(other), flipped)
         assert exact
         assert (p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
 

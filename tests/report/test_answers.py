@@ -182,6 +182,15 @@ def test_the_best_judge_is_named_with_its_interval_and_with_what_picking_it_does
     assert told.endswith(f"({blocks[0].size()}). The best of {len(rows)} is flattered by having been picked.")
 
 
+def test_one_judge_alone_is_not_called_the_best(run):
+    greedy = [record for record in run.records if (record["judge"], record["decoding"]) == ("main", "greedy")]
+    (ranges,) = best_sentences(arrange(greedy))
+    assert ranges.startswith("coherence: main, greedy agrees best of its ranges, Spearman ")
+    (one,) = best_sentences(arrange([record for record in greedy if record["range_min"] == 1]))
+    assert one.startswith("coherence: main, greedy has Spearman ")
+    assert "flattered" not in one
+
+
 def test_a_best_judge_whose_interval_holds_0_is_told_so(run):
     low = [record | {"spearman_low": -0.1} for record in run.records]
     assert "which is not told apart from no agreement" in best_sentences(arrange(low))[0]

@@ -199,3 +199,23 @@ def test_numbers_as_people_read_them():
     assert points(Estimate(-0.004)) == "0"
     assert points(Estimate(-0.124, -0.2, 0.1)) == "-12 [-20,+10]"
     assert shares(Estimate(None)) == "-"
+
+
+@pytest.mark.parametrize(
+    ("more", "ending"),
+    [
+        (
+            {"tied_share": 0.12, "decided_consistency": 1.0},
+            "100 % of the pairs that both orders decide (12 % of the pairs",
+        ),
+        (
+            {"tied_share": 0.0, "decided_consistency": 0.5},
+            "prefers the same text in both orders in 50 % of the pairs; ",
+        ),
+        ({"tied_share": 1.0, "decided_consistency": None}, "and decides no pair in both orders: 100 % of the pairs"),
+        ({"tied_share": None, "consistency": 0.88}, "prefers the same text in both orders in 88 % of the pairs; "),
+    ],
+)
+def test_a_tie_is_not_told_as_another_preference(run, more, ending):
+    records = [record | more for record in run.records]
+    assert ending in comparative_sentences(arrange_comparative(records))[0]

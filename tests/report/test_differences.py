@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
-from judgebench.report.differences import about, arrange_comparisons, comparison_note, note, p_value, verdict
+from judgebench.report.differences import (
+    about,
+    arrange_comparisons,
+    comparison_note,
+    note,
+    p_value,
+    significance_note,
+    verdict,
+)
 from tests.report.conftest import comparisons_of
 
 
@@ -59,7 +67,8 @@ def test_notes_by_hand():
     assert note(only()) == "needs about 61 articles for 80 % power before Holm; here 30"
     assert note(only(), "dialogues") == "needs about 61 dialogues for 80 % power before Holm; here 30"
     assert note(only(difference=0.0, groups_needed=None)) == "there is no difference to tell; here 30 articles"
-    assert "p after Holm is above 0.05" in note(only(low=0.01))
+    assert note(only(low=0.01)) == "its interval leaves out 0, but p is above 0.05"
+    assert note(only(low=0.01, p=0.02)) == "its interval leaves out 0, but p after Holm is above 0.05"
     assert note(only(low=0.01, says=BETTER)) == ""
     assert note(only(low=0.01, groups=5), "dialogues") == "it takes at least 6 dialogues; here 5"
     assert note(only(low=None, high=None)) == ""
@@ -108,6 +117,19 @@ def test_the_note_below_speaks_of_intervals_only_where_there_are_some():
     bare = comparison_note(arrange_comparisons([row(low=None, high=None, p=None, p_holm=None)]), "articles")
     assert bare == "First - second: difference in Spearman."
     assert comparison_note([], "articles")
+
+
+def test_the_notes_say_over_what_holms_correction_is():
+    one, two = row(), row(dimension="relevance", comparisons=5)
+    assert "Holm: corrected over the 3 comparisons of the dimension." in comparison_note(
+        arrange_comparisons([one]), "a"
+    )
+    compared = arrange_comparisons([one, two])
+    assert "over the 3 to 5 comparisons of each dimension by itself." in comparison_note(compared, "articles")
+    assert significance_note(compared).endswith("the 3 to 5 comparisons of each dimension by itself considered.")
+    page = arrange_comparisons([row(comparisons=8), row(dimension="relevance", comparisons=8)])
+    assert "corrected over all the 8 comparisons of this page." in comparison_note(page, "articles", together=True)
+    assert significance_note(arrange_comparisons([row(p=None, p_holm=None)])) == ""
 
 
 @given(st.integers(2, 10**6))

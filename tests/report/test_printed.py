@@ -8,7 +8,7 @@ from rich.console import Console
 
 from judgebench.report.choices import arrange_tuning, chosen, interval_of, search_note, shared_note
 from judgebench.report.diagnosis import arrange_diagnostics, span
-from judgebench.report.flags import FLAGS, raised
+from judgebench.report.flags import FLAGS, none_note, raised
 from judgebench.report.printed import run_tables
 from judgebench.report.results import arrange
 from judgebench.tuning.tuners import Exact, Shared
@@ -93,6 +93,16 @@ def test_flags_are_explained_and_say_where(run):
     assert flag.where == ["coherence, ranges 0-4, 1-5, 2-6, 3-7: pair, contrastive"]
     for name in ("constant", "constant humans", "inverted", "unstable", "edge"):
         assert FLAGS[name]
+
+
+def test_where_no_flag_is_raised_only_what_was_looked_for_is_named(run):
+    several = arrange(run.records)
+    one = arrange([record for record in run.records if record["range_min"] == 1])
+    few = arrange([record | {"groups": 5} for record in run.records])
+    assert none_note(several).endswith("against the humans or depends on the score range by more than noise.")
+    assert "depends" not in none_note(one).split(".")[0]
+    assert none_note(one).endswith("takes several ranges; here is one.")
+    assert none_note(few).endswith("says the same of every text. More takes intervals over at least 6 groups.")
 
 
 def test_the_grids_worth_is_told(run):

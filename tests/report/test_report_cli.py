@@ -126,6 +126,16 @@ def test_paired_differences_are_those_of_the_correlations_on_the_same_texts(two)
     assert found["difference"] == pytest.approx(found["first"] - found["second"])
 
 
+def test_holms_correction_is_over_all_that_the_page_shows(two):
+    records = [one for one in paired_differences(named(two), resamples=50) if one["statistic"] == "spearman"]
+    assert len(records) == 3
+    assert [one["comparisons"] for one in records] == [3] * 3
+    three = [*named(two), NamedRun("C", two[0])]
+    records = [one for one in paired_differences(three, resamples=50) if one["statistic"] == "spearman"]
+    assert [one["comparisons"] for one in records] == [9] * 9
+    assert "over all the 9 comparisons of this page" in render_comparison([*two, two[0]], resamples=50)
+
+
 def test_a_run_against_its_own_copy_differs_by_nothing(two):
     records = paired_differences(named([two[0], two[0]]), resamples=50)
     assert records
