@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import PhraseAttack
+from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 
 ADV_SUFFIX = "adv_suffix"
@@ -110,6 +111,7 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, or holds no phrase.
     """
+    check_run_file(file, key)
     try:
         content = json.loads(file.read_bytes().decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
