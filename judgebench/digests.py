@@ -9,10 +9,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
+from judgebench.outside import read_json
 
 NAME = "digests.json"
 """`{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`"""
@@ -73,15 +73,15 @@ def check_run_file(path: Path, key: str) -> None:
             return
 
 
-def _known(folder: Path) -> dict[str, Any] | None:
+def _known(folder: Path) -> dict[str, str] | None:
     """Name -> SHA-256 of each file; None where the folder has no digests."""
     path = folder / NAME
     if not path.is_file():
         return None
     try:
-        held = json.loads(path.read_bytes())["sha256"]
-        return {str(name): digest for name, digest in held.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        digests: dict[str, str] = read_json(path, str(path), shape={"sha256": {str: str}})["sha256"]
+        return digests
+    except UserError as error:
         raise Changed(f"{path} is damaged; restore it, or remove it to read the folder unchecked") from error
 
 

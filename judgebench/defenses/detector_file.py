@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.defenses.detectors import Detector
+from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 
 _KEY = "defense.detectors"
@@ -29,6 +30,7 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
     """
     file = Path(path).expanduser()
     where = f"{_KEY}: {file}"
+    check_run_file(file, _KEY)
     try:
         content = json.loads(file.read_bytes().decode("utf-8"))
     except OSError as error:

@@ -261,7 +261,9 @@ class ReadingStore:
         rows = [row for row in found if row[5] is not None and row[5] == checksum(*row[:5])]
         values = _joined([row[1] for row in rows])
         if first_impossible(values) is not None:  # whoever wrote it gave it a checksum
-            rows = [row for row in rows if row[1] is None or first_impossible(np.frombuffer(row[1], np.float32)) is None]
+            rows = [
+                row for row in rows if row[1] is None or first_impossible(np.frombuffer(row[1], np.float32)) is None
+            ]
             values = _joined([row[1] for row in rows])
         if len(rows) < len(found):
             self._tell_damaged(keys.difference(row[0].decode() for row in rows), found)

@@ -271,7 +271,9 @@ def test_what_no_model_says_is_read_anew_even_with_a_checksum(tmp_path):
 
 
 def test_candidates_that_sum_to_more_than_1_are_refused():
-    prompt = Prompt(Example("e7", "g", "s", "", "", {}), Condition("coherence", ScoreRange(1, 5)), "", "", np.array([1]))
+    prompt = Prompt(
+        Example("e7", "g", "s", "", "", {}), Condition("coherence", ScoreRange(1, 5)), "", "", np.array([1])
+    )
     check_shares(np.log([0.5, 0.5, 1e-9]).tolist(), prompt, Path("s"))
     check_shares([-np.inf, -np.inf], prompt, Path("s"))
     with pytest.raises(UserError, match=r"store=s: the candidates' probabilities of example e7 .* sum to 4, and"):
