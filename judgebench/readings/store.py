@@ -250,7 +250,7 @@ class ReadingStore:
         return digest
 
     def _intact(self, keys: set[str]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-        """The rows of `keys` that match their checksums, and the log-probabilities of all of them, one after another."""
+        """The rows of `keys` that match their checksums, and all of their log-probabilities, one after another."""
         self._check_file()
         ordered = sorted(keys)
         found: list[tuple[Any, ...]] = []

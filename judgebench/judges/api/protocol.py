@@ -14,6 +14,8 @@ from judgebench.judges.api.settings import ApiSpec
 _FRAME = 16
 """Tokens that a chat template may add to a message, more or less."""
 _NUMBERED = "token_id:"
+_MOST_CERTAIN = 1.01
+"""1, with the rounding of log-probabilities that are given in a few digits."""
 
 
 class Broken(ValueError):
@@ -194,7 +196,16 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
         last = min(last, logprob)
         listed[name] = _together(listed[name], logprob) if name in listed else logprob
     listed.setdefault(token, _logprob(value))
-    return token, Listing(listed, last if last < math.inf else None)
+    return token, _listing(listed, last if last < math.inf else None)
+
+
+def _listing(listed: Mapping[Hashable, float], last: float | None) -> Listing:
+    total = math.fsum(map(math.exp, listed.values()))
+    if total > _MOST_CERTAIN:
+        raise Broken(
+            f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
+        )
+    return Listing(listed, last)
 
 
 def _together(first: float, second: float) -> float:
@@ -236,7 +247,7 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
             likely = likely or []
             found: dict[Hashable, float] = {int(one[1]): _logprob(one[0]) for one in [*likely, *named, own]}
             last = min((_logprob(one[0]) for one in likely), default=None)
-            lists.append((int(own[1]), Listing(found, last)))
+            lists.append((int(own[1]), _listing(found, last)))
     counts = [meta.get(name) for name in ("prompt_tokens", "completion_tokens")]
     usage = None if None in counts else Usage(int(counts[0]), int(meta.get("cached_tokens") or 0), int(counts[1]))
     return Answer(str(payload["text"]), lists, usage)
