@@ -100,8 +100,8 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
             if path.suffix == ".parquet":
                 frame.to_parquet(temporary, index=False)
             elif path.suffix == ".csv":
-                rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
-                temporary.write_text(as_csv(list(frame), rows), encoding="utf-8", newline="")
+                cells = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+                temporary.write_text(as_csv(list(map(str, frame)), cells), encoding="utf-8", newline="")
             else:
                 rows = frame.to_dict(orient="records")
                 temporary.write_text(

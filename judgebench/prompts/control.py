@@ -43,7 +43,8 @@ class ControlTokens:
         }
         names = {name for name in names if name and not name.isspace()}
         # what cannot be spelled becomes the unknown token in any text; no template speaks through it
-        self._ids = {tokenizer.convert_tokens_to_ids(name) for name in names} - {tokenizer.unk_token_id, None}
+        numbers = [tokenizer.convert_tokens_to_ids(name) for name in names]
+        self._ids = {one for one in numbers if isinstance(one, int) and one != tokenizer.unk_token_id}
         self._is_control = np.zeros(max(self._ids, default=-1) + 1, dtype=bool)
         self._is_control[sorted(self._ids)] = True
         # the longest first, as the tokenizer itself finds them
