@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 SECONDS = 60.0
-"""More than any chat template or tokenizer takes for the prompts of one article."""
+"""More than any chat template or tokenizer takes for a few prompts."""
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
@@ -16,7 +16,7 @@ from judgebench.prompts.choices import choices_of
 from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
-from judgebench.prompts.tokens import tokenized
+from judgebench.prompts.tokens import AT_ONCE, token_ids, tokenized
 from judgebench.time_limit import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
@@ -208,7 +208,7 @@ class PromptBuilder:
         plain = self._filled(condition, group, judged, source)
         spelled = [self._control.broken(filled) for filled in self._chats(plain)]
         asked = [filled for filled, _ in spelled]
-        encoded = self._encoded([filled.text for filled in asked])
+        encoded = token_ids(self.tokenizer, [filled.text for filled in asked])
         shared = asked[0].prefix
         choices = self._letters(condition.dimension, condition.range)
         prompts = []
@@ -218,13 +218,8 @@ class PromptBuilder:
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, more, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(
-                Prompt(example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, broken + named, choices)
-            )
+            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + named, choices))
         return prompts
-
-    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        return [list(ids) for ids in tokenized(self.tokenizer, texts)["input_ids"]]
 
     def _allowed(self, filled: Filled) -> int:
         """How many control tokens the prompt would have about a harmless example: the template's, and the rubric's own.
@@ -237,7 +232,7 @@ class PromptBuilder:
         if frame not in self._frames:
             if len(self._frames) >= _MOST_FRAMES:
                 self._frames.clear()
-            (ids,) = self._encoded([filled.text for filled in self._chats([Filled("", frame, ())])])
+            (ids,) = token_ids(self.tokenizer, [filled.text for filled in self._chats([Filled("", frame, ())])])
             self._frames[frame] = self._control.count(ids)
         return self._frames[frame]
 
@@ -281,12 +276,16 @@ class PromptBuilder:
     def _chats(self, filled: Sequence[Filled]) -> list[Filled]:
         """Each as the judge reads it."""
         try:
-            return within(lambda: [self._in_chat(one) for one in filled])
+            parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
+            return [one for part in parts for one in within(partial(self._all_in_chat, part))]
         except NeverEnds:
             raise UserError(
                 f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
                 f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
             ) from None
+
+    def _all_in_chat(self, filled: Sequence[Filled]) -> list[Filled]:
+        return [self._in_chat(one) for one in filled]
 
     def _in_chat(self, filled: Filled) -> Filled:
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
-from judgebench.prompts.tokens import tokenized
+from judgebench.prompts.tokens import token_ids, tokenized
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")
@@ -82,7 +82,7 @@ class ControlTokens:
 
     def count(self, ids: Sequence[int] | np.ndarray) -> int:
         """How many of some tokens are control tokens."""
-        found = np.asarray(ids, dtype=np.int64)
+        found = np.asarray(ids)
         return int(self._is_control[found[found < len(self._is_control)]].sum())
 
     def encode(self, text: str, cuts: Sequence[int]) -> list[int]:
@@ -98,7 +98,7 @@ class ControlTokens:
         where: str,
         more: Sequence[int] = (),
         whole: Sequence[int] | None = None,
-    ) -> tuple[list[int], int]:
+    ) -> tuple[np.ndarray, int]:
         """The tokens of a prompt in which nothing that the example says is a control token.
 
         Args:
@@ -110,7 +110,7 @@ class ControlTokens:
             whole: the tokens of the text without a cut, where they are known.
 
         Returns:
-            The tokens, and how many control tokens were broken for it.
+            [tokens] int32, and how many control tokens were broken for it.
 
         Raises:
             UserError: the tokenizer makes a control token out of plain text, wherever that is cut.
@@ -119,12 +119,12 @@ class ControlTokens:
         broken = len(places)
         while True:
             cuts = sorted({*places, *more})
-            ids = self.encode(text, cuts) if cuts or whole is None else list(whole)
+            ids = np.array(self.encode(text, cuts) if cuts or whole is None else whole, np.int32)
             if self.count(ids) <= allowed:
                 return ids, broken
             found = self._formed(text, cuts, said) - places
             if not found:
-                named = [token for token in ids if token in self._ids]
+                named = [token for token in ids.tolist() if token in self._ids]
                 raise UserError(
                     f"{where}: the text holds a control token ({self._tokenizer.decode(named[-1:])!r}) that this "
                     "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
@@ -168,7 +168,7 @@ class ControlTokens:
     def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        return [list(ids) for ids in tokenized(self._tokenizer, texts)["input_ids"]]
+        return token_ids(self._tokenizer, texts)
 
     def _plainly(self, text: str) -> list[int]:
         return self._all_plainly([text])[0]

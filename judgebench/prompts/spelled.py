@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.prompts.control import ControlTokens, Span
@@ -78,6 +79,6 @@ class SpelledNames(ControlTokens):
         where: str,
         more: Sequence[int] = (),
         whole: Sequence[int] | None = None,
-    ) -> tuple[list[int], int]:
+    ) -> tuple[np.ndarray, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
-        return self._plainly(text) if whole is None else list(whole), 0
+        return np.array(self._plainly(text) if whole is None else whole, np.int32), 0

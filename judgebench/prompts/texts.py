@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
@@ -43,5 +42,5 @@ def text_prompts(
                 f"The text of example {example.example_id} has {len(ids)} tokens, and the model reads at most "
                 f"{max_tokens}; {remedy}."
             )
-        prompts.append(Prompt(example, _ALONE, "", text, np.array(ids, np.int32), 0, broken))
+        prompts.append(Prompt(example, _ALONE, "", text, ids, 0, broken))
     return prompts

@@ -10,6 +10,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from judgebench.errors import UserError
 from judgebench.time_limit import SECONDS, NeverEnds, within
 
+AT_ONCE = 100
+"""Texts for which the time limit is meant."""
+
 
 def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:
     """What a tokenizer gives for some texts, without the special tokens that it would add.
@@ -24,7 +27,7 @@ def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **option
         return within(lambda: tokenizer(list(texts), **{"add_special_tokens": False, **options}))
     except NeverEnds:
         raise UserError(
-            f"{_named(tokenizer)} has not come to an end after {SECONDS:g} seconds on the prompts of one article: its "
+            f"{_named(tokenizer)} has not come to an end after {SECONDS:g} seconds on a few prompts: its "
             "patterns take endlessly long on some texts; give another model."
         ) from None
     except BaseException as error:
@@ -32,6 +35,12 @@ def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **option
             raise
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{_named(tokenizer)} breaks down on a text ({reason}); give another model.") from error
+
+
+def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of each text; see `tokenized`."""
+    parts = [texts[start : start + AT_ONCE] for start in range(0, len(texts), AT_ONCE)]
+    return [ids for part in parts for ids in tokenized(tokenizer, part)["input_ids"]]
 
 
 def _named(tokenizer: PreTrainedTokenizerBase) -> str:

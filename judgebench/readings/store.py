@@ -188,12 +188,12 @@ class ReadingStore:
             self._db.executemany(
                 "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (key) DO NOTHING",
-                [(*row[:4], row[5]) for row in rows],
+                [row[:5] for row in rows],
             )
             # those of another process's reading of the same key would not match it
             self._db.executemany(
                 "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE key = ? AND checksum = ?",
-                [(ids, key, mark) for key, _, _, _, ids, mark in rows if ids is not None],
+                [(ids, key, mark) for key, _, _, _, mark, ids in rows if ids is not None],
             )
             self._db.execute("COMMIT")
         except BaseException as error:
@@ -342,8 +342,8 @@ def journal_mode(path: Path) -> str:
     return "TRUNCATE" if on_network(path) else "WAL"
 
 
-def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, bytes | None, int | None]:
-    """The columns of a reading, with its tokens and its checksum.
+def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, int | None, bytes | None]:
+    """The columns of a reading, its checksum the last of them, and its tokens.
 
     Raises:
         UserError: its text cannot be written as UTF-8.
@@ -358,7 +358,7 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
             "partner), so it is not stored."
         ) from error
     mark = checksum(reading.key.encode(), logprobs, said, reading.seconds, ids)
-    return reading.key, logprobs, text, reading.seconds, ids, mark
+    return reading.key, logprobs, text, reading.seconds, mark, ids
 
 
 def _joined(logprobs: Sequence[bytes | None]) -> np.ndarray:
