@@ -126,6 +126,7 @@ class ReadingStore:
 
     def __init__(self, path: Path):
         self.path = path
+        self._place = Path(os.path.abspath(path))
         self._damaged_keys: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,8 @@ class ReadingStore:
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
             self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
-            self._file = _identity(path)
+            self._network = on_network(path)
+            self._file = _identity(self._place, self._network)
         # a damaged file may also say in what is no text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
@@ -288,7 +290,7 @@ class ReadingStore:
 
     def _check_file(self) -> None:
         """Whether the file is still that which was opened: what goes to one that was deleted is lost with the run."""
-        if self._file is not None and _identity(self.path) != self._file:
+        if self._file is not None and _identity(self._place, self._network) != self._file:
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
                 "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
@@ -380,13 +382,14 @@ def _name(state: tuple[Any, ...]) -> bytes:
     return repr(state).encode("utf-8", "backslashreplace")
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file; None where there is none, as of a store in memory."""
+def _identity(path: Path, network: bool) -> tuple[int, int] | None:
+    """Device and inode of a file; None where there is none, as of a store in memory. Over a network an inode may
+    change while the file stays, so there any file will do."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
         return None
-    return stat.st_dev, stat.st_ino
+    return (0, 0) if network else (stat.st_dev, stat.st_ino)
 
 
 def _tell(sentence: str) -> None:

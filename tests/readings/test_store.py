@@ -297,3 +297,17 @@ def test_a_store_in_memory_is_no_file(tmp_path):
     store = ReadingStore(Path(":memory:"))
     store.put([reading("a")])
     assert store.missing("ab") == {"b"}
+
+
+def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = ReadingStore(Path("s"))
+    monkeypatch.chdir("/")
+    store.put([reading("a")])
+    monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
+    store = ReadingStore(tmp_path / "n")
+    (tmp_path / "n").rename(tmp_path / "m")
+    with pytest.raises(UserError, match="deleted, moved or replaced"):
+        store.put([reading("a")])
+    (tmp_path / "n").write_bytes((tmp_path / "m").read_bytes())  # another inode
+    assert store.missing(["a"]) == {"a"}
