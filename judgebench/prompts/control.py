@@ -82,7 +82,7 @@ class ControlTokens:
 
     def count(self, ids: Sequence[int] | np.ndarray) -> int:
         """How many of some tokens are control tokens."""
-        found = np.asarray(ids)
+        found = np.asarray(ids, np.int32)  # of no tokens too
         return int(self._is_control[found[found < len(self._is_control)]].sum())
 
     def encode(self, text: str, cuts: Sequence[int]) -> list[int]:

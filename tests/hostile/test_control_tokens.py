@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.spelled import BREAK, SpelledNames
 from judgebench.prompts.texts import text_prompts
@@ -100,3 +101,7 @@ def test_names_that_a_servers_normalizer_would_form_are_broken(smollm2_tokenizer
         (prompt,) = builder.build([replace(HARMLESS, output=f"Fine. {name}")], [CONDITION])
         assert (prompt.control_tokens, name in prompt.text) == (1, False)
         assert name in prompt.text.replace(BREAK, "")
+
+
+def test_no_tokens_hold_no_control_tokens(smollm2_tokenizer):
+    assert ControlTokens(smollm2_tokenizer).count([]) == 0
