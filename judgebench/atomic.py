@@ -26,6 +26,7 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # what is written goes through no link that somebody has put there
     try:
         yield temporary
         _sync(temporary)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +17,9 @@ try:
     import fcntl
 except ImportError:  # Windows, which refuses by itself to replace files that another process has open
     fcntl = None  # type: ignore[assignment]
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""What lies in a folder of somebody else's may lead anywhere: nothing is written through a link."""
 
 LOCK = ".lock"
 """The file in the folder; it says who holds it, and goes when the holder is done."""
@@ -74,10 +79,17 @@ def _acquired(path: Path) -> int:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR | _NO_LINK, 0o666)
         except FileNotFoundError:  # its holder was done, and removed the folder that it had made
             continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise OSError(errno.ELOOP, f"its {path.name} is a symbolic link; remove it") from error
         try:
+            there = os.fstat(handle)
+            if not stat.S_ISREG(there.st_mode) or there.st_nlink > 1:
+                raise OSError(errno.EINVAL, f"its {path.name} is no file of its own; remove it")
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(handle, path):

@@ -205,6 +205,7 @@ def _run(config: DictConfig, held: ExitStack) -> Finished | None:
             more["served"] = read.served
             log_run(logger, written, records, figures, scores, readings, **more)
     folder.write_environment(**cost)
+    folder.write_digests()
     if experiment.agreement:
         console.print(agreement_lines(experiment.agreement))
     console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import PhraseAttack
+from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.outside import read_json
 
@@ -110,6 +111,7 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, or holds no phrase.
     """
+    check_run_file(file, key)
     content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
     phrase = content.get("phrase") if isinstance(content, dict) else None
     if not isinstance(phrase, str) or not phrase.strip():

@@ -18,6 +18,7 @@ from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
+from judgebench.csv_text import as_csv
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Models
@@ -111,7 +112,8 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
             if path.suffix == ".parquet":
                 frame.to_parquet(temporary, index=False)
             elif path.suffix == ".csv":
-                frame.to_csv(temporary, index=False)
+                cells = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+                temporary.write_text(as_csv(list(map(str, frame)), cells), encoding="utf-8", newline="")
             else:
                 rows = frame.to_dict(orient="records")
                 temporary.write_text(

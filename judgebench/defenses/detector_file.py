@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.defenses.detectors import Detector
+from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.outside import read_json
 
@@ -29,6 +30,7 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
     """
     file = Path(path).expanduser()
     where = f"{_KEY}: {file}"
+    check_run_file(file, _KEY)
     content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")
     records = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
     names = [str(one.get("defense")) for one in records]

@@ -72,6 +72,7 @@ def read_texts(helper: Helper, texts: Sequence[Example], means: Means) -> tuple[
     compute([pass_], helper.token_budget, means.store, means.models, means.data, means.trainer, "Perplexity")
     keys = [pass_.key(prompt) for prompt in prompts]
     held = means.store.get(keys)
-    found = [held[key].logprobs if key in held else None for key in keys]
-    seconds = np.array([held[key].seconds if key in held else 0.0 for key in keys])
+    read = {pass_.key(prompt) for prompt in pass_.prompts}
+    found = [held[key].logprobs if key in read else None for key in keys]
+    seconds = np.array([held[key].seconds if key in read else 0.0 for key in keys])
     return [np.zeros(0, np.float32) if logprobs is None else logprobs for logprobs in found], seconds

@@ -29,6 +29,7 @@ from judgebench.errors import UserError
 from judgebench.judges import gguf
 from judgebench.judges.hardware import hardware
 from judgebench.judges.memory import out_of_memory
+from judgebench.judges.model_files import check_regular, weight_files
 
 PACKAGE = "package:"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -88,8 +89,15 @@ class ModelSource:
             weights: whether more than tokenizer and configuration is needed.
 
         Raises:
-            UserError: it is not there; the sentence says how to give a local path.
+            UserError: it is not there, and the sentence says how to give a local path; or a file of it is a device.
         """
+        folder = self._found(weights)
+        patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else ()))
+        files = (path for pattern in patterns for path in folder.glob(pattern))
+        check_regular(files, f"{self.role}.path={self.path}")
+        return folder
+
+    def _found(self, weights: bool) -> Path:
         if self.path.startswith(PACKAGE):
             return self._in_package()
         local = Path(self.path).expanduser()
@@ -279,13 +287,17 @@ class ModelSource:
 
         Args:
             digest: SHA-256 of a file's content.
+
+        Raises:
+            UserError: weights lie outside of the model's folder.
         """
         folder = self.locate()
         names = [self._gguf] if self._gguf else []
         if not self._gguf:
-            names += [
-                p.name for pattern in (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code) for p in folder.glob(pattern)
-            ]
+            patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code)
+            names += [path.name for pattern in patterns for path in folder.glob(pattern)]
+            explicit = getattr(self.config(), "transformers_weights", None)
+            names += weight_files(folder, explicit, f"{self.role}.path={self.path}")
         combined = hashlib.sha256()
         for name in sorted(set(filter(None, names))):
             combined.update(f"{name} {digest(folder / name)}\n".encode())

@@ -22,6 +22,7 @@ from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ENGINES, GeneratePass, Pass, ScorePass, Voice
 from judgebench.judges.running import compute
+from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
@@ -198,9 +199,12 @@ class Reader:
         readings = []
         for prompt in self._scored:
             main = found[self._score.key(self.main, prompt)]
-            other = found.get(self._assistant_key(prompt) or "")
+            assistant_key = self._assistant_key(prompt)
+            other = None if assistant_key is None else found[assistant_key]
             assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
             assert main.logprobs is not None
+            for logprobs in (main.logprobs.tolist(), assistant or ()):
+                check_shares(logprobs, prompt, self.store.path)
             seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
             readings.append(
                 Reading(

@@ -6,16 +6,18 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.prompts.choices import choices_of
-from judgebench.prompts.control import ControlTokens
+from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
+from judgebench.prompts.tokens import AT_ONCE, token_ids, tokenized
+from judgebench.time_limit import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 TRUNCATIONS = ("error", "source")
@@ -25,6 +27,8 @@ NO_DEFENSE = "none"
 Judged = Callable[[Example, Condition], str]
 """What stands in the place of an example's judged text under a condition: that text itself, unless it is attacked."""
 
+_HARMLESS = "a"
+_MOST_FRAMES = 1000
 _NOTHING = Example(example_id="", group_id="", system_id="", source="", output="", human={})
 _KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
 
@@ -84,6 +88,7 @@ class PromptBuilder:
         self._eos = _plain_eos(tokenizer) if closed else ""
         self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
         self._control = control or ControlTokens(tokenizer)
+        self._frames: dict[str, int] = {}
 
     @classmethod
     def from_config(
@@ -173,10 +178,8 @@ class PromptBuilder:
         if not self.tokenizer.is_fast:
             raise _too_long(longest, self._max_tokens, "only a fast tokenizer can shorten its article")
         source = group[0].source
-        encoded = self.tokenizer(
-            source, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-        )
-        ends = [end for _, end in encoded["offset_mapping"]]
+        encoded = tokenized(self.tokenizer, [source], split_special_tokens=True, return_offsets_mapping=True)
+        ends = [end for _, end in encoded["offset_mapping"][0]]
         cut = 0
         while excess > 0:
             if cut == len(ends):
@@ -202,26 +205,36 @@ class PromptBuilder:
     def _under(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
     ) -> list[Prompt]:
-        spelled = [
-            self._control.broken(self._in_chat(filled)) for filled in self._filled(condition, group, judged, source)
-        ]
+        plain = self._filled(condition, group, judged, source)
+        spelled = [self._control.broken(filled) for filled in self._chats(plain)]
         asked = [filled for filled, _ in spelled]
-        encoded = self.tokenizer([filled.text for filled in asked], add_special_tokens=False)["input_ids"]
+        encoded = token_ids(self.tokenizer, [filled.text for filled in asked])
         shared = asked[0].prefix
         choices = self._letters(condition.dimension, condition.range)
         prompts = []
-        for example, (filled, named), ids in zip(group, spelled, encoded, strict=True):
-            cuts = self._control.cuts(filled.text, filled.said)
-            if places := sorted({*cuts, *self._cuts(condition, example, filled)}):
-                ids = self._control.encode(filled.text, places, f"example {example.example_id}")
+        for example, frame, (filled, named), whole in zip(group, plain, spelled, encoded, strict=True):
+            more = self._cuts(condition, example, filled)
+            allowed, where = self._allowed(frame), f"example {example.example_id}"
+            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, more, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(
-                Prompt(
-                    example, condition, prefix, filled.tail, np.array(ids, np.int32), cut, len(cuts) + named, choices
-                )
-            )
+            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + named, choices))
         return prompts
+
+    def _allowed(self, filled: Filled) -> int:
+        """How many control tokens the prompt would have about a harmless example: the template's, and the rubric's own.
+        Prompts differ in what they say of their examples alone, so few are counted."""
+        text, at, rubric = filled.text, 0, []
+        for start, end in sorted(filled.said):
+            rubric.append(text[at:start])
+            at = max(at, end)
+        frame = _HARMLESS.join([*rubric, text[at:]])
+        if frame not in self._frames:
+            if len(self._frames) >= _MOST_FRAMES:
+                self._frames.clear()
+            (ids,) = token_ids(self.tokenizer, [filled.text for filled in self._chats([Filled("", frame, ())])])
+            self._frames[frame] = self._control.count(ids)
+        return self._frames[frame]
 
     def _filled(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None
@@ -260,27 +273,43 @@ class PromptBuilder:
     def _defense(self, condition: Condition) -> Defense | None:
         return None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
 
+    def _chats(self, filled: Sequence[Filled]) -> list[Filled]:
+        """Each as the judge reads it."""
+        try:
+            parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
+            return [one for part in parts for one in within(partial(self._all_in_chat, part))]
+        except NeverEnds:
+            raise UserError(
+                f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
+                f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
+            ) from None
+
+    def _all_in_chat(self, filled: Sequence[Filled]) -> list[Filled]:
+        return [self._in_chat(one) for one in filled]
+
     def _in_chat(self, filled: Filled) -> Filled:
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
         content = filled.text.strip()
         trimmed = len(filled.text) - len(filled.text.lstrip())
         if self.tokenizer.chat_template is None:
-            text, at = self._bos + content + self._eos, len(self._bos)
+            text, places = self._bos + content + self._eos, [len(self._bos)]
         else:
             text = self._templated(content)
-            at = text.find(content)
-        if at < 0:
+            places = _places(content, text)
+        if not places:
             raise UserError(
                 "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
                 "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
             )
-        shift, end = at - trimmed, at + len(content)
-        said, judged = (
-            tuple((max(first + shift, at), min(last + shift, end)) for first, last in spans)
-            for spans in (filled.said, filled.judged)
-        )
-        own = max(len(filled.prefix) + shift, at)
-        return Filled(text[:own], text[own:], said, judged)
+
+        def moved(spans: Sequence[Span], at: int) -> list[Span]:
+            shift, end = at - trimmed, at + len(content)
+            return [(max(first + shift, at), min(last + shift, end)) for first, last in spans]
+
+        # a template may give what it is told twice, and the example speaks in both places
+        said = tuple(span for at in places for span in moved(filled.said, at))
+        own = max(len(filled.prefix) + places[0] - trimmed, places[0])
+        return Filled(text[:own], text[own:], said, tuple(moved(filled.judged, places[0])))
 
     def _templated(self, content: str) -> str:
         turn = [{"role": "user", "content": content}]
@@ -297,20 +326,30 @@ class PromptBuilder:
             ) from error
 
 
+def _places(part: str, text: str) -> list[int]:
+    """Where a part stands in a text, each time."""
+    found, at = [], text.find(part)
+    while at >= 0:
+        found.append(at)
+        at = text.find(part, at + len(part)) if part else -1
+    return found
+
+
 def _as_it_is(example: Example, condition: Condition) -> str:
     return example.output
 
 
 def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
     """The BOS that the tokenizer itself would put before a plain text, or nothing."""
-    ids = tokenizer("a")["input_ids"]
+    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
     return str(tokenizer.bos_token) if starts else ""
 
 
 def _plain_eos(tokenizer: PreTrainedTokenizerBase) -> str:
     """The EOS that the tokenizer itself would put after a plain text, or nothing."""
-    ends = tokenizer.eos_token_id is not None and tokenizer("a")["input_ids"][-1:] == [tokenizer.eos_token_id]
+    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
+    ends = tokenizer.eos_token_id is not None and ids[-1:] == [tokenizer.eos_token_id]
     return str(tokenizer.eos_token) if ends else ""
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
+from judgebench.prompts.tokens import token_ids, tokenized
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")
@@ -25,6 +27,9 @@ class ControlTokens:
 
     A name inside an example's text is tokenized in two parts, cut after its first character. The recorded text stays
     as it is, and a text without such names is never cut: its tokens are those of the whole.
+
+    Names are not all: a tokenizer may make control tokens of other texts (one that lowers letters of `<|END|>`). So the
+    control tokens of every finished prompt are counted, and what is one too many is cut where it stands, or refused.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase):
@@ -38,7 +43,10 @@ class ControlTokens:
         }
         names = {name for name in names if name and not name.isspace()}
         # what cannot be spelled becomes the unknown token in any text; no template speaks through it
-        self._ids = {tokenizer.convert_tokens_to_ids(name) for name in names} - {tokenizer.unk_token_id}
+        numbers = [tokenizer.convert_tokens_to_ids(name) for name in names]
+        self._ids = {one for one in numbers if isinstance(one, int) and one != tokenizer.unk_token_id}
+        self._is_control = np.zeros(max(self._ids, default=-1) + 1, dtype=bool)
+        self._is_control[sorted(self._ids)] = True
         # the longest first, as the tokenizer itself finds them
         self._names = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
         self._mark = next((mark for mark in _MARKS if self._plainly(mark)), _MARKS[0])
@@ -72,28 +80,73 @@ class ControlTokens:
                 found.append(at)
         return found
 
-    def encode(self, text: str, cuts: Sequence[int], where: str) -> list[int]:
-        """The tokens of `text`, its parts tokenized one by one.
+    def count(self, ids: Sequence[int] | np.ndarray) -> int:
+        """How many of some tokens are control tokens."""
+        found = np.asarray(ids, np.int32)  # of no tokens too
+        return int(self._is_control[found[found < len(self._is_control)]].sum())
+
+    def encode(self, text: str, cuts: Sequence[int]) -> list[int]:
+        """The tokens of `text`, its parts tokenized one by one; see `cuts`."""
+        first, *others = _parts(text, cuts)
+        return [token for row in [self._plainly(first), *self._inner(others)] for token in row]
+
+    def spell(
+        self,
+        text: str,
+        said: Sequence[Span],
+        allowed: int,
+        where: str,
+        more: Sequence[int] = (),
+        whole: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray, int]:
+        """The tokens of a prompt in which nothing that the example says is a control token.
 
         Args:
-            text: a whole prompt.
-            cuts: see `cuts`.
+            text: the prompt.
+            said: [start, end) of what the example says in it.
+            allowed: control tokens of the same prompt about a harmless example.
             where: names the prompt in the error.
+            more: places where it is to be cut besides.
+            whole: the tokens of the text without a cut, where they are known.
+
+        Returns:
+            [tokens] int32, and how many control tokens were broken for it.
 
         Raises:
-            UserError: the tokenizer makes a control token out of plain text.
+            UserError: the tokenizer makes a control token out of plain text, wherever that is cut.
         """
-        ends = [*cuts, len(text)]
-        parts = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
-        ids = [token for row in [self._plainly(parts[0]), *self._inner(parts[1:])] for token in row]
-        allowed = sum(len(self._names.findall(part)) for part in parts)
-        control = [token for token in ids if token in self._ids]
-        if len(control) > allowed:
-            raise UserError(
-                f"{where}: the text holds a control token ({self._tokenizer.decode(control[-1:])!r}) that this "
-                "tokenizer cannot read as plain text; remove it from the text."
-            )
-        return ids
+        places = set(self.cuts(text, said))
+        broken = len(places)
+        while True:
+            cuts = sorted({*places, *more})
+            ids = np.array(self.encode(text, cuts) if cuts or whole is None else whole, np.int32)
+            if self.count(ids) <= allowed:
+                return ids, broken
+            found = self._formed(text, cuts, said) - places
+            if not found:
+                named = [token for token in ids.tolist() if token in self._ids]
+                raise UserError(
+                    f"{where}: the text holds a control token ({self._tokenizer.decode(named[-1:])!r}) that this "
+                    "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
+                    " remove it from the text."
+                )
+            places |= found
+            broken += len(found)
+
+    def _formed(self, text: str, cuts: Sequence[int], said: Sequence[Span]) -> set[int]:
+        """Where to cut the control tokens that the tokenizer makes of what an example says; none where it does not say
+        what it makes them of."""
+        if not self._tokenizer.is_fast:
+            return set()
+        parts = _parts(text, cuts)
+        encoded = tokenized(self._tokenizer, parts, return_offsets_mapping=True)
+        found = set()
+        for at, ids, spans in zip([0, *cuts], encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            for token, (start, end) in zip(ids, spans, strict=True):
+                touches = any(first < at + end and at + start < last for first, last in said)
+                if token in self._ids and touches and end - start > 1:
+                    found.add(at + start + 1)
+        return found
 
     def _inner(self, parts: Sequence[str]) -> list[list[int]]:
         """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
@@ -115,7 +168,11 @@ class ControlTokens:
     def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        return [list(ids) for ids in self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+        return token_ids(self._tokenizer, texts)
 
     def _plainly(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self._all_plainly([text])[0]
+
+
+def _parts(text: str, cuts: Sequence[int]) -> list[str]:
+    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]

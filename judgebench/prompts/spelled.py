@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.prompts.control import ControlTokens
+from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.rubrics import Filled
 
 BREAK = "\u200b"
@@ -31,12 +32,14 @@ _BRACKETED = (
     *("AVAILABLE_TOOLS", "/AVAILABLE_TOOLS", "THINK", "/THINK", "CALL_ID", "TOOL_CONTENT", "IMG", "IMG_BREAK"),
     *("IMG_END", "gMASK", "sMASK", "MASK", "PAD", "UNK", "BOS", "EOS", "CLS", "SEP", "BEGIN_OF_TEXT", "control_\\d+"),
 )
+# full-width and small forms as well, and either case: a tokenizer's normalizer may make the one of the other
+_LEFT, _RIGHT, _BAR, _OPEN, _CLOSE = "<﹤＜", ">﹥＞", "|｜", r"\[［", r"\]］"
 _LOOKS_LIKE_CONTROL = (
-    rf"<[|｜][^<>\n{BREAK}]{{1,64}}>",  # <|im_end|>, <|turn>, DeepSeek's <｜end▁of▁sentence｜>
-    rf"<[^<>|｜\n{BREAK}]{{1,64}}[|｜]>",  # <turn|>
-    r"<</?SYS>>",
-    rf"<(?:{'|'.join(_WORDS)})>",
-    rf"\[(?:{'|'.join(_BRACKETED)})\]",
+    rf"[{_LEFT}][{_BAR}][^{_LEFT}{_RIGHT}\n{BREAK}]{{1,64}}[{_RIGHT}]",  # <|im_end|>, <|turn>, <｜end▁of▁sentence｜>
+    rf"[{_LEFT}][^{_LEFT}{_RIGHT}{_BAR}\n{BREAK}]{{1,64}}[{_BAR}][{_RIGHT}]",  # <turn|>
+    rf"(?i:[{_LEFT}]{{2}}/?SYS[{_RIGHT}]{{2}})",
+    rf"(?i:[{_LEFT}](?:{'|'.join(_WORDS)})[{_RIGHT}])",
+    rf"(?i:[{_OPEN}](?:{'|'.join(_BRACKETED)})[{_CLOSE}])",
 )
 
 
@@ -68,6 +71,14 @@ class SpelledNames(ControlTokens):
         own = moved(len(filled.prefix))
         return Filled(whole[:own], whole[own:], spans[0], spans[1]), len(places)
 
-    def encode(self, text: str, cuts: Sequence[int], where: str) -> list[int]:
+    def spell(
+        self,
+        text: str,
+        said: Sequence[Span],
+        allowed: int,
+        where: str,
+        more: Sequence[int] = (),
+        whole: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
-        return self._plainly(text)
+        return np.array(self._plainly(text) if whole is None else whole, np.int32), 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
@@ -36,12 +35,12 @@ def text_prompts(
     prompts = []
     for example in examples:
         text = before + example.output
-        cuts = control.cuts(text, [(len(before), len(text))])
-        ids = control.encode(text, cuts, f"example {example.example_id}")
+        own = int(bool(before))
+        ids, broken = control.spell(text, [(len(before), len(text))], own, f"example {example.example_id}")
         if len(ids) > max_tokens:
             raise UserError(
                 f"The text of example {example.example_id} has {len(ids)} tokens, and the model reads at most "
                 f"{max_tokens}; {remedy}."
             )
-        prompts.append(Prompt(example, _ALONE, "", text, np.array(ids, np.int32), 0, len(cuts)))
+        prompts.append(Prompt(example, _ALONE, "", text, ids, 0, broken))
     return prompts

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from judgebench.processes import Processes, here
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.store import FoundReadings, ModelReading, ReadingStore
 
 
 def open_store(path: Path) -> ReadingStore:
@@ -51,7 +51,7 @@ class SharedStore(ReadingStore):
         """See `ReadingStore.missing`."""
         return self._processes.agree(lambda: ReadingStore.missing(self, keys))
 
-    def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
+    def get(self, keys: Iterable[str]) -> FoundReadings:
         """See `ReadingStore.get`."""
         return self._processes.agree(lambda: ReadingStore.get(self, keys))
 

@@ -6,13 +6,17 @@ reading is its main model's and its assistant's together, so a second pass compl
 serves as another's assistant, and two models can never be mistaken for each other.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
+Each row carries a checksum over its key and its content: a row that does not match its checksum counts as missing, and
+is read anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,16 +26,20 @@ from typing import Any
 import numpy as np
 
 from judgebench.errors import UserError
+from judgebench.readings.checksum import checksum, first_impossible
 from judgebench.readings.mounts import on_network
 
-_FORMAT = 1
+_KEY_FORMAT = 1
+"""Part of every key: readings of stores without checksums keep theirs."""
+_FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS readings (
     key TEXT PRIMARY KEY,
     logprobs BLOB,
     text TEXT,
-    seconds REAL NOT NULL
+    seconds REAL NOT NULL,
+    checksum INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tokens (
     key TEXT PRIMARY KEY,
@@ -41,9 +49,14 @@ CREATE TABLE IF NOT EXISTS digests (
     path TEXT PRIMARY KEY,
     size INTEGER NOT NULL,
     modified INTEGER NOT NULL,
-    sha256 TEXT NOT NULL
+    sha256 TEXT NOT NULL,
+    checksum INTEGER
 ) WITHOUT ROWID;
 """
+_ROWS = """
+SELECT CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, ids, checksum
+FROM readings LEFT JOIN tokens USING (key)
+"""  # as bytes: a text that is damaged is no UTF-8, and must not hide its neighbors
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 
@@ -78,14 +91,34 @@ def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    digest = hashlib.sha256(json.dumps({"format": _FORMAT, **identity}, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps({"format": _KEY_FORMAT, **identity}, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
     return digest.hexdigest()
+
+
+class FoundReadings(dict[str, ModelReading]):
+    """Readings by key; a key that has none is a `UserError`, since it was there, or was just read."""
+
+    def __init__(self, store: Path, readings: Iterable[ModelReading] = ()):
+        super().__init__((reading.key, reading) for reading in readings)
+        self.store = store
+
+    def __reduce__(self) -> Any:
+        """For other processes, which get them pickled."""
+        return FoundReadings, (self.store, list(self.values()))
+
+    def __missing__(self, key: str) -> ModelReading:
+        raise UserError(
+            f"store={self.store}: a reading that was stored is there no more, or does not match its checksum; run the "
+            "same command again, and it is read anew."
+        )
 
 
 class ReadingStore:
     """The readings at `path`; made if missing. Several processes of one machine may use it at once; those of several
     machines where it lies on a network file system that locks files for all of them (NFS 4, Lustre, GPFS).
+
+    A store of format 1 had no checksums: when it is first opened, each of its readings is given one.
 
     Raises:
         UserError: `path` is not a store of this format, or cannot be written.
@@ -93,23 +126,29 @@ class ReadingStore:
 
     def __init__(self, path: Path):
         self.path = path
+        self._place = Path(os.path.abspath(path))
+        self._damaged_keys: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute(f"PRAGMA journal_mode={journal_mode(path)}")
             self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute("PRAGMA cell_size_check=ON")
             new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
             found = self._db.execute("PRAGMA user_version").fetchone()[0]
             if not new and self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                 raise UserError(f"store={path}: this is the database of another program; name another file.")
-            if found not in (0, _FORMAT):
+            if found not in (0, 1, _FORMAT):
                 raise UserError(
                     f"store={path}: this store has format {found}, and this version of judgebench reads format "
                     f"{_FORMAT}; name another file."
                 )
             self._db.executescript(_SCHEMA)
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
+            self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
+            self._network = on_network(path)
+            self._file = _identity(self._place, self._network)
         # a damaged file may also say in what is no text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
@@ -124,25 +163,40 @@ class ReadingStore:
         """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        """Those of `keys` that have no reading."""
-        wanted = set(keys)
-        return wanted - {row[0] for row in self._select("SELECT key FROM readings", sorted(wanted))}
-
-    def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings, all or none; what is there stays as it is.
+        """Those of `keys` that have no reading, or one that does not match its checksum.
 
         Raises:
-            UserError: the file cannot be written, as on a full disk.
+            UserError: the file cannot be read, or is there no more.
         """
-        rows = [
-            (r.key, None if r.logprobs is None else np.asarray(r.logprobs, np.float32).tobytes(), r.text, r.seconds)
-            for r in readings
-        ]
-        written = [(r.key, np.asarray(r.tokens, np.int32).tobytes()) for r in readings if r.tokens is not None]
+        wanted = set(keys)
+        rows, _ = self._intact(wanted)
+        return wanted.difference(row[0].decode() for row in rows)
+
+    def put(self, readings: Sequence[ModelReading]) -> None:
+        """Adds readings, all or none; what is there stays as it is, unless it was found damaged.
+
+        Raises:
+            UserError: the file cannot be written, as on a full disk, or is there no more; or a reading holds what no
+                model says: log-probabilities above 0 or not a number, half a character.
+        """
+        rows = [_row(reading, self.path) for reading in readings]
+        self._check_possible([row[1] for row in rows])
+        anew = [(reading.key,) for reading in readings if reading.key in self._damaged_keys]
+        self._check_file()
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT INTO readings VALUES (?, ?, ?, ?) ON CONFLICT (key) DO NOTHING", rows)
-            self._db.executemany("INSERT INTO tokens VALUES (?, ?) ON CONFLICT (key) DO NOTHING", written)
+            for table in ("readings", "tokens") if anew else ():
+                self._db.executemany(f"DELETE FROM {table} WHERE key = ?", anew)
+            self._db.executemany(
+                "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (key) DO NOTHING",
+                [row[:5] for row in rows],
+            )
+            # those of another process's reading of the same key would not match it
+            self._db.executemany(
+                "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE key = ? AND checksum = ?",
+                [(ids, key, mark) for key, _, _, _, mark, ids in rows if ids is not None],
+            )
             self._db.execute("COMMIT")
         except BaseException as error:
             if self._db.in_transaction:
@@ -155,48 +209,118 @@ class ReadingStore:
             if type(error) is sqlite3.DatabaseError:  # not what its subclasses say of a mistake of ours
                 raise self._damaged(error) from error
             raise
+        self._damaged_keys.difference_update(key for (key,) in anew)
 
-    def get(self, keys: Iterable[str]) -> dict[str, ModelReading]:
-        """The readings of those of `keys` that have one."""
-        rows = self._select(
-            "SELECT key, logprobs, text, seconds, ids FROM readings LEFT JOIN tokens USING (key)", sorted(set(keys))
-        )
-        try:
-            return {
-                key: ModelReading(key, _array(logprobs, np.float32), text, seconds, _array(ids, np.int32))
-                for key, logprobs, text, seconds, ids in rows
-            }
-        except (ValueError, TypeError) as error:  # numbers that are cut off, or of another kind
-            raise self._damaged(error) from error
+    def get(self, keys: Iterable[str]) -> FoundReadings:
+        """The readings of those of `keys` that have one that matches its checksum.
+
+        Raises:
+            UserError: the file cannot be read, or is there no more.
+        """
+        rows, values = self._intact(set(keys))
+        readings, start = [], 0
+        for key, logprobs, text, seconds, ids, _ in rows:
+            held = None
+            if logprobs is not None:
+                end = start + len(logprobs) // 4
+                held, start = values[start:end], end
+            said = None if text is None else text.decode()
+            tokens = None if ids is None else np.frombuffer(ids, np.int32)
+            readings.append(ModelReading(key.decode(), held, said, seconds, tokens))
+        return FoundReadings(self.path, readings)
 
     def file_digest(self, path: Path) -> str:
         """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
         path = path.resolve()
         stat = path.stat()
+        state = (str(path), stat.st_size, stat.st_mtime_ns)
         with self._reading():
             row = self._db.execute(
-                "SELECT sha256 FROM digests WHERE path=? AND size=? AND modified=?",
-                (str(path), stat.st_size, stat.st_mtime_ns),
+                "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND modified=?", state
             ).fetchone()
-        if row is not None:
-            return str(row[0])
+        if row is not None and row[1] is not None and row[1] == checksum(_name(state), None, row[0], 0.0, None):
+            return str(row[0], "ascii")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
+        mark = checksum(_name(state), None, digest.encode(), 0.0, None)
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading will tell
         with suppress(sqlite3.OperationalError):
             self._db.execute(
-                "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)",
-                (str(path), stat.st_size, stat.st_mtime_ns, digest),
+                "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES (?, ?, ?, ?, ?)",
+                (*state, digest, mark),
             )
         return digest
 
-    def _select(self, query: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(keys), _AT_ONCE):
-            part = keys[start : start + _AT_ONCE]
-            with self._reading():
-                rows += self._db.execute(f"{query} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
-        return rows
+    def _intact(self, keys: set[str]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+        """The rows of `keys` that match their checksums, and all of their log-probabilities, one after another."""
+        self._check_file()
+        ordered = sorted(keys)
+        found: list[tuple[Any, ...]] = []
+        with self._reading():
+            for start in range(0, len(ordered), _AT_ONCE):
+                part = ordered[start : start + _AT_ONCE]
+                found += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
+        rows = [row for row in found if row[5] is not None and row[5] == checksum(*row[:5])]
+        values = _joined([row[1] for row in rows])
+        if first_impossible(values) is not None:  # whoever wrote it gave it a checksum
+            rows = [
+                row for row in rows if row[1] is None or first_impossible(np.frombuffer(row[1], np.float32)) is None
+            ]
+            values = _joined([row[1] for row in rows])
+        if len(rows) < len(found):
+            self._tell_damaged(keys.difference(row[0].decode() for row in rows), found)
+        return rows, values
+
+    def _check_possible(self, logprobs: Sequence[bytes | None]) -> None:
+        if (wrong := first_impossible(_joined(logprobs))) is not None:
+            raise UserError(
+                f"store={self.path}: a reading holds the log-probability {wrong}, and there is none above 0 or that is "
+                "no number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
+            )
+
+    def _tell_damaged(self, missing: set[str], found: Sequence[tuple[Any, ...]]) -> None:
+        named = {row[0].decode("utf-8", "replace") for row in found if isinstance(row[0], bytes)}
+        new = (missing & named) - self._damaged_keys
+        self._damaged_keys |= new
+        if new:
+            _tell(
+                f"store={self.path}: {len(new):,} of its readings do not match their checksums, as after a fault of "
+                "the disk, or hold what no model says; they are read anew."
+            )
+
+    def _check_file(self) -> None:
+        """Whether the file is still that which was opened: what goes to one that was deleted is lost with the run."""
+        if self._file is not None and _identity(self._place, self._network) != self._file:
+            raise UserError(
+                f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
+                "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
+                "is read anew."
+            )
+
+    def _add_checksums(self) -> None:
+        """Gives the rows of a store that had none their checksums, all or none."""
+        if "checksum" in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}:
+            return
+        self._db.create_function("checksum", 5, _first_checksum)
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            if "checksum" not in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}:
+                for table in ("readings", "digests"):
+                    self._db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+                count = self._db.execute(
+                    "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, "
+                    "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
+                ).rowcount
+                if count:
+                    _tell(
+                        f"store={self.path}: an earlier version of judgebench wrote this store without checksums; its "
+                        f"{count:,} readings have them now, and stay."
+                    )
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -220,5 +344,53 @@ def journal_mode(path: Path) -> str:
     return "TRUNCATE" if on_network(path) else "WAL"
 
 
-def _array(blob: bytes | None, dtype: type[np.generic]) -> np.ndarray | None:
-    return None if blob is None else np.frombuffer(blob, dtype)
+def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, int | None, bytes | None]:
+    """The columns of a reading, its checksum the last of them, and its tokens.
+
+    Raises:
+        UserError: its text cannot be written as UTF-8.
+    """
+    logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
+    text, ids = reading.text, None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
+    try:
+        said = None if text is None else text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a surrogate without its "
+            "partner), so it is not stored."
+        ) from error
+    mark = checksum(reading.key.encode(), logprobs, said, reading.seconds, ids)
+    return reading.key, logprobs, text, reading.seconds, mark, ids
+
+
+def _joined(logprobs: Sequence[bytes | None]) -> np.ndarray:
+    return np.frombuffer(b"".join([one for one in logprobs if one is not None]), np.float32)
+
+
+def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
+    """That of a row which never had one; None where it holds what no model says."""
+    try:
+        bytes(text or b"").decode()
+        if first_impossible(np.frombuffer(logprobs or b"", np.float32)) is not None or len(ids or b"") % 4:
+            return None
+    except (TypeError, ValueError):
+        return None
+    return checksum(key, logprobs, text, seconds, ids)
+
+
+def _name(state: tuple[Any, ...]) -> bytes:
+    return repr(state).encode("utf-8", "backslashreplace")
+
+
+def _identity(path: Path, network: bool) -> tuple[int, int] | None:
+    """Device and inode of a file; None where there is none, as of a store in memory. Over a network an inode may
+    change while the file stays, so there any file will do."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (0, 0) if network else (stat.st_dev, stat.st_ino)
+
+
+def _tell(sentence: str) -> None:
+    print(f"judgebench: {sentence}", file=sys.stderr)

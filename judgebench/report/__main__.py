@@ -41,8 +41,7 @@ def _one(path: str, out: str | None) -> Path:
     page = run.report(figures)
     if out is not None:
         return _write(Path(out), page)
-    run.folder.write_figures(figures)
-    return run.folder.write_report(page)
+    return run.folder.write_drawn(figures, page)
 
 
 def _several(paths: Sequence[str], out: str | None) -> Path:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pandas as pd
 import pyarrow as pa
 
+from judgebench.digests import NAME as DIGESTS
+
 _KEYS = [
     *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],
     *[(name, pa.float64()) for name in ("range_min", "range_max", "range_step")],
@@ -64,6 +66,7 @@ FILES = (
     *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json"),
     *("comparisons.json", "pairwise.json", "tuning.json", "report.html", "served.parquet"),
     *("about.json", "examples.parquet", "texts.parquet"),
+    DIGESTS,
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
 

@@ -19,6 +19,8 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.atomic import atomic
+from judgebench.digests import NAME as DIGESTS
+from judgebench.digests import check_digest, write_digests
 from judgebench.errors import UserError
 from judgebench.locked import Held, locked
 from judgebench.report.contract import (
@@ -272,6 +274,27 @@ class RunFolder:
         """Writes report.html and returns its path."""
         return self._write_text("report.html", html)
 
+    def write_digests(self) -> None:
+        """Writes digests.json, the last of a run's files: what reads them shows by it whether one has changed."""
+        places = {place: self.path / place for place in PLACES}
+        written = [
+            path.relative_to(self.path).as_posix()
+            for place, folder in places.items()
+            for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+            if path.is_file() and is_ours(place, path.name) and path.name != DIGESTS and not path.name.startswith(".")
+        ]
+        with self.writing(self.path / DIGESTS):
+            write_digests(self.path, written)
+
+    def write_drawn(self, figures: Mapping[str, Figure], html: str) -> Path:
+        """Writes the figures and the page anew, with their digests where the folder has such, and returns the page's
+        path."""
+        drawn = [*self.write_figures(figures), self.write_report(html)]
+        if (self.path / DIGESTS).is_file():
+            with self.writing(self.path / DIGESTS):
+                write_digests(self.path, [path.relative_to(self.path).as_posix() for path in drawn])
+        return drawn[-1]
+
     # --- reading ------------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
@@ -409,6 +432,7 @@ class RunFolder:
         if not path.is_file():
             raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")
         try:
+            check_digest(self.path, name)
             yield path
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

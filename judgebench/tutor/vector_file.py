@@ -13,6 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.outside import parse_json
 from judgebench.tutor.spec import Sizes
@@ -60,6 +61,7 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
     where = f"tutor.vectors={path}"
     if not path.is_file():
         raise UserError(f"{where}: there is no such file; give one that a run with a tutor has saved, or null.")
+    check_run_file(path, "tutor.vectors")
     try:
         with safe_open(str(path), framework="numpy") as file:
             metadata: dict[str, str] = file.metadata() or {}

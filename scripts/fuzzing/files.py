@@ -192,7 +192,7 @@ def _whole_file(kind: str) -> bytes:
     folder.mkdir(exist_ok=True)
     if kind == "store.sqlite":
         store = ReadingStore(folder / kind)
-        store.put([ModelReading(f"{i:064d}", np.arange(5, dtype=np.float32), None, 0.1) for i in range(60)])
+        store.put([ModelReading(f"{i:064d}", -np.arange(5, dtype=np.float32), None, 0.1) for i in range(60)])
         store.close()
     elif kind == "readings.parquet":
         pd.DataFrame({"example_id": ["a"] * 9, "main_logprobs": [[0.5, 1.0]] * 9}).to_parquet(folder / kind)

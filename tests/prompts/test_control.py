@@ -158,7 +158,7 @@ def test_t5_which_swallows_newlines_puts_no_space_into_the_middle(said):
 )
 def test_t5_reads_the_same_text_in_parts(text, cuts):
     tokenizer = tiny_t5_tokenizer()
-    parts = ControlTokens(tokenizer).encode(text, cuts, "here")
+    parts = ControlTokens(tokenizer).encode(text, cuts)
     assert tokenizer.decode(parts) == tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
 
 

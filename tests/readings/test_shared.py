@@ -46,11 +46,11 @@ def test_one_process_has_the_store_to_itself(tmp_path):
 
 def test_the_only_process_of_a_run_needs_no_one(tmp_path):
     store = SharedStore(tmp_path / "readings.sqlite", Processes())
-    readings = [ModelReading("a", np.float32([1, 2]), None, 0.5)]
+    readings = [ModelReading("a", np.float32([-1, -2]), None, 0.5)]
     store.put(readings)
     store.settle()
     assert store.missing(["a", "b"]) == {"b"}
-    np.testing.assert_array_equal(store.get(["a"])["a"].logprobs, [1, 2])
+    np.testing.assert_array_equal(store.get(["a"])["a"].logprobs, [-1, -2])
 
 
 def test_what_one_finds_may_ask_for_agreement_in_its_turn():

@@ -1,15 +1,30 @@
+import pickle
 import sqlite3
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from judgebench.errors import UserError
+from judgebench.readings.checksum import check_shares, checksum
 from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+OLD = """
+CREATE TABLE readings (key TEXT PRIMARY KEY, logprobs BLOB, text TEXT, seconds REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE tokens (key TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE digests (
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, sha256 TEXT NOT NULL
+) WITHOUT ROWID;
+PRAGMA application_id = 1786078311;
+PRAGMA user_version = 1;
+"""
+"""A store as commit acb74e1 made it."""
 
 
 def reading(key, value=0.5):
-    return ModelReading(key, np.array([value, -value], np.float32), None, 0.1)
+    return ModelReading(key, np.array([-value, -2 * value], np.float32), None, 0.1)
 
 
 def test_what_is_put_is_got_bit_for_bit(tmp_path):
@@ -50,13 +65,13 @@ def test_what_is_there_stays(tmp_path):
     store = ReadingStore(tmp_path / "s")
     store.put([reading("a", 1.0)])
     store.put([reading("a", 2.0), reading("b", 3.0)])
-    assert store.get(["a"])["a"].logprobs[0] == 1.0
+    assert store.get(["a"])["a"].logprobs[0] == -1.0
     assert store.missing(["a", "b", "c"]) == {"c"}
 
 
 def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
     store = ReadingStore(tmp_path / "s")
-    broken = ModelReading("b", np.array([1.0]), None, None)  # type: ignore[arg-type]
+    broken = ModelReading("b", np.array([-1.0]), None, None)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.IntegrityError):
         store.put([reading("a"), broken])
     assert store.missing(["a"]) == {"a"}
@@ -140,9 +155,159 @@ def test_file_digests_follow_the_content(tmp_path):
     assert store.file_digest(file) != first
 
 
-def test_a_reading_whose_numbers_are_cut_off_is_told(tmp_path):
-    store = ReadingStore(tmp_path / "r.sqlite")
-    store.put([ModelReading("k", np.zeros(3, np.float32), None, 0.0)])
-    store._db.execute("UPDATE readings SET logprobs = x'0102030405'")
-    with pytest.raises(UserError, match=r"r\.sqlite: this store cannot be read any more"):
-        store.get(["k"])
+def rows(path, statement, *values):
+    with sqlite3.connect(path) as db:
+        db.execute(statement, values)
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "logprobs = x'0102030405'",
+        "logprobs = zeroblob(8)",
+        "logprobs = NULL",
+        "text = '5'",
+        "text = CAST(x'ff' AS TEXT)",
+        "seconds = 0.2",
+        "seconds = x'00'",
+        "checksum = NULL",
+        "checksum = checksum + 1",
+    ],
+)
+def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, capsys, change):
+    path = tmp_path / "r.sqlite"
+    store = ReadingStore(path)
+    store.put([reading("a"), reading("b", 1.5)])
+    store.close()
+    rows(path, f"UPDATE readings SET {change} WHERE key = 'a'")
+    store = ReadingStore(path)
+    assert store.missing(["a", "b"]) == {"a"}
+    assert set(store.get(["a", "b"])) == {"b"}
+    assert capsys.readouterr().err == (
+        f"judgebench: store={path}: 1 of its readings do not match their checksums, as after a fault of the disk, or "
+        "hold what no model says; they are read anew.\n"
+    )
+    store.put([reading("a"), reading("b", 2.5)])
+    held = store.get(["a", "b"])
+    assert (held["a"].logprobs[0], held["b"].logprobs[0]) == (-0.5, -1.5)
+    assert not capsys.readouterr().err
+
+
+def test_a_reading_that_was_moved_to_another_key_is_missing(tmp_path):
+    store = ReadingStore(tmp_path / "s")
+    store.put([reading("a"), reading("b", 1.5)])
+    store._db.execute("DELETE FROM readings WHERE key = 'b'")
+    store._db.execute("UPDATE readings SET key = 'b' WHERE key = 'a'")
+    assert store.missing(["a", "b"]) == {"a", "b"}
+
+
+def test_tokens_count_too(tmp_path):
+    store = ReadingStore(tmp_path / "s")
+    written = [ModelReading(key, None, "A text", 0.5, np.array([7, 8])) for key in "abc"]
+    store.put(written)
+    store._db.execute("UPDATE tokens SET ids = x'07000000' WHERE key = 'a'")
+    store._db.execute("DELETE FROM tokens WHERE key = 'b'")
+    assert store.missing("abc") == {"a", "b"}
+    store.put(written)
+    assert [one.tokens.tolist() for one in store.get("abc").values()] == [[7, 8]] * 3
+
+
+def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
+    held = ReadingStore(tmp_path / "s").get(["a"])
+    for found in (held, pickle.loads(pickle.dumps(held))):
+        assert "a" not in found
+        with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read anew\.$"):
+            found["a"]
+
+
+def test_a_damaged_file_digest_is_computed_anew(tmp_path):
+    store, file = ReadingStore(tmp_path / "s"), tmp_path / "weights"
+    file.write_bytes(b"one")
+    digest = store.file_digest(file)
+    store._db.execute("UPDATE digests SET sha256 = replace(sha256, '7', '6')")
+    assert store.file_digest(file) == digest
+
+
+def test_a_store_without_checksums_gets_them_once_and_keeps_its_readings(tmp_path, capsys):
+    path = tmp_path / "s"
+    with sqlite3.connect(path) as db:
+        db.executescript(OLD)
+        good, bad = (np.array(values, np.float32).tobytes() for values in ([-0.5, -1.0], [0.5, np.nan]))
+        db.execute("INSERT INTO readings VALUES ('a', ?, NULL, 0.1), ('c', ?, NULL, 0.1)", (good, bad))
+        db.execute("INSERT INTO readings VALUES ('b', NULL, 'A text', 0.5)")
+        db.execute("INSERT INTO tokens VALUES ('b', x'07000000')")
+    db.close()
+    store = ReadingStore(path)
+    assert capsys.readouterr().err == (
+        f"judgebench: store={path}: an earlier version of judgebench wrote this store without checksums; its 3 "
+        "readings have them now, and stay.\n"
+    )
+    held = store.get(["a", "b"])
+    assert (held["a"].logprobs.tolist(), held["b"].text, held["b"].tokens.tolist()) == ([-0.5, -1.0], "A text", [7])
+    assert store.missing("abc") == {"c"}  # it holds what no model says
+    assert "1 of its readings" in capsys.readouterr().err
+    ReadingStore(path)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("values", [[0.5, -1], [np.nan, -1], [np.inf, -1]])
+def test_what_no_model_says_is_not_stored(tmp_path, values):
+    store = ReadingStore(tmp_path / "s")
+    with pytest.raises(UserError, match=r"a reading holds the log-probability (0\.5|nan|inf)"):
+        store.put([reading("a"), ModelReading("b", np.array(values), None, 0.1)])
+    with pytest.raises(UserError, match=r"an answer holds half a character .* a surrogate without its partner"):
+        store.put([reading("a"), ModelReading("b", None, "\ud800", 0.1)])
+    assert store.missing("ab") == {"a", "b"}
+
+
+def test_what_no_model_says_is_read_anew_even_with_a_checksum(tmp_path):
+    store, zeros = ReadingStore(tmp_path / "s"), np.array([0.5, -1], np.float32).tobytes()
+    store.put([reading("a"), reading("b")])
+    mark = checksum(b"b", zeros, None, 0.1, None)
+    store._db.execute("UPDATE readings SET logprobs = ?, checksum = ? WHERE key = 'b'", (zeros, mark))
+    assert store.missing("ab") == {"b"}
+    assert store.get("ab")["a"].logprobs.tolist() == reading("a").logprobs.tolist()
+
+
+def test_candidates_that_sum_to_more_than_1_are_refused():
+    prompt = Prompt(
+        Example("e7", "g", "s", "", "", {}), Condition("coherence", ScoreRange(1, 5)), "", "", np.array([1])
+    )
+    check_shares(np.log([0.5, 0.5, 1e-9]).tolist(), prompt, Path("s"))
+    check_shares([-np.inf, -np.inf], prompt, Path("s"))
+    with pytest.raises(UserError, match=r"store=s: the candidates' probabilities of example e7 .* sum to 4, and"):
+        check_shares([0.0] * 4, prompt, Path("s"))
+
+
+@pytest.mark.parametrize("fault", ["deleted", "replaced"])
+def test_a_store_that_was_deleted_under_way_is_told(tmp_path, fault):
+    path = tmp_path / "s"
+    store = ReadingStore(path)
+    store.put([reading("a")])
+    path.unlink()
+    if fault == "replaced":
+        ReadingStore(path).put([reading("z")])
+    for use in (lambda: store.put([reading("b")]), lambda: store.get(["a"]), lambda: store.missing(["a"])):
+        with pytest.raises(UserError, match=r"s: the file was deleted, moved or replaced while this run used it"):
+            use()
+
+
+def test_a_store_in_memory_is_no_file(tmp_path):
+    store = ReadingStore(Path(":memory:"))
+    store.put([reading("a")])
+    assert store.missing("ab") == {"b"}
+
+
+def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = ReadingStore(Path("s"))
+    monkeypatch.chdir("/")
+    store.put([reading("a")])
+    monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
+    store = ReadingStore(tmp_path / "n")
+    (tmp_path / "n").rename(tmp_path / "m")
+    with pytest.raises(UserError, match="deleted, moved or replaced"):
+        store.put([reading("a")])
+    (tmp_path / "n").write_bytes((tmp_path / "m").read_bytes())  # another inode
+    assert store.missing(["a"]) == {"a"}

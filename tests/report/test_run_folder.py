@@ -278,6 +278,7 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
     one = folder.write_phrases({"expectation": {"phrase": "superb"}}, trace)
     two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")}, None)
+    folder.write_digests()
     assert json.loads(one[0].read_text()) == {"phrase": "superb"}
     assert pd.read_parquet(one[1]).equals(trace)
     (tmp_path / "figures" / "suffix_adv_suffix_joint.png").write_text("of a learned phrase")

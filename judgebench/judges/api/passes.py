@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from judgebench.outside import Limits, parse_json
 from judgebench.readings.store import ModelReading, ReadingStore, reading_key
 from judgebench.types import Prompt, ScoreRange
 
+_HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 4
 """Requests of a batch, for each that may be under way: at a batch's end some wait for its last one."""
 _WIDER = 8
@@ -306,11 +308,8 @@ def told(reading: ModelReading) -> dict[str, Any]:
     """What is known of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
     `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
     held: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
-    # an older version has stored halves of characters too, which no table can hold
-    return {
-        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in held.items()
-    }
+    # half a character, which earlier versions took and stored, can be written nowhere
+    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in held.items()}
 
 
 def _stacked(read: Bounds) -> np.ndarray:

@@ -23,6 +23,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers, compute
+from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ModelReading, ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
@@ -176,8 +177,10 @@ class ApiReader:
                 theirs = found[main.keys(self._nulls[prompt.condition])[0]]
             other = None if theirs is None else tuple(unstacked(theirs)[0].tolist())
             seconds = ours.seconds + (theirs.seconds if theirs is not None and self.assistant.kind == "api" else 0.0)
-            split_ = split[prompt.example.group_id]
-            given.append(Reading(prompt, split_, tuple(unstacked(ours)[0].tolist()), other, seconds=seconds))
+            split_, own = split[prompt.example.group_id], tuple(unstacked(ours)[0].tolist())
+            for logprobs in (own, other or ()):
+                check_shares(logprobs, prompt, self.store.path)
+            given.append(Reading(prompt, split_, own, other, seconds=seconds))
         return given
 
     def _drawn(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from typing import Any
 
+from judgebench.csv_text import as_csv
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.paper.tables import CorrelationTable, SettingTable, figure, marks
 from judgebench.types import ScoreRange
@@ -60,12 +58,3 @@ def _ends(score_range: ScoreRange | None) -> list[str]:
     if score_range is None:
         return ["", "", ""]
     return [f"{end:g}" for end in (score_range.minimum, score_range.maximum, score_range.step)]
-
-
-def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A CSV file's text."""
-    with io.StringIO(newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-        return file.getvalue()
