@@ -23,8 +23,6 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
 def _main(config: DictConfig) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
-    # composing and --help need none of these, and they take seconds to import
-    from judgebench.pipeline import run
     from judgebench.study.job import (
         JobFailed,
         as_job,
@@ -46,6 +44,8 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
                 as_job(config, hydra_config)
             else:
                 check_one_run(hydra_config)
+            from judgebench.pipeline import run  # what can be checked without it has been: it takes seconds to import
+
             finished = run(config)
             found = outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:

@@ -15,29 +15,43 @@ from contextlib import contextmanager
 from hydra.errors import InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import check_groups
 from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
 from judgebench.locked import UNTIL_THE_END
+from judgebench.mistaken import Command
 from judgebench.report.hiding import hiding, masked_argument
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""
 
+_RAISES = "HYDRA_FULL_ERROR"
+
+_FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
+"""Stands below what goes wrong once a command has been understood, and tells it from what Hydra does not understand."""
+
 
 @contextmanager
-def door(module: str) -> Iterator[None]:
+def door(module: str, config_name: str = "config") -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
+        config_name: of the configuration that it composes, without its ending.
     """
     given = sys.argv[1:]
-    with hiding(given), UNTIL_THE_END, _terminable():
+    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
+            command = Command(module, config_name, given)
             with told():
-                check_groups(given)
-            yield
+                command.check()
+            try:
+                yield
+            except Exception as error:
+                if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
+                    raise
+                with told():
+                    sentence = command.explained(error)
+                raise Refusal(sentence) from error
         except Refusal as refusal:
             print(f"judgebench: {refusal.sentence}", file=sys.stderr)
             raise
@@ -48,9 +62,23 @@ def door(module: str) -> Iterator[None]:
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
-        except Exception:  # as with HYDRA_FULL_ERROR=1; Python itself would print it after secrets are hidden no more
+        except Exception:  # Python itself would print it after secrets are hidden no more
             traceback.print_exc()
             sys.exit(1)
+
+
+@contextmanager
+def _raised_by_hydra() -> Iterator[None]:
+    """Hydra raises what it cannot do; without this variable it prints its own words, and ends the program with 1."""
+    before = os.environ.get(_RAISES)
+    os.environ[_RAISES] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_RAISES, None)
+        else:
+            os.environ[_RAISES] = before
 
 
 @contextmanager
@@ -84,6 +112,7 @@ def told() -> Iterator[None]:
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
+            error.add_note(_FAULT)
             raise
         raise Refusal(sentence) from error
 

@@ -11,7 +11,7 @@ from judgebench.refusals import door, told
 
 def main() -> None:
     """Scores as the command line says; a user's mistake is one sentence and exit code 2."""
-    with door("judgebench.score"):
+    with door("judgebench.score", "score"):
         _main()
 
 
