@@ -9,6 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from judgebench.asked.first import look
 from judgebench.configuration import FOLDER
 from judgebench.errors import Interrupted, Refusal
 from judgebench.refusals import door, told
@@ -16,7 +17,7 @@ from judgebench.refusals import door, told
 
 def main() -> None:
     """Runs what the command line asks for; a user's mistake is one sentence and exit code 2, Ctrl-C one and 130."""
-    with door("judgebench"):
+    with door("judgebench", look=look):
         _main()
 
 
@@ -38,13 +39,15 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
         with told():
-            objective = checked_objective(config)
             if sweeping:
-                check_processes(config)
                 as_job(config, hydra_config)
             else:
                 check_one_run(hydra_config)
-            from judgebench.pipeline import run  # what can be checked without it has been: it takes seconds to import
+            look(config)
+            objective = checked_objective(config)
+            if sweeping:
+                check_processes(config)
+            from judgebench.pipeline import run  # it takes seconds to import
 
             finished = run(config)
             found = outcome(finished, objective) if finished is not None and sweeping else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString, Sweep
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.configuration import FOLDER
@@ -51,8 +51,11 @@ class Command:
     config_name: str
     given: Sequence[str]
 
-    def check(self) -> None:
+    def check(self, look: Callable[[DictConfig], None] | None = None) -> None:
         """Refuses flags that cannot be, and a multirun of which one job could not be composed.
+
+        Args:
+            look: refuses a job's configuration.
 
         Raises:
             UserError: a mistake.
@@ -79,7 +82,7 @@ class Command:
         self._check_added(flags)
         if flags.multirun or (flags.cfg and flags.package):
             with _Conf(self) as conf:
-                conf.check_jobs()
+                conf.check_jobs(look)
                 if flags.cfg and flags.package:
                     conf.check_package(flags.package)
 
@@ -245,8 +248,19 @@ class _Conf:
                 self._check_key(one, first)
         self._composed([_first(one) for one in self.overrides])
 
-    def check_jobs(self) -> None:
+    def check_jobs(self, look: Callable[[DictConfig], None] | None) -> None:
         """Composes a job for every value that a multirun takes, before the multirun makes its folder."""
+        jobs = self._jobs()
+        here = jobs and "BasicLauncher" in str(jobs[0].hydra.launcher.get("_target_"))
+        # a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there
+        if look is None or not here or "BasicSweeper" not in str(jobs[0].hydra.sweeper.get("_target_")):
+            return
+        for job in jobs:
+            with open_dict(job):
+                del job["hydra"]
+            look(job)
+
+    def _jobs(self) -> list[DictConfig]:
         try:
             overrides = self.overrides
             base = [_first(one) for one in overrides]
@@ -254,8 +268,7 @@ class _Conf:
             for place, one in enumerate(overrides):
                 for value in list(_values(one))[1:]:
                     tried.append([*base[:place], value, *base[place + 1 :]])
-            for job in tried[:_MOST_TRIED]:
-                self._composed(job)
+            return [self._composed(job) for job in tried[:_MOST_TRIED]]
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(self.command.explained(error)) from error
 
@@ -281,7 +294,7 @@ class _Conf:
             )
             again = replace(self.command, given=["-m", *self.command.given]).written
             raise UserError(f"{shown}: several values are tried one after the other with -m: {again}{listed}")
-        if not one.is_discrete_sweep() and "Basic" in str(self._composed([]).hydra.sweeper.get("_target_")):
+        if not one.is_discrete_sweep() and "BasicSweeper" in str(self._composed([]).hydra.sweeper.get("_target_")):
             raise UserError(
                 f"{shown}: an interval needs a sweeper that searches; name one with +sweeps=NAME or "
                 f"hydra/sweeper=optuna, or list the values, as {one.get_key_element()}=0.1,0.5."

@@ -9,10 +9,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hydra.errors import InstantiationException
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
@@ -30,20 +31,22 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 
 
 @contextmanager
-def door(module: str, config_name: str = "config") -> Iterator[None]:
+def door(module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None) -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
+        look: refuses a configuration of a run, as far as that is known in a second; the jobs of a multirun are looked
+            at before it begins.
     """
     given = sys.argv[1:]
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
             command = Command(module, config_name, given)
             with told():
-                command.check()
+                command.check(look)
             try:
                 yield
             except Exception as error:

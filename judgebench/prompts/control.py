@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.rubrics import Filled
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 BREAK = "\u200b"
 """ZERO WIDTH SPACE: it shows nothing, and no control token has one in its name."""
