@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import textwrap
+from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
 
@@ -12,6 +14,28 @@ from omegaconf import OmegaConf
 _PACKAGE = Path(__file__).resolve().parent
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
+
+
+def groups() -> list[str]:
+    """Names of the groups of conf/, but for Hydra's own."""
+    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
+
+
+def top_keys(config_name: str) -> list[str]:
+    """The keys at the top of a configuration's own file, `hydra` among them.
+
+    Args:
+        config_name: the file's name without its ending.
+    """
+    file = FOLDER / f"{config_name}.yaml"
+    own = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
+    return list(dict.fromkeys([*own, "hydra"]))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that is most like `name`, for who has mistyped it; None where none is like it."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return found[0] if found else None
 
 
 def sentences(group: str) -> dict[str, str]:

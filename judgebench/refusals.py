@@ -24,6 +24,9 @@ from judgebench.report.hiding import hiding, masked_argument
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""
 
+_NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""How it says that nothing can have such a name."""
+
 _RAISES = "HYDRA_FULL_ERROR"
 
 _FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
@@ -60,10 +63,10 @@ def door(module: str, config_name: str = "config", look: Callable[[DictConfig], 
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
-            command = shlex.join(["python", "-m", module, *map(masked_argument, given)])
+            again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
             # the processes that help to read are told by the same key, and have nothing of their own to say
             if not int(os.environ.get("LOCAL_RANK") or 0):
-                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
+                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
         except Exception:  # Python itself would print it after secrets are hidden no more
             traceback.print_exc()
@@ -130,6 +133,10 @@ def _sentence(error: Exception) -> str | None:
         # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
         own = isinstance(error.__cause__, UserError)
         return str(error.__cause__) if own else f"The configuration does not fit: {' '.join(str(error).split())}"
+    if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
+        name = str(error.filename)
+        shown = name if len(name) < 200 else f"{name[:100]}..."
+        return f"{shown}: cannot be a path here ({error.strerror}); name another"
     if isinstance(error, OSError) and error.errno in _NO_WRITING:
         name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
         where = f"{name}: cannot be written" if name else "A file cannot be written"

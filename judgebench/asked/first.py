@@ -5,8 +5,8 @@ Everything is checked again, and by the same code, where it is used; what needs 
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.asked.keys import distinct, listed, path_of
 from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.attacks import chosen_attacks
-from judgebench.configuration import FOLDER
+from judgebench.configuration import FOLDER, nearest
 from judgebench.data.hub import is_hub_id
 from judgebench.data.rows import existing
 from judgebench.data.settings import check_common
@@ -41,7 +41,10 @@ _LIGHT = {
 }
 """Target of a part -> where it is found without torch."""
 
-_NEEDED = ("judge", "assistant", "decoding", "data", "trainer", "defense", "metrics", "run_dir", "store")
+_MOST_DEVICES = 64
+"""On one machine, unless it has more cores."""
+
+_NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
 """Keys without which there is no run."""
 
 
@@ -68,6 +71,7 @@ def look(config: DictConfig) -> None:
     for part in (judge, assistant):
         _check_here(getattr(part, "source", None))
     path_of(config, "store")
+    _check_devices(config.trainer)
     _check_slower(config)
 
 
@@ -114,8 +118,8 @@ def _part(config: DictConfig, key: str) -> Any:
         known = [one.name for one in taken]
         for name in plain:
             if name not in known:
-                nearest = difflib.get_close_matches(str(name), known, n=1)
-                remedy = f"{key}.{nearest[0]} is the nearest" if nearest else f"it takes {', '.join(known)}"
+                near = nearest(str(name), known)
+                remedy = f"{key}.{near} is the nearest" if near else f"it takes {', '.join(known)}"
                 raise UserError(f"{key}.{name}: {key} takes no such key; {remedy}.")
     try:
         return maker(**plain)
@@ -139,6 +143,16 @@ def _check_here(source: Any) -> None:
     """Whether a model that can only be on this machine is there; the hub is not asked."""
     if isinstance(source, ModelSource) and (not source.on_hub):
         source.locate(weights=False)
+
+
+def _check_devices(trainer: DictConfig) -> None:
+    """Lightning would start as many processes as it is told to."""
+    devices, cores = trainer.get("devices"), os.cpu_count() or 1
+    if isinstance(devices, int) and not isinstance(devices, bool) and devices > max(cores, _MOST_DEVICES):
+        raise UserError(
+            f"trainer.devices: {devices} processes on one machine of {cores} cores are more than it can run; give at "
+            f"most {max(cores, _MOST_DEVICES)}."
+        )
 
 
 def _check_slower(config: DictConfig) -> None:

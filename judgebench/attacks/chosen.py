@@ -98,6 +98,8 @@ def _whole(text: str) -> str:
 
 
 def _read(file: Path) -> str:
+    if file.exists() and not file.is_file():  # a device may never end
+        raise UserError(f"attacks: template {file} is a folder or a device; give an existing text file.")
     try:
         # universal newlines would turn a carriage return, which may be part of an attack, into another character
         return file.read_bytes().decode("utf-8")

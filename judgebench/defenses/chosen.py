@@ -111,6 +111,8 @@ def _defense(entry: Any, shipped: Mapping[str, Maker], seed: int) -> Defense:
             f"defenses: {path} would be called {name!r}, as a defense that comes with judgebench is; give it another "
             f"name, as in {{template: {path}, name: mine}}."
         )
+    if file.exists() and not file.is_file():  # a device may never end
+        raise UserError(f"defenses: template {file} is a folder or a device; give an existing text file.")
     try:
         template = file.read_text("utf-8")
     except (OSError, ValueError) as error:
