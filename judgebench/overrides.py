@@ -60,7 +60,7 @@ class Overrides:
 
     @cached_property
     def overrides(self) -> list[Override]:
-        return OverridesParser.create(config_loader=self._loader).parse_overrides(self.command.flags.overrides)
+        return self._parsed(self.command.flags.overrides)
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
@@ -100,39 +100,25 @@ class Overrides:
 
     def check_jobs(self, look: Callable[[DictConfig], None] | None) -> None:
         """Composes a job for every value that a multirun takes, before the multirun makes its folder."""
-        jobs = self._jobs()
-        for one in self.overrides:
-            self._check_interval(one, jobs[0])
-        here = jobs and "BasicLauncher" in str(jobs[0].hydra.launcher.get("_target_"))
+        try:
+            first = self._composed([_first(one) for one in self.overrides])
+            for one in self.overrides:
+                self._check_interval(one, first)
+            plain = "BasicSweeper" in str(first.hydra.sweeper.get("_target_"))
+            params = (first.hydra.sweeper.get("params") or {}) if plain else {}  # which Hydra sweeps over too
+            swept = [*self._parsed([f"{key}={value}" for key, value in params.items()]), *self.overrides]
+            if plain:
+                _check_count(swept)
+            jobs = [self._composed(job) for job in _tried(swept)]
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(self.command.explained(error)) from error
         # a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there
-        if look is None or not here or "BasicSweeper" not in str(jobs[0].hydra.sweeper.get("_target_")):
+        if look is None or not plain or "BasicLauncher" not in str(first.hydra.launcher.get("_target_")):
             return
         for job in jobs:
             with open_dict(job):
                 del job["hydra"]
             look(job)
-
-    def _jobs(self) -> list[DictConfig]:
-        try:
-            overrides = self.overrides
-            self._check_count()
-            base = [_first(one) for one in overrides]
-            tried = [base]
-            for place, one in enumerate(overrides):
-                for value in islice(_values(one), 1, _MOST_TRIED):
-                    tried.append([*base[:place], value, *base[place + 1 :]])
-            return [self._composed(job) for job in tried[:_MOST_TRIED]]
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(self.command.explained(error)) from error
-
-    def _check_count(self) -> None:
-        """Hydra lists all jobs before it starts one: of `range(0,1000000000)` it would never be done."""
-        each = [list(islice(_values(one), _MOST_JOBS + 1)) for one in self.overrides if one.is_discrete_sweep()]
-        if math.prod(map(len, each)) > _MOST_JOBS:
-            swept = ", ".join(masked_argument(str(one.input_line)) for one in self.overrides if one.is_sweep_override())
-            raise UserError(
-                f"{swept}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
-            )
 
     def check_package(self, package: str) -> None:
         """Whether there is something to be shown under `--package`."""
@@ -249,6 +235,9 @@ class Overrides:
     def _replaced(self, one: Override, right: str) -> str:
         return self.command.instead(str(one.input_line), right)
 
+    def _parsed(self, arguments: list[str]) -> list[Override]:
+        return OverridesParser.create(config_loader=self._loader).parse_overrides(arguments)
+
     def _composed(self, overrides: list[str]) -> DictConfig:
         return compose(self.name, [*overrides, *self._search], return_hydra_config=True)
 
@@ -279,6 +268,27 @@ def _values(one: Override) -> Iterator[str]:
         yield from (f"{one.get_key_element()}={each}" for each in one.sweep_string_iterator())
     else:
         yield f"{one.get_key_element()}={getattr(value, 'start', value)}"
+
+
+def _tried(swept: Sequence[Override]) -> list[list[str]]:
+    """A job for every value that is swept over, the others at their first."""
+    base = [_first(one) for one in swept]
+    others = [
+        [*base[:place], value, *base[place + 1 :]]
+        for place, one in enumerate(swept)
+        for value in islice(_values(one), 1, _MOST_TRIED)
+    ]
+    return [base, *others][:_MOST_TRIED]
+
+
+def _check_count(overrides: Sequence[Override]) -> None:
+    """Hydra lists all jobs before it starts one: of `range(0,1000000000)` it would never be done."""
+    swept = [one for one in overrides if one.is_discrete_sweep()]
+    if math.prod(len(list(islice(_values(one), _MOST_JOBS + 1))) for one in swept) > _MOST_JOBS:
+        shown = ", ".join(masked_argument(str(one.input_line)) for one in swept)
+        raise UserError(
+            f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
+        )
 
 
 def _first(one: Override) -> str:

@@ -90,11 +90,11 @@ def look_at_files(config: DictConfig, keys: Sequence[str]) -> None:
 def _check_given(config: DictConfig) -> None:
     """Whether every `???` has been given a value."""
     chosen = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
-    for group, node in config.items():
+    for group, node in ((str(name), config._get_node(name)) for name in config):
         missing = sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else []
         for key in missing:
             because = f"{group}={chosen[group]} needs it" if chosen.get(group) else "it is needed"
-            said = _comment(str(group), key.rpartition(".")[2])
+            said = _comment(group, key.rpartition(".")[2])
             raise UserError(f"{key} is not given, and {because}; add {key}=VALUE{f': {said}' if said else ''}.")
 
 
