@@ -127,8 +127,8 @@ MISTAKES = {
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/nowhere.jsonl": "/nowhere.jsonl: there is no such file",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
-    "'attacks=[{template: /dev/zero}]'": "template /dev/zero is a folder or a device",
-    "'defenses=[{template: /dev/zero}]'": "template /dev/zero is a folder or a device",
+    "'attacks=[{template: /dev/zero}]'": "/dev/zero",
+    "'defenses=[{template: /dev/zero}]'": "/dev/zero",
     "trainer.devices=100000": "trainer.devices: 100000 processes on one machine",
 }
 
