@@ -1,6 +1,7 @@
 """Mistakes of the command line: one sentence of ours, exit code 2, nothing left behind, and advice that is not refused
 again; told before torch is imported, where torch is not needed to know."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.refusals import door, told
+from tests.test_cli import REPOSITORY
 
 MISTAKES = {
     # groups, choices, keys that are misspelled
@@ -161,6 +163,13 @@ def test_a_mistake_is_one_sentence_and_its_advice_is_taken(commanded, judgebench
         assert judgebench("--cfg", "job", *arguments)[0] == 0, sentence
 
 
+def in_its_own_process(folder, *arguments):
+    """Python with these arguments, started in a folder."""
+    command = [sys.executable, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
 SLOW = "for one in ('torch', 'lightning', 'transformers', 'openai'): assert one not in sys.modules, one"
 TYPICAL = (
     *("jugde=smollm2", "judge=smolm2", "judge.pth=x", "judge.max_new_tokens=abc", "judge=local", "+judge.pth=x"),
@@ -185,7 +194,7 @@ for line in {TYPICAL!r}:
     {SLOW}
 print("told")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = in_its_own_process(tmp_path, "-c", script)
     assert done.stdout == "told\n", done.stdout + done.stderr
     assert done.stderr.count("\n") == len(TYPICAL)
     assert list(tmp_path.iterdir()) == []
@@ -202,8 +211,7 @@ print("told")
     ],
 )
 def test_every_command_has_the_same_door(tmp_path, module, line, expected):
-    command = [sys.executable, "-m", module, *line.split(" ")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = in_its_own_process(tmp_path, "-m", module, *line.split(" "))
     assert done.returncode == 2
     assert expected in done.stderr
     assert done.stderr.count("\n") == 1
