@@ -9,6 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from judgebench.asked.first import look
 from judgebench.configuration import FOLDER
 from judgebench.errors import Interrupted, Refusal
 from judgebench.refusals import door, told
@@ -16,15 +17,13 @@ from judgebench.refusals import door, told
 
 def main() -> None:
     """Runs what the command line asks for; a user's mistake is one sentence and exit code 2, Ctrl-C one and 130."""
-    with door("judgebench"):
+    with door("judgebench", look=look):
         _main()
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
 def _main(config: DictConfig) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
-    # composing and --help need none of these, and they take seconds to import
-    from judgebench.pipeline import run
     from judgebench.study.job import (
         JobFailed,
         as_job,
@@ -40,12 +39,16 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
         with told():
-            objective = checked_objective(config)
             if sweeping:
-                check_processes(config)
                 as_job(config, hydra_config)
             else:
                 check_one_run(hydra_config)
+            look(config)
+            objective = checked_objective(config)
+            if sweeping:
+                check_processes(config)
+            from judgebench.pipeline import run  # it takes seconds to import
+
             finished = run(config)
             found = outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:

@@ -12,9 +12,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from judgebench.asked.first import look
 from judgebench.configuration import FOLDER
 from judgebench.errors import UserError
 from judgebench.refusals import door, told
+from judgebench.study.job import check_one_run
 
 
 def main() -> None:
@@ -27,17 +29,17 @@ def main() -> None:
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
 def _main(config: DictConfig) -> None:
-    # composing and --help need none of these, and they take seconds to import
-    from judgebench.cards.calibrated import calibrated, settings_of
-    from judgebench.cards.card import NAME
-    from judgebench.cards.printed import card_view
-    from judgebench.pipeline import run
-    from judgebench.study.job import check_one_run
-
     with told():
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
         check_one_run(HydraConfig.get())
+        look(config)
+        # these take seconds to import
+        from judgebench.cards.calibrated import calibrated, settings_of
+        from judgebench.cards.card import NAME
+        from judgebench.cards.printed import card_view
+        from judgebench.pipeline import run
+
         settings_of(config)
         finished = run(config)
         if finished is None:  # a process that only helped to read

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import QuotedString
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
-
-from judgebench.errors import UserError
 
 _PACKAGE = Path(__file__).resolve().parent
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
 
 
-def check_groups(arguments: Sequence[str]) -> None:
-    """Whether what a command line chooses of each group can be a choice: Hydra has only a traceback for `tune=true`.
+def groups() -> list[str]:
+    """Names of the groups of conf/, but for Hydra's own."""
+    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
 
-    What cannot be parsed, or names nothing that there is, is left to Hydra, which tells it well.
 
-    Raises:
-        UserError: a group is set to a number, a switch, nothing, or a list of other things than names.
+def top_keys(config_name: str) -> list[str]:
+    """The keys at the top of a configuration's own file, `hydra` among them.
+
+    Args:
+        config_name: the file's name without its ending.
     """
-    groups = sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
-    given = [argument for argument in arguments if argument.lstrip("+").partition("=")[0].partition("@")[0] in groups]
-    try:
-        parsed = OverridesParser.create().parse_overrides(given)
-    except HydraException:
-        return
-    for one in parsed:
-        value = one.value()
-        names = value if isinstance(value, list) else [value]
-        if one.is_sweep_override() or one.is_delete() or all(isinstance(name, str | QuotedString) for name in names):
-            continue
-        known = sorted(path.stem for path in (FOLDER / one.key_or_group).glob("*.yaml"))
-        shown = one.input_line or one.key_or_group
-        raise UserError(f"{shown}: {one.key_or_group} is chosen by name; there are {', '.join(known)}.")
+    file = FOLDER / f"{config_name}.yaml"
+    own = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
+    return list(dict.fromkeys([*own, "hydra"]))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that is most like `name`, for who has mistyped it; None where none is like it."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return found[0] if found else None
 
 
 def sentences(group: str) -> dict[str, str]:

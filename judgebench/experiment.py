@@ -13,8 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.asked.attack import check_learnable, check_learned, distinct_attacks, searched, words_of
 from judgebench.asked.compared import all_conditions, check_compared, check_paired, check_ties, ranking_of, rivals_of
 from judgebench.asked.defense import defense_settings, tutor_of
-from judgebench.asked.judge import check_elsewhere, check_parts, check_ready, decodings_of, most_tokens
+from judgebench.asked.judge import check_elsewhere, check_ready, most_tokens
 from judgebench.asked.keys import distinct, listed, path_of
+from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.asked.ranges import check_ranges
 from judgebench.asked.run import check_run
 from judgebench.asked.tune import tuner_of
@@ -36,10 +37,11 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.counting import distinct_tokens, shared_tokens, whole_tokens
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.reader import JudgeSpec, Reader, check_kinds
+from judgebench.judges.reader import Reader
 from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
+from judgebench.judges.spec import JudgeSpec, check_kinds
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix

@@ -9,48 +9,82 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hydra.errors import InstantiationException
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import check_groups
 from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
 from judgebench.locked import UNTIL_THE_END
+from judgebench.mistaken import Command
 from judgebench.report.hiding import hiding, masked_argument
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""
 
+_NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""How it says that nothing can have such a name."""
+
+_RAISES = "HYDRA_FULL_ERROR"
+
+_FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
+"""Stands below what goes wrong once a command has been understood, and tells it from what Hydra does not understand."""
+
 
 @contextmanager
-def door(module: str) -> Iterator[None]:
+def door(module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None) -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
+        config_name: of the configuration that it composes, without its ending.
+        look: refuses a configuration of a run, as far as that is known in a second; the jobs of a multirun are looked
+            at before it begins.
     """
     given = sys.argv[1:]
-    with hiding(given), UNTIL_THE_END, _terminable():
+    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
+            command = Command(module, config_name, given)
             with told():
-                check_groups(given)
-            yield
+                command.check(look)
+            try:
+                yield
+            except Exception as error:
+                if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
+                    raise
+                with told():
+                    sentence = command.explained(error)
+                raise Refusal(sentence) from error
         except Refusal as refusal:
             print(f"judgebench: {refusal.sentence}", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
-            command = shlex.join(["python", "-m", module, *map(masked_argument, given)])
+            again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
             # the processes that help to read are told by the same key, and have nothing of their own to say
             if not int(os.environ.get("LOCAL_RANK") or 0):
-                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {command}", file=sys.stderr)
+                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
-        except Exception:  # as with HYDRA_FULL_ERROR=1; Python itself would print it after secrets are hidden no more
+        except Exception:  # Python itself would print it after secrets are hidden no more
             traceback.print_exc()
             sys.exit(1)
+
+
+@contextmanager
+def _raised_by_hydra() -> Iterator[None]:
+    """Hydra raises what it cannot do; without this variable it prints its own words, and ends the program with 1."""
+    before = os.environ.get(_RAISES)
+    os.environ[_RAISES] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_RAISES, None)
+        else:
+            os.environ[_RAISES] = before
 
 
 @contextmanager
@@ -84,6 +118,7 @@ def told() -> Iterator[None]:
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
+            error.add_note(_FAULT)
             raise
         raise Refusal(sentence) from error
 
@@ -98,6 +133,10 @@ def _sentence(error: Exception) -> str | None:
         # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
         own = isinstance(error.__cause__, UserError)
         return str(error.__cause__) if own else f"The configuration does not fit: {' '.join(str(error).split())}"
+    if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
+        name = str(error.filename)
+        shown = name if len(name) < 200 else f"{name[:100]}..."
+        return f"{shown}: cannot be a path here ({error.strerror}); name another"
     if isinstance(error, OSError) and error.errno in _NO_WRITING:
         name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
         where = f"{name}: cannot be written" if name else "A file cannot be written"

@@ -388,4 +388,4 @@ def test_a_broken_phrase_file_gets_one_sentence(judgebench, tiny_pair, tmp_path,
         (tmp_path / "phrase.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, "attack=phrase", "decoding=[expectation]")
     told(judgebench(*given, f"attack.phrase_file={tmp_path / 'phrase.json'}", mistaken=True), expected)
-    told(judgebench(*given, mistaken=True), "attack.phrase_file: name the attack/phrase.json of a run")
+    told(judgebench(*given, mistaken=True), "attack.phrase_file is not given, and attack=phrase needs it")

@@ -125,7 +125,10 @@ def test_mistakes_are_told(judgebench, tiny_pair):
     told(judgebench(*plain, "defenses=[cap]", mistaken=True), "defenses: cap needs a tutor")
     none = (*plain, *TUTOR, "defenses=[cap]", "data.dev_share=0")
     told(judgebench(*none, mistaken=True), "cap needs a development split to find standard vectors on")
-    told(judgebench(*plain, "tutor=local", "defenses=[cap]", mistaken=True), "tutor.path: name the model")
+    told(
+        judgebench(*plain, "tutor=local", "defenses=[cap]", mistaken=True),
+        "tutor.path is not given, and tutor=local needs it",
+    )
     alpha = (*plain, *TUTOR, "tutor.alpha_high=null", "defenses=[cap]")
     told(judgebench(*alpha, mistaken=True), "tutor.strengths, to choose from, is not given")
     compared = (

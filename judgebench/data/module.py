@@ -13,6 +13,7 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
 from judgebench.data.loaded import Loaded, validate
+from judgebench.data.settings import check_common
 from judgebench.data.split import split_groups
 from judgebench.errors import UserError
 from judgebench.types import Example
@@ -56,14 +57,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         rubrics: str = "summary",
     ) -> None:
         super().__init__()
-        if path is not None and not isinstance(path, str):
-            raise UserError(f"data.path must be text, got {path!r}; put quotes around it.")
-        if limit_groups is not None and (not _is_whole(limit_groups) or limit_groups < 1):
-            raise UserError(f"data.limit_groups must be null or a whole number of at least 1, got {limit_groups!r}.")
-        if not isinstance(dev_share, int | float) or isinstance(dev_share, bool) or not 0 <= dev_share < 1:
-            raise UserError(f"data.dev_share must be at least 0 and below 1, got {dev_share!r}.")
-        if not _is_whole(seed) or seed < 0:
-            raise UserError(f"data.seed must be a whole number of at least 0, got {seed!r}.")
+        check_common(path, limit_groups, dev_share, seed)
         self.path = path
         self.limit_groups = limit_groups
         self.dev_share = float(dev_share)
@@ -159,7 +153,3 @@ def _first_groups(loaded: Loaded, limit: int | None) -> Loaded:
 
 def _as_it_is(batch: Any) -> Any:
     return batch
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

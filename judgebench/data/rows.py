@@ -125,7 +125,7 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[Row]:
     Raises:
         UserError: no such file, a folder, not UTF-8, not JSON, or not an object; names the line.
     """
-    with _file(path, key).open("rb") as file:
+    with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             place = f"{path.name} line {number}"
             text = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, place)
@@ -144,7 +144,7 @@ def json_array(path: Path) -> Iterator[Row]:
         UserError: no such file, a folder, not UTF-8, not JSON, or not a list of objects; names the line or the entry
             (counted from 1).
     """
-    raw = _file(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    raw = existing(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
     try:
         values = parse_json(text, path.name, limits=_LIMITS, remedy="it must be one JSON list of objects")
@@ -165,7 +165,7 @@ def json_array(path: Path) -> Iterator[Row]:
 
 def json_rows(path: Path) -> Iterator[Row]:
     """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
-    with _file(path).open("rb") as file:
+    with existing(path).open("rb") as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return json_array(path) if start.startswith(b"[") else json_lines(path)
 
@@ -179,7 +179,7 @@ def parquet_rows(path: Path) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [_file(path)]
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [existing(path)]
     if not files:
         raise UserError(f"{path}: no parquet file in this folder; give a parquet file or the folder that holds it.")
     for file in files:
@@ -198,11 +198,12 @@ def is_parquet(path: Path) -> bool:
     """Whether it is a folder, or a file that is parquet by its ending or by its first bytes."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
-    with _file(path).open("rb") as file:
+    with existing(path).open("rb") as file:
         return file.read(4) == b"PAR1"
 
 
-def _file(path: Path, key: str = "data.path") -> Path:
+def existing(path: Path, key: str = "data.path") -> Path:
+    """The path of a file that can be read; else `UserError`."""
     if path.is_dir():
         raise UserError(f"{path}: this is a folder; {key} must be a file.")
     if not path.is_file():

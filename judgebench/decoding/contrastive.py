@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
 from judgebench.decoding.law import checked, checked_logits, contrast, expected_value
 from judgebench.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
 
 _RULES = ("argmax", "expectation")
 LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
@@ -79,6 +81,8 @@ class Contrastive:
         main = checked("main", main, values)
         if assistant is None:
             raise ValueError("contrastive decoding needs the assistant's log-probabilities, got None")
+        import torch
+
         assistant = checked("assistant", assistant, values)
         if len(main) != len(assistant):
             raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")

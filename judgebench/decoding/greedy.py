@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from judgebench.decoding.law import checked, checked_logits
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: float = 0.0) -> torch.Tensor:
@@ -43,10 +46,10 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
 
 def floored(assistant: torch.Tensor) -> torch.Tensor:
     """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
-    known = torch.isfinite(assistant)
+    known = assistant.isfinite()
     floor = assistant.masked_fill(~known, math.inf).amin(dim=1, keepdim=True)
-    floor = torch.where(torch.isfinite(floor), floor, torch.zeros_like(floor))
-    return torch.where(known, assistant, floor)
+    floor = floor.where(floor.isfinite(), floor.new_zeros(()))
+    return assistant.where(known, floor)
 
 
 def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -55,7 +58,7 @@ def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
     Whatever alpha is, a row of zeros (-inf) keeps them all, and they stay impossible.
     """
     if alpha == 0:
-        return torch.ones_like(main, dtype=torch.bool)
+        return ~main.isnan()  # of which there are none
     return ~(main < main.amax(dim=1, keepdim=True) + math.log(alpha))
 
 
@@ -113,7 +116,7 @@ def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = 
         raise ValueError(f"{name} must have shape [N, V], got {list(logits.shape)}")
     if like is not None and logits.shape != like.shape:
         raise ValueError(f"{name} must have the main model's shape {list(like.shape)}, got {list(logits.shape)}")
-    if logits.dtype != torch.float64:
+    if logits.dtype.itemsize < 8:
         logits = logits.float()
     # One reduction instead of two masks over the vocabulary: the maximum is NaN where any entry is, +inf likewise.
     top = logits.amax(dim=1)

@@ -14,7 +14,7 @@ from judgebench.defenses.logistic import FEATURES, Logistic
 from judgebench.defenses.perplexity import perplexity, read_texts, windowed_perplexity
 from judgebench.defenses.planned import Means
 from judgebench.defenses.settings import Helper
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.tutor.scoring import JudgeScorer
 from judgebench.types import Condition, Example, Rubric, ScoreRange

@@ -14,7 +14,7 @@ import numpy as np
 
 from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
 from judgebench.errors import UserError
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.processes import here
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.tutor.asking import contexts_of

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ENGINES
+from judgebench.judges.settings import ENGINES
 
 
 @dataclass(frozen=True)

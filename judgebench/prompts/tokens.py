@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any
 
 from judgebench.errors import UserError
 from judgebench.time_limit import SECONDS, NeverEnds, within
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 AT_ONCE = 100
 """Texts for which the time limit is meant."""

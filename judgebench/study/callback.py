@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from judgebench.errors import Refusal, UserError
-from judgebench.locked import UNTIL_THE_END
+from judgebench.locked import LOCK, UNTIL_THE_END
 
+_HYDRAS = "multirun.yaml"
 _SLURM = "submitit_launcher.SlurmLauncher"
 
 
@@ -39,15 +41,18 @@ class SweepSummary(Callback):
         from judgebench.study.job import check_processes
 
         self._home = _process()
+        folder = Path(str(config.hydra.sweep.dir))
+        made = [one for one in (folder, *folder.parents) if not one.exists()]
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
         try:
             # how many processes a job of SLURM's has is known where it runs
             if not str(config.hydra.launcher.get("_target_")).endswith(_SLURM):
                 check_processes(config)
             if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
-                UNTIL_THE_END.enter_context(RunFolder(Path(str(config.hydra.sweep.dir))).alone())
+                UNTIL_THE_END.enter_context(RunFolder(folder).alone())
         except UserError as error:
             raise Refusal(str(error)) from error
+        UNTIL_THE_END.callback(_leave_nothing, folder, made)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Takes secrets out of the multirun.yaml that Hydra has written by now."""
@@ -56,7 +61,7 @@ class SweepSummary(Callback):
         if str(config.hydra.mode).endswith("MULTIRUN"):
             # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
             given = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-            hide_in_file(Path(str(config.hydra.sweep.dir)) / "multirun.yaml", [*sys.argv[1:], *given])
+            hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *given])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
@@ -93,6 +98,15 @@ def _record(config: DictConfig, job_return: JobReturn) -> dict[str, Any]:
         "overrides": list(job_return.overrides or []),
         **(given if isinstance(given, dict) else {}),
     }
+
+
+def _leave_nothing(folder: Path, made: list[Path]) -> None:
+    """Takes away a multirun's folder in which there is nothing but what Hydra writes before the first job."""
+    with suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {_HYDRAS, LOCK}:
+            (folder / _HYDRAS).unlink(missing_ok=True)
+            for one in made:
+                one.rmdir()
 
 
 def _is_study(config: DictConfig) -> bool:

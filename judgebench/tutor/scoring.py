@@ -14,8 +14,9 @@ from judgebench.decoding.greedy import Greedy
 from judgebench.decoding.protocol import Decoding
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
-from judgebench.judges.reader import JudgeSpec, Reader
+from judgebench.judges.reader import Reader
 from judgebench.judges.running import Trainers
+from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.candidates import Candidate

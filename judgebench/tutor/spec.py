@@ -8,7 +8,7 @@ from functools import cached_property
 
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ENGINES
+from judgebench.judges.settings import ENGINES
 from judgebench.tutor.sampling import Sampling
 
 ALPHA_UNITS = ("one", "norm")

@@ -10,7 +10,7 @@ from judgebench.attacks import attacked_text, chosen_attacks
 from judgebench.data.mini import Mini
 from judgebench.defenses import DefenseSettings, Means
 from judgebench.defenses.settings import Helper
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.store import ReadingStore

@@ -105,10 +105,10 @@ def test_a_server_that_says_the_key(planted, small_server):
 @pytest.mark.parametrize(
     ("mistake", "code"),
     [
-        (("judge.api_key=" + GIVEN,), 1),  # a key that the judge does not have, which Hydra repeats
+        (("judge.api_key=" + GIVEN,), 2),  # a key that the judge does not have, which the sentence repeats
         (("+judge.api_key=" + GIVEN,), 2),
         (("judge={api_key: " + GIVEN + ", path: a}",), 2),
-        (("+judge.whatever_token='" + GIVEN,), 1),  # cannot be parsed
+        (("+judge.whatever_token='" + GIVEN,), 2),  # cannot be parsed
         (("judge.path=nowhere", "+note='${oc.env:OPENAI_API_KEY}'"), 2),
         (("ranges=${oc.env:OPENAI_API_KEY}",), 2),
         (("data.path=${oc.env:MY_PASSWORD}", "data=jsonl"), 2),

@@ -19,7 +19,7 @@ from judgebench.judges.encoder_decoder import EncoderDecoderEngine, check
 from judgebench.judges.generation import generate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for
-from judgebench.judges.reader import JudgeSpec, check_kinds
+from judgebench.judges.spec import JudgeSpec, check_kinds
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
 

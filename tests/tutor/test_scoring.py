@@ -6,7 +6,7 @@ import torch
 
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.plain import PlainEngine
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.tutor.candidates import write_candidates

@@ -6,7 +6,7 @@ from hydra.utils import instantiate
 
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
-from judgebench.judges.reader import JudgeSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.tutor.spec import Sizes, TutorSpec
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.judges.loading import ModelSource
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _CHARACTERS = 4
 """Characters of a token, where no tokenizer is at hand."""
@@ -40,6 +38,8 @@ class Endpoint:
 
     def config(self) -> Any:
         """That of a model that reads `context` tokens."""
+        from transformers import PretrainedConfig
+
         config: Any = PretrainedConfig()
         config.max_position_embeddings = self.context or _UNLIMITED
         return config
@@ -52,6 +52,11 @@ def estimating_tokenizer() -> PreTrainedTokenizerBase:
         >>> len(estimating_tokenizer()("ten chars.")["input_ids"])
         3
     """
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     tokenizer.pre_tokenizer = Split(Regex(rf"[\s\S]{{1,{_CHARACTERS}}}"), "isolated")
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?")

@@ -217,7 +217,9 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
 
 def _check_sum(logprobs: Iterable[float]) -> None:
     if (total := math.fsum(map(math.exp, logprobs))) > _LARGEST_SUM:
-        raise Broken(f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can")
+        raise Broken(
+            f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
+        )
 
 
 def _together(first: float, second: float) -> float:

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
-from transformers import PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
 from judgebench.judges.api.endpoint import Endpoint
@@ -20,6 +19,9 @@ from judgebench.judges.api.price import Price, is_number
 from judgebench.judges.loading import ModelSource
 from judgebench.prompts.spelled import SpelledNames
 from judgebench.shape import shown
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 PROTOCOLS = ("chat", "completions")
 WAYS = ("logprobs", "samples", "text")
