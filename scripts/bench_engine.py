@@ -1,17 +1,20 @@
 """Measures the prefix engine against what else reads judge prompts, on the same articles, prompts and machine.
 
 Usage: python scripts/bench_engine.py [--articles 8] [--data FILE] [--json FILE] [--only NAME ...] [--quick]
+                                      [--device cuda] [--model DIR]
 
 Contenders, each in a process of its own, one after the other: Hugging Face one by one and in a padded batch,
 llama.cpp's server with its prompt cache (same GGUF), vLLM with prefix caching (same weights), judgebench. The last two
 in float32 and bfloat16. `python scripts/install_peers.py` installs llama.cpp and vLLM; what is missing is named as
-missing. Per article the median over the articles is quoted. The second part shows judgebench's cost against the number
-of articles and of summaries per article, and its memory on 100 articles against 8.
+missing. `--device cuda` measures on a GPU, where vLLM is taken from this environment if `.peers` has none; `--model
+DIR` another model than SmolLM2. Per article the median over the articles is quoted. The second part shows judgebench's
+cost against the number of articles and of summaries per article, and its memory on 100 articles against 8.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -33,6 +36,7 @@ from judgebench.data.mini import Mini
 from judgebench.data.summeval import SummEval
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.hardware import compute_on
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.packing import common_prefix, root_of, unique_tokens
 from judgebench.prompts.builder import PromptBuilder
@@ -79,8 +83,9 @@ def one_by_one(model: Any, trie: CandidateTrie, groups: list[list[np.ndarray]]) 
     tokens = [child for (child,) in (path[0] for path in trie.token_paths)]
 
     def read(group: Any) -> torch.Tensor:
-        rows = [model(torch.tensor(ids.tolist())[None], logits_to_keep=1).logits[0, -1] for ids in group]
-        return torch.stack(rows).float().log_softmax(-1)[:, tokens]
+        inputs = (torch.tensor(ids.tolist(), device=model.device)[None] for ids in group)
+        rows = [model(ids, logits_to_keep=1).logits[0, -1] for ids in inputs]
+        return torch.stack(rows).float().log_softmax(-1)[:, tokens].cpu()
 
     return read
 
@@ -96,8 +101,9 @@ def padded(model: Any, trie: CandidateTrie, groups: list[list[np.ndarray]]) -> C
             ids[row, width - len(prompt) :] = torch.tensor(prompt.tolist())
             mask[row, width - len(prompt) :] = 1
         positions = (mask.cumsum(1) - 1).clamp(min=0)
+        ids, mask, positions = (x.to(model.device) for x in (ids, mask, positions))
         logits = model(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1).logits
-        return logits[:, -1].float().log_softmax(-1)[:, tokens]
+        return logits[:, -1].float().log_softmax(-1)[:, tokens].cpu()
 
     return read
 
@@ -110,32 +116,41 @@ def worker(name: str, dtype: str, work_file: Path) -> None:
     work = json.loads(work_file.read_text())
     torch.set_num_threads(work["threads"])
     groups = [[np.array(ids, np.int32) for ids in group] for group in work["groups"]]
-    model: torch.nn.Module = SOURCE.model()
-    model = model.to(DTYPES[dtype])
+    device = torch.device(work["device"])
+    compute_on(device)
+    model: torch.nn.Module = ModelSource(work["folder"], dtype=dtype).model()
+    model = model.to(device)
     trie = CandidateTrie(CONDITION.range.candidates, [[(token,)] for token in work["tokens"]])
     with torch.inference_mode():
-        peak_rate = matrix_rate(DTYPES[dtype])
+        peak_rate = matrix_rate(DTYPES[dtype], device)
         read = OURS[name](model, trie, groups)
         read([np.array(ids, np.int32) for ids in work["warmup"]])
-        base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        base = memory(device)
         seconds, rows = [], []
         for group in groups:
             began = time.perf_counter()
             rows.append(read(group))
             seconds.append(time.perf_counter() - began)
-        extra = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base
-        peak_rate = max(peak_rate, matrix_rate(DTYPES[dtype]))
+        extra = memory(device) - base
+        peak_rate = max(peak_rate, matrix_rate(DTYPES[dtype], device))
     result = {"seconds": seconds, "logprobs": torch.cat(rows).tolist(), "extra_mb": extra / 1024, "peak": peak_rate}
     print("RESULT " + json.dumps(result))
 
 
-def matrix_rate(dtype: torch.dtype) -> float:
+def memory(device: torch.device) -> float:
+    """KiB that the process has taken at most, of the device's memory where it has one."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
     """GFLOP/s of a large matrix product, the best of several."""
-    a, b = (torch.randn(2048, 2048, dtype=dtype) for _ in range(2))
+    a, b = (torch.randn(2048, 2048, dtype=dtype, device=device) for _ in range(2))
     best = 0.0
     for _ in range(6):
         began = time.perf_counter()
-        a @ b
+        (a @ b)[0, 0].item()  # which waits for a GPU
         best = max(best, 2 * 2048**3 / (time.perf_counter() - began) / 1e9)
     return best
 
@@ -181,7 +196,10 @@ def contenders(work_file: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
         found[f"judgebench {dtype}"] = ([*me, "--worker", "judgebench", dtype, str(work_file)], here)
     peers, scripts = ROOT / ".peers", ROOT / "scripts" / "peers"
     llama, vllm = (str(peers / name / "bin" / "python") for name in ("llama", "vllm"))
-    found["llama.cpp server Q4_1"] = ([llama, str(scripts / "llama_peer.py"), str(work_file)], {})
+    if not Path(vllm).exists() and importlib.util.find_spec("vllm") is not None:
+        vllm = sys.executable
+    if json.loads(work_file.read_text())["gguf"]:
+        found["llama.cpp server Q4_1"] = ([llama, str(scripts / "llama_peer.py"), str(work_file)], {})
     for dtype in DTYPES:
         found[f"vLLM {dtype}"] = ([vllm, str(scripts / "vllm_peer.py"), str(work_file), dtype], here)
     found["Hugging Face one by one float32"] = ([*me, "--worker", "hf_one_by_one", "float32", str(work_file)], here)
@@ -189,8 +207,8 @@ def contenders(work_file: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
     return found
 
 
-def compare(groups: Ids, folder: Path, only: list[str]) -> dict[str, Any]:
-    """Runs the contenders and adds ratios, rates and differences."""
+def compare(groups: Ids, folder: Path, only: list[str], device: str) -> dict[str, Any]:
+    """Runs the contenders on a device and adds ratios, rates and differences."""
     tokenizer = SOURCE.tokenizer()
     if not (folder / "model").exists():
         SOURCE.model().save_pretrained(folder / "model")
@@ -200,7 +218,8 @@ def compare(groups: Ids, folder: Path, only: list[str]) -> dict[str, Any]:
         # of the longest prompt's shape, sharing nothing with the articles
         "warmup": [[7 + (i + k) % 5000 for i in range(max(len(ids) for g in groups for ids in g))] for k in range(2)],
         "tokens": [tokenizer.encode(candidate)[0] for candidate in CONDITION.range.candidates],
-        "gguf": str(SOURCE.locate() / str(SOURCE.gguf_file)),
+        "gguf": str(SOURCE.locate() / SOURCE.gguf_file) if SOURCE.gguf_file and device == "cpu" else None,
+        "device": device,
         "folder": str(folder / "model"),
         "threads": torch.get_num_threads(),
     }
@@ -308,10 +327,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="writes all of it there")
     parser.add_argument("--only", nargs="*", default=[], help="contenders whose name holds one of these words")
     parser.add_argument("--quick", action="store_true", help="without the second part")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--model", help="folder of another model than SmolLM2")
     given = parser.parse_args()
+    if given.model:
+        global SOURCE
+        SOURCE = ModelSource(given.model)
     with tempfile.TemporaryDirectory() as folder:
-        result = compare(prompts(given.data, given.articles), Path(folder), given.only)
-    if not given.quick:
+        result = compare(prompts(given.data, given.articles), Path(folder), given.only, given.device)
+    if not given.quick and given.device == "cpu":
         result["growth"] = growth(given.data)
     show(result)
     if given.json:

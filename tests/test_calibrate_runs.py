@@ -89,6 +89,7 @@ def test_the_card_is_of_the_best_judge_on_dev(calibrated):
     )
     assert any("best of 8 judges" in limit for limit in card.limits)
     assert Path(card.parts["judge"]["path"]).name == "tiny-main"
+    assert card.parts["judge"]["dtype"] == "float32", "what auto stood for"
     assert len(card.parts["decoding"]) == 1
 
 

@@ -22,6 +22,7 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.split import DEV, TEST
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
+from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.own import TARGET, built
 from judgebench.pipeline import Finished
@@ -89,9 +90,10 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
             resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
             figures[TEST] |= errors(estimate, given[DEV], given[TEST], **resampled)
         attacks = attacked(finished.records, chosen, str(dimension))
-        parts = _parts(config, chosen, finished.path)
-        needs = chosen["judge"] == "pair"
         prints = environment["model_fingerprints"]
+        parts = _parts(config, chosen, finished.path)
+        _fix_dtypes(parts, prints)
+        needs = chosen["judge"] == "pair"
         cards.append(
             JudgeCard(
                 dimension=str(dimension),
@@ -163,6 +165,14 @@ def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[st
         parts["tutor"]["vectors"] = "defense"
     masked: dict[str, Any] = mask_secrets(parts)
     return masked
+
+
+def _fix_dtypes(parts: dict[str, Any], prints: Mapping[str, Any]) -> None:
+    """Writes out the dtype that `auto` stood for where the card was calibrated; elsewhere it may stand for another."""
+    for role, model in (("judge", "main"), ("assistant", "assistant")):
+        dtype = prints.get(model, {}).get("dtype")
+        if dtype in DTYPES and parts[role].get("dtype") == "auto":
+            parts[role]["dtype"] = dtype
 
 
 def _name(entry: Any) -> str:

@@ -1,4 +1,4 @@
-"""Reads judge prompts with vLLM on the CPU, prefix caching on. Runs in .peers/vllm.
+"""Reads judge prompts with vLLM, prefix caching on. Runs in .peers/vllm, or wherever vLLM is.
 
 Usage: python vllm_peer.py WORK.json DTYPE      (WORK is written by bench_engine.py; prints a JSON line)
 """
@@ -16,8 +16,9 @@ def main() -> None:
     """Hands over an article's prompts at once, as vLLM likes it."""
     with open(sys.argv[1], encoding="utf-8") as file:
         work = json.load(file)
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", f"0-{work['threads'] - 1}")
+    if work["device"] == "cpu":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", f"0-{work['threads'] - 1}")
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     from vllm import LLM, SamplingParams
