@@ -78,20 +78,14 @@ def packed_attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **kwargs: Any,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """The attention function; transformers calls it once a layer.
 
     Returns:
         [1, tokens, heads, dim] and no weights.
     """
-    active = _ACTIVE.get()
-    how = How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+    active, how = _ACTIVE.get(), _how(query, **options)
     layer: int = module.layer_idx  # type: ignore[assignment]
     if isinstance(active, Step):
         out = step(active, layer, query, key, value, how)
@@ -114,19 +108,26 @@ def exact_attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """The attention function of `EXACT`; see `packed_attention`."""
+    how = _how(query, **options)
+    at = torch.arange(query.shape[2], device=query.device)
+    behind = at[:, None] - at
+    allowed = (behind >= 0) & (behind < (how.window or len(at)))
+    return attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
+
+
+def _how(
+    query: torch.Tensor,
     scaling: float | None = None,
-    dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    """The attention function of `EXACT`; see `packed_attention`."""
-    how = How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
-    at = torch.arange(query.shape[2], device=query.device)
-    behind = at[:, None] - at
-    allowed = (behind >= 0) & (behind < (sliding_window or len(at)))
-    return attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
+    **_: Any,
+) -> How:
+    """What a layer wants of its attention, as transformers hands it over."""
+    return How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
 
 
 AttentionInterface.register(NAME, packed_attention)

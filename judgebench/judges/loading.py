@@ -197,10 +197,12 @@ class ModelSource:
         """
         from transformers import AutoConfig
 
+        from judgebench.judges.hardware import hardware
+
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
         saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
-        saved = saved and self.effective_dtype() == "float16"
+        saved = saved and hardware().fast_dtype("float16") == "float16"
         if _is_encoder_decoder(config) and (saved or self.dtype == "float16"):
             raise UserError(
                 f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.greedy import Greedy
 from judgebench.errors import UserError
+from judgebench.judges import hardware
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.encoder_decoder import EncoderDecoderEngine, check
@@ -232,15 +233,20 @@ def test_a_head_of_its_own_is_read_as_flan_t5_has_it(tiny_t5_pair, tmp_path):
     torch.testing.assert_close(engine.start([[ids]]).logits[0], expected, atol=1e-4, rtol=1e-5)
 
 
-def test_float16_is_refused(tiny_t5_pair, tmp_path):
+def test_float16_is_refused(tiny_t5_pair, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"judge\.dtype: t5 .* give judge\.dtype=bfloat16 or judge\.dtype=float32"):
         ModelSource(str(tiny_t5_pair[0]), dtype="float16").config()
     folder = tmp_path / "half"
     shutil.copytree(tiny_t5_pair[0], folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
-    with pytest.raises(UserError, match=r"assistant\.dtype: .*as its checkpoint was saved"):
-        ModelSource(str(folder), role="assistant").config()
+    with monkeypatch.context() as patch:  # a GPU reads float16 as it was saved
+        patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
+        with pytest.raises(UserError, match=r"assistant\.dtype: .*as its checkpoint was saved"):
+            ModelSource(str(folder), role="assistant").config()
+    monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
+    monkeypatch.setattr(hardware, "_cpu_flags", dict)
+    assert ModelSource(str(folder), role="assistant").model().dtype == torch.float32, "auto"
     assert ModelSource(str(folder), dtype="bfloat16").model().dtype == torch.bfloat16
 
 
