@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
@@ -23,9 +23,6 @@ from judgebench.configuration import FOLDER, nearest, top_keys
 from judgebench.errors import UserError
 from judgebench.report.hiding import masked_argument
 
-if TYPE_CHECKING:
-    from judgebench.mistaken import Command
-
 ADDED = ("exp", "sweeps")
 """Groups of which a run has nothing until it is added with +."""
 
@@ -36,10 +33,38 @@ _MOST_TRIED = 24
 """Composed before a multirun begins, beyond which a mistake is found when its job begins."""
 
 
+class Typed(Protocol):
+    """A command as it was typed; `mistaken.Command` is one."""
+
+    @property
+    def config_name(self) -> str:
+        """Name of the configuration that it composes, without its ending."""
+
+    @property
+    def given(self) -> Sequence[str]:
+        """Its arguments."""
+
+    @property
+    def flags(self) -> Any:
+        """Values of Hydra's flags, and its `overrides`."""
+
+    def unparsed(self, override: str) -> str:
+        """The sentence on an override that is written wrongly."""
+
+    def explained(self, error: Exception) -> str:
+        """The sentence on what Hydra found wrong."""
+
+    def given_so(self, arguments: Sequence[str]) -> str:
+        """The advice to give the command with these arguments."""
+
+    def instead(self, wrong: str, *right: str) -> str:
+        """The advice to give the command with other arguments in the place of one."""
+
+
 class Overrides:
     """What Hydra knows while a command line is looked at."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Typed) -> None:
         self.command = command
         self.name = command.flags.config_name or command.config_name
         extra = command.flags.config_dir
