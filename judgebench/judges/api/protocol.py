@@ -12,8 +12,8 @@ from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.shape import shown
 
-_LARGEST_SUM = 1.05
-"""Of the probabilities of a list: servers round."""
+_LARGEST_SUM = 1.01
+"""Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""
 _MOST = 10**7
 """Tokens of one request: no model reads or writes so many."""
 _FRAME = 16
