@@ -241,7 +241,7 @@ class Processes:
     def _watch(self, mail: Any, name: str, beat: float, silence: float, over: threading.Event) -> None:
         """Gives signs of life until it is over, and looks for those of the others."""
         keys = [f"{name}/{rank}" for rank in range(self.count)]
-        last: dict[int, tuple[bytes, float]] = {}
+        last: dict[int, tuple[bytes, int]] = {}
         count = 0
         try:
             while not over.wait(beat if count else 0.0):
@@ -249,9 +249,10 @@ class Processes:
                 mail.compare_set(keys[self.rank], str(count - 1) if count > 1 else "", str(count))
                 for rank, key in enumerate(keys):
                     sign = mail.get(key) if mail.check([key]) else b""
-                    if sign != last.get(rank, (None, 0.0))[0]:
-                        last[rank] = (sign, time.monotonic())
-                    elif sign != _LEFT and time.monotonic() - last[rank][1] > silence:
+                    if sign != last.get(rank, (None, 0))[0]:
+                        last[rank] = (sign, count)
+                    # looks, not seconds: a run that was suspended has missed none
+                    elif sign != _LEFT and (count - last[rank][1]) * beat > silence:
                         raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
         except RuntimeError as error:
             if not over.is_set():

@@ -19,6 +19,7 @@ from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.data.unrated import Unrated
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.judges.hardware import compute_on
 from judgebench.judges.judge import Models
 
 
@@ -72,6 +73,7 @@ class Judge:
             check_settings(card, {"judge": judge, "assistant": assistant})
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         self._config = composed(card, nothing, store=store, judge=judge, assistant=assistant, send_to=send_to)
+        compute_on(_trainer(self._config, []).strategy.root_device)
         self._experiment = Experiment.parse(self._config)
 
     @classmethod

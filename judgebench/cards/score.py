@@ -21,6 +21,7 @@ from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.csv_text import as_csv
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.judges.hardware import compute_on
 from judgebench.judges.judge import Models
 from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
@@ -64,8 +65,8 @@ def score(config: DictConfig) -> Path | None:
         send_to=_hosts(config.get("send_to")),
         **{role: plain[role] for role in _ROLES},
     )
+    compute_on(trainer_of(whole, []).strategy.root_device)
     experiment = Experiment.parse(whole)
-    trainer_of(whole, [])
     console = Terminal()
     if config.dry_run:
         paces = measured(experiment) if config.dry_run == MEASURE else None

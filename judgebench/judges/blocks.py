@@ -59,24 +59,27 @@ class Block:
     row: torch.Tensor
 
 
-def blocks_of(contexts: Sequence[Context], heads: int, window: int | None, device: torch.device) -> list[Block]:
-    """Blocks whose float32 products take about `kernels.CHUNK_BYTES` each, on `device`.
+def blocks_of(contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None) -> list[Block]:
+    """Blocks whose float32 products, and whose keys and values, take about `kernels.CHUNK_BYTES` each.
 
     Args:
+        query, key: of a layer; what is wanted of them are heads, features and device.
         window: a query sees only so many positions, its own included; None is all.
     """
-    most = CHUNK_BYTES // (4 * heads)
+    most = CHUNK_BYTES // (4 * query.shape[1])
+    most_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     pieces = [piece for context in contexts for piece in _pieces(context, most, window)]
     pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
     blocks: list[Block] = []
     held: list[Context] = []
     for piece in pieces:
         width = max(len(each.queries) for each in [*held, piece])
-        if held and (len(held) + 1) * width * len(piece.keys) > most:
-            blocks.append(_block(held, device))
+        keys = (len(held) + 1) * len(piece.keys)
+        if held and (width * keys > most or keys > most_keys):
+            blocks.append(_block(held, query.device))
             held = []
         held.append(piece)
-    return [*blocks, *([_block(held, device)] if held else [])]
+    return [*blocks, *([_block(held, query.device)] if held else [])]
 
 
 def attend_blocks(

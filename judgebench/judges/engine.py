@@ -20,7 +20,7 @@ from judgebench.errors import UserError
 from judgebench.judges.attention import NAME, Pass, attending
 from judgebench.judges.caches import Cache, Root, Roots
 from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.fused import fuse
+from judgebench.judges.fused import compiling, fuse
 from judgebench.judges.hardware import hardware
 from judgebench.judges.heads import Head, layers_of
 from judgebench.judges.last_layer import only_read
@@ -29,7 +29,7 @@ from judgebench.judges.memory import keep_freed
 from judgebench.judges.packing import Groups, Packed, following_tokens, pack, root_of
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.prefill import Prefill, ReadRoot
-from judgebench.judges.ragged import Segments
+from judgebench.judges.ragged import Segments, sent
 from judgebench.judges.stepping import Step
 
 _CHECK_TOLERANCE = 1e-3
@@ -184,7 +184,7 @@ class PrefixEngine:
     def _candidates(self, exits: list[torch.Tensor], packed: Packed, trie: CandidateTrie) -> list[torch.Tensor]:
         """For each exit [prompts, candidates] from the states of `packed.reads`."""
         every = sorted({token for children in trie.children for token in children})
-        tokens = torch.tensor(every, device=self.head.weight.device)
+        tokens = sent(torch.tensor(every), self.head.weight.device)
         results = []
         for states in exits:
             # many small steps follow, which cost a GPU more than they are worth
@@ -246,7 +246,7 @@ class PrefixEngine:
 
     def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: Pass) -> list[torch.Tensor]:
         """[tokens, hidden] after each exit."""
-        with attending(pass_), self.head.capturing() as captured:
+        with attending(pass_), compiling(hardware().compiled), self.head.capturing() as captured:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
         return [states[0] for states in captured()]
 
@@ -285,7 +285,7 @@ class PackedAnswers:
         cache, device = self._cache, self._engine.model.device
         count = tokens.shape[1]
         step = Step.of(cache, count, device)
-        positions = step.at + torch.tensor(cache.offsets, device=device)[:, None]
+        positions = step.at + sent(torch.tensor(cache.offsets), device)[:, None]
         cache.lengths = [length + count for length in cache.lengths]
         hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
         return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]

@@ -46,6 +46,10 @@ class Hardware:
             return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
         return saved
 
+    def arithmetic(self) -> str:
+        """What all processes of a run must have alike: the dtypes that are fast, and the kernels of half precision."""
+        return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
+
     def kernels(self, dtype: str, dim: int | None) -> str | None:
         """Name of the kernels that results in half precision depend on beyond rounding that all share; None on the CPU
         and in float32.

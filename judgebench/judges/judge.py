@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -73,6 +74,7 @@ class Models:
         # machines may differ in their memory, but models that are split are loaded by all processes or by none
         if here().agree(crowded):
             self._held = {source: model for source, model in self._held.items() if source in sources}
+            gc.collect()  # a compiled block refers to itself, and would hold its weights until Python looks
         return_freed()
 
 

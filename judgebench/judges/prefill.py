@@ -56,7 +56,7 @@ def read_root(
         merge_into(out, [attend_ragged(query, key, value, active.segments, how.scale)], how.sinks)
         return out
     every = np.arange(tokens)
-    blocks = blocks_of([Context(every, every, every, every)], query.shape[1], how.window, query.device)
+    blocks = blocks_of([Context(every, every, every, every)], query, key, how.window)
     return attend_blocks(query, (key, value), blocks, None, how)
 
 
@@ -84,7 +84,7 @@ def attend_row(
     kind = (how.window, only_reads)
     if kind not in active.blocks:
         contexts = _contexts(packed, only_reads)
-        active.blocks[kind] = blocks_of(contexts, query.shape[1], how.window, query.device)
+        active.blocks[kind] = blocks_of(contexts, query, own[0], how.window)
     seen = own if root is None else joined([root, own])
     return attend_blocks(query, seen, active.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
 

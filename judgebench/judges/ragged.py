@@ -74,8 +74,10 @@ def attend_ragged(
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
     ends, sizes = segments.ends, segments.sizes
-    longest = [max(column) for column in zip(*sizes, strict=True)]
-    out, lse = attend_varlen(query, key, value, ends[0], ends[1], longest[0], longest[1], scale, segments.causal)
+    most_queries, most_keys = (max(column) for column in zip(*sizes, strict=True))
+    # told that stretches have one query each, the kernel takes every stretch to have just one, and some have none
+    most_queries = max(2, most_queries)
+    out, lse = attend_varlen(query, key, value, ends[0], ends[1], most_queries, most_keys, scale, segments.causal)
     if any(keys == 0 for _, keys in sizes):
         lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
     return out, lse
@@ -123,30 +125,46 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         return False
     try:
         return _agrees(device, dtype, dim)
+    except torch.OutOfMemoryError:  # which says nothing of the kernel
+        raise
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # of kernels that are not there, or not so
         return False
 
 
 @torch.inference_mode()
 def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Compares the kernel with attention written out, on stretches of which one has no keys."""
+    """Compares the kernel with attention written out: stretches without keys or queries, of one query, half used."""
+    cases = (
+        (Segments.of([3, 130, 1, 7], [9, 200, 0, 7]), None),
+        (Segments.of([3, 130, 1, 7], [9, 200, 0, 7], causal=True), None),
+        (Segments.of([1, 0, 1], [5, 60, 90]), None),
+        (Segments.of([1, 1, 1], [64, 64, 64], causal=True), [3, 64, 17]),
+        (Segments.of([4, 4], [64, 64], causal=True), [9, 50]),
+    )
+    return all(_agrees_on(segments, used, device, dtype, dim) for segments, used in cases)
+
+
+def _agrees_on(segments: Segments, used: list[int] | None, device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     draw = torch.Generator().manual_seed(0)
-    sizes = ([3, 130, 1, 7], [9, 200, 0, 7])
-    query = torch.randn(1, 4, sum(sizes[0]), dim, generator=draw).to(dtype).to(device)
-    key, value = (torch.randn(1, 2, sum(sizes[1]), dim, generator=draw).to(dtype).to(device) for _ in range(2))
-    exact = query.cpu().double(), key.cpu().double(), value.cpu().double()
-    for causal in (False, True):
-        segments = Segments.of(*sizes, causal=causal)
-        ends = segments.ends.to(device)
-        ours = attend_varlen(query, key, value, ends[0], ends[1], 130, 200, dim**-0.5, causal)
-        theirs = _looped(*exact, segments, dim**-0.5)
-        seen = theirs[1].isfinite()
-        for near, true in ((ours[0], theirs[0]), (ours[1][..., None], theirs[1][..., None])):
-            if near.shape != true.shape:
-                return False
-            gap = (near.cpu().double() - true).abs().amax(-1)[seen]
-            if not bool((gap <= _CLOSE[dtype]).all()):
-                return False
+    query = torch.randn(1, 4, segments.query_ends[-1], dim, generator=draw).to(dtype)
+    key, value = (torch.randn(1, 2, segments.key_ends[-1], dim, generator=draw).to(dtype) for _ in range(2))
+    most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+    q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
+    seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
+    given = (ends[0], ends[1], max(2, most_queries), most_keys, dim**-0.5, segments.causal, seen_keys)
+    ours = attend_varlen(q, k, v, *given)
+    if used is not None:  # the same with what is not used left out
+        kept = torch.cat([torch.arange(start, start + n) for start, n in zip(segments.key_ends, used, strict=False)])
+        key, value = key[:, :, kept], value[:, :, kept]
+        segments = Segments.of([n for n, _ in segments.sizes], used, segments.causal)
+    theirs = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
+    seen = theirs[1].isfinite()
+    for near, true in ((ours[0], theirs[0]), (ours[1][..., None], theirs[1][..., None])):
+        if near.shape != true.shape:
+            return False
+        gap = (near.cpu().double() - true).abs().amax(-1)[seen]
+        if not bool((gap <= _CLOSE[dtype]).all()):
+            return False
     return True
 
 

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Callback
 
 from judgebench.errors import UserError
 from judgebench.judges.dealing import dealt
+from judgebench.judges.hardware import hardware
 from judgebench.judges.judge import Judge, Models, SigtermEnds, StoreWriter
 from judgebench.judges.memory import out_of_memory
 from judgebench.judges.passes import Pass
@@ -56,6 +57,7 @@ def compute(
     for i, (pass_, pending) in enumerate(todo):
         processes.join()  # only now, for what is stored needs no second process
         if processes.joined:
+            processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
             processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)

@@ -101,7 +101,7 @@ def _masked(
     latest = tuple(x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in own)
     if how.window not in active.blocks:
         contexts = _contexts(active)
-        active.blocks[how.window] = blocks_of(contexts, query.shape[1], how.window, query.device)
+        active.blocks[how.window] = blocks_of(contexts, query, articles[0], how.window)
     seen = joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
     return attend_blocks(query, seen, active.blocks[how.window], None, how)
 

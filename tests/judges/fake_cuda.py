@@ -90,6 +90,8 @@ class FakeCuda(TorchFunctionMode):
         fake = fake or any(map(_on_cuda, leaves))
         if not fake:
             return func(*args, **kwargs)
+        if func in (torch.tensor, torch.as_tensor) and any(map(_on_cuda, leaves)):
+            self.waits[place(), "host to device"] += 1
         if func is torch.tensor:
             device, real = kwargs.pop("device"), func(*args, **kwargs)
             func, args, kwargs = torch.empty, (real.shape,), {"dtype": real.dtype, "device": device}

@@ -6,9 +6,10 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+from judgebench.errors import UserError
 from judgebench.judges import engine as engines
-from judgebench.judges import fused, kernels
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges import fused, hardware, kernels
+from judgebench.judges.engine import PrefixEngine, check
 from tests.judges.fake_cuda import restore_rotary
 from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
 
@@ -22,6 +23,7 @@ def compiling(monkeypatch):
         monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
         monkeypatch.setattr(fused, "in_half_on_gpu", lambda tensor: True)
         monkeypatch.setattr(fused, "compiles", lambda device: True)
+        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
         monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
         fused.compiled.cache_clear()
 
@@ -72,10 +74,9 @@ def test_the_compiler_s_own_code_gives_the_same(compiling):
         (fused.compiled(apply_rotary_pos_emb), (query, key, cos, sin)),
         (merged, (*parts, None)),
     ):
-        fast = function(*given)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fused, "in_half_on_gpu", lambda tensor: False)
-            plain = function(*given)
+        with fused.compiling():
+            fast = function(*given)
+        plain = function(*given)  # as in a plain pass, which packed ones are compared with
         torch.testing.assert_close(fast, plain, atol=2e-2, rtol=2e-2)
 
 
@@ -84,8 +85,25 @@ def test_gradients_are_never_compiled(compiling, monkeypatch):
     calls = []
     monkeypatch.setattr(torch, "compile", lambda function, **_: calls.append(function))
     states = torch.randn(3, requires_grad=True)
-    assert fused.compiled(torch.exp)(states).requires_grad
-    assert not calls
+    with fused.compiling():
+        assert fused.compiled(torch.exp)(states).requires_grad
+        assert not calls
+        with torch.no_grad(), pytest.raises(TypeError):  # the stand-in gives nothing to call
+            fused.compiled(torch.exp)(states)
+    assert calls
+
+
+@torch.inference_mode()
+def test_the_check_sees_a_wrong_compiler(compiling, monkeypatch):
+    """What packed reading is compared with is not compiled."""
+    compiling()
+    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *given: _doubled(function(*given)))
+    with pytest.raises(UserError, match=r"judge\.engine=plain"):
+        check(PrefixEngine(model_of("llama")))
+
+
+def _doubled(result):
+    return result * 2 if isinstance(result, torch.Tensor) else result
 
 
 def test_nothing_is_compiled_on_the_cpu_or_in_float32():
