@@ -152,7 +152,7 @@ class Judge(L.LightningModule):
         tokens = batch.tokens()[1]
         if tokens < self._too_many or len(batch.prompts) == 1:
             try:
-                if isinstance(self._pass, ScorePass):
+                if following is not None and isinstance(self._pass, ScorePass):
                     return self._pass.read(batch, following)
                 return self._pass.read(batch)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
