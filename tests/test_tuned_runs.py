@@ -43,7 +43,7 @@ def test_without_a_report_all_else_is_written(run):
     assert "coherence: " in out
     assert names() == {
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
-        *("about.json", "examples.parquet"),
+        *("about.json", "digests.json", "examples.parquet"),
     }
 
 
