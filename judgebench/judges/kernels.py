@@ -130,6 +130,9 @@ def _merge_into(
     merged, lse = parts[0], normalizers[0]
     for more, more_lse in zip(parts[1:], normalizers[1:], strict=True):
         weight = torch.sigmoid(more_lse - lse)[..., None]
+        if more is parts[-1] and sinks is None and out.dtype == torch.float32 and not torch.is_grad_enabled():
+            torch.lerp(merged, more, weight, out=out)  # a pass over memory less
+            return
         merged, lse = torch.lerp(merged.float(), more.float(), weight), torch.logaddexp(lse, more_lse)
     if sinks is not None:
         merged = merged * torch.sigmoid(lse - sinks.float()[None, :, None])[..., None]
