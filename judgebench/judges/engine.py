@@ -37,7 +37,8 @@ _CHECK_TOLERANCE = 1e-3
 
 _CHECK_FACTOR = 5.0
 """The same for half precision, where rounding depends on the model: a multiple of the difference of two correct ways of
-reading. Over 16 architectures it is 0.9 to 1.7; a wrong mask comes to 20 and more."""
+reading. All of 17 models in three dtypes pass, a mixture of experts at 3.6 and the others below 1.7; with branches that
+see each other none does."""
 
 
 Wanted = tuple[Groups, CandidateTrie, np.ndarray]

@@ -18,7 +18,7 @@ from judgebench.judges.kernels import attend
 
 try:
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
-except ImportError:  # PyTorch before 2.12 has another signature, or none
+except ImportError:  # a PyTorch without it
     varlen_attn = None  # type: ignore[assignment]
 
 _CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
