@@ -8,8 +8,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import judgebench
 
 PACKAGES = (
@@ -22,6 +20,8 @@ PACKAGES = (
 def describe_environment() -> dict[str, Any]:
     """Package versions (null: not installed), Python, platform, how products in float32 are
     computed (highest: in float32), and the code's git commit (null: no checkout)."""
+    import torch  # here: run folders are asked about before torch is needed
+
     commit, changed = code_version(Path(judgebench.__file__).parent)
     return {
         "packages": {name: _version(name) for name in PACKAGES},

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from judgebench.errors import Refusal
 
 ConfigStore.instance().store(
-    name="app",
+    name="_app",  # begins with _: none of judgebench's own configurations
     node={
         "x": 1.0,
         "y": 2.0,
@@ -33,7 +33,7 @@ def note(config: DictConfig, what: str) -> None:
     os.close(handle)
 
 
-@hydra.main(version_base="1.3", config_path=None, config_name="app")
+@hydra.main(version_base="1.3", config_path=None, config_name="_app")
 def main(config: DictConfig) -> Any:
     note(config, "begin")
     time.sleep(config.seconds)
