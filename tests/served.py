@@ -70,8 +70,8 @@ class SmallServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.lock = threading.Lock()
         self.seen: list[dict[str, Any]] = []
         self.replies: list[Reply] = []

@@ -1,0 +1,316 @@
+"""What a run writes and shows, in files that a person can read, and what differs between two of them.
+
+Numbers may differ by 1e-12 of their size; all other text must be the same. Masked is what differs between two runs of
+the same code: seconds, versions, the commit, the platform.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+RELATIVE = 1e-12
+NOISE = 1e-14
+"""Numbers this near to each other are the same whatever their size: a correlation of 1e-17 is one of 0."""
+
+_WIDTH = 118
+_LONGEST = 60
+_MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "seconds", "float32_products")
+
+
+def snapshot(folder: Path, printed: str) -> dict[str, str]:
+    """Name -> content of every frozen file of a run: its run folder `folder`, and what it `printed`."""
+    written = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = {"files.txt": "\n".join(written) + "\n", "terminal.txt": printed}
+    environment = json.loads((folder / "environment.json").read_text("utf-8"))
+    for name in written:
+        path = folder / name
+        if name == "environment.json":
+            files[name] = as_json({key: "masked" if key in _MASKED else value for key, value in environment.items()})
+        elif path.suffix == ".json" and name != "digests.json":
+            files[name] = as_json(json.loads(path.read_text("utf-8")))
+        elif path.suffix == ".yaml":
+            files[f"{path.stem}.json"] = as_json(_without_targets(yaml.safe_load(path.read_text("utf-8"))))
+        elif path.suffix == ".parquet":
+            files[name.replace(".parquet", ".csv")] = as_csv(pq.read_table(path))
+        elif name == "report.html":
+            files["report.txt"] = page_text(path.read_text("utf-8"), environment)
+        elif name.startswith("tables/"):
+            files[name] = path.read_text("utf-8")
+    return files
+
+
+def differences(name: str, old: str, new: str) -> list[str]:
+    """Where two contents of the frozen file `name` differ: a line for each place, with what was there and what is."""
+    if old == new:
+        return []
+    if name.endswith(".json"):
+        return list(_json_differences("$", json.loads(old), json.loads(new)))
+    if name.endswith(".csv") and not name.startswith("tables/"):
+        return list(_csv_differences(old, new))
+    return list(_line_differences(old, new))
+
+
+# --- the forms ----------------------------------------------------------------------------------------------------
+
+
+def as_json(value: Any) -> str:
+    """JSON in lines of at most 118 characters where its texts allow that, each object or list on lines of its own."""
+    return "\n".join(_json_lines(value)) + "\n"
+
+
+def _json_lines(value: Any, indent: str = "") -> Iterator[str]:
+    whole = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent + whole) <= _WIDTH:
+        yield indent + whole
+        return
+    named = isinstance(value, dict)
+    items = (
+        [(f"{json.dumps(key, ensure_ascii=False)}: ", item) for key, item in value.items()]
+        if isinstance(value, dict)
+        else [("", item) for item in value]
+    )
+    yield indent + ("{" if named else "[")
+    line = ""
+    for place, (key, item) in enumerate(items):
+        end = "," if place < len(items) - 1 else ""
+        text = key + json.dumps(item, ensure_ascii=False) + end
+        short = not isinstance(item, dict | list)
+        if line and (not short or len(f"{indent} {line} {text}") > _WIDTH):
+            yield f"{indent} {line}"
+            line = ""
+        if short:
+            line = f"{line} {text}".strip()
+            continue
+        first, *rest = _json_lines(item, indent + " ")
+        *lines, last = [f"{indent} {key}{first.strip()}", *rest]
+        yield from (*lines, last + end)
+    if line:
+        yield f"{indent} {line}"
+    yield indent + ("}" if named else "]")
+
+
+def as_csv(table: pa.Table) -> str:
+    """A Parquet table: types, notes and columns of one value as comments, then the other columns as CSV.
+
+    Texts of more than 60 characters are given by length and SHA-256; an empty cell is null, '' an empty text.
+    """
+    columns = {name: [_cell(value, kind) for value in table[name].to_pylist()] for name, kind in _kinds(table)}
+    constant = {name: set(cells).pop() for name, cells in columns.items() if len(set(cells)) == 1}
+    notes = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    lines = [f"# rows: {table.num_rows}", f"# notes: {json.dumps(notes, ensure_ascii=False)}"]
+    lines += [
+        f"# {name}: {kind}" + (f" = {constant[name]}" if name in constant else "") for name, kind in _kinds(table)
+    ]
+    varying = [name for name in columns if name not in constant]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(varying)
+    writer.writerows(zip(*(columns[name] for name in varying), strict=True))
+    return "\n".join(lines) + "\n" + text.getvalue()
+
+
+def _kinds(table: pa.Table) -> list[tuple[str, pa.DataType]]:
+    return list(zip(table.schema.names, table.schema.types, strict=True))
+
+
+def _cell(value: Any, kind: pa.DataType) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        cells = [_cell(item, kind.value_type) or "null" for item in value]
+        return _shortened(" ".join(cells)) if pa.types.is_string(kind.value_type) else " ".join(cells)
+    if isinstance(value, float):
+        return str(np.float32(value)) if pa.types.is_float32(kind) else repr(value)
+    return _shortened(str(value)) or "''"
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST and "\n" not in text:
+        return text
+    return f"{len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _without_targets(config: Any) -> Any:
+    """The config without the classes that it names, which may move."""
+    if isinstance(config, dict):
+        return {key: _without_targets(value) for key, value in config.items() if key != "_target_"}
+    return [_without_targets(item) for item in config] if isinstance(config, list) else config
+
+
+_BLOCK = re.compile(
+    "p|h[1-6]|li|d[tdl]|[uo]l|div|section|header|footer|main|nav|figure|figcaption|table|caption|thead|tbody|tr|summary|"
+    "details|pre|blockquote|title|button|label|option|select|form|fieldset|legend"
+)
+"""Elements that stand on lines of their own."""
+
+
+class _Page(HTMLParser):
+    """Text of a page: one line for each paragraph, heading and row of a table."""
+
+    SKIPPED = frozenset(("script", "style", "svg", "template"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._text: list[str] = []
+        self._cells: list[str] | None = None
+        self._mark = ""
+        self._skipping = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        if tag in self.SKIPPED:
+            self._skipping += 1
+        elif tag == "br":
+            self._text.append(" ")
+        elif tag == "tr":
+            self._end_line()
+            self._cells = []
+        elif tag in ("td", "th"):
+            self._text = []
+        elif _BLOCK.fullmatch(tag) and self._cells is None:
+            self._end_line()
+            if re.fullmatch("h[1-6]", tag):
+                self._mark = "#" * int(tag[1]) + " "
+            elif tag == "li":
+                self._mark = "- "
+        if self._cells is not None and "best" in (given.get("class") or "").split():
+            self._text.append("*")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.SKIPPED:
+            self._skipping -= 1
+        elif tag in ("td", "th") and self._cells is not None:
+            self._cells.append(_squeezed("".join(self._text)))
+            self._text = []
+        elif tag == "tr" and self._cells is not None:
+            self.lines.append("| " + " | ".join(self._cells))
+            self._cells, self._text = None, []
+        elif tag == "pre":
+            self.lines += [line for line in "".join(self._text).splitlines() if "_target_:" not in line]
+            self._text = []
+        elif _BLOCK.fullmatch(tag) and self._cells is None:
+            self._end_line(" | " if tag == "dt" else "")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self._text.append(data)
+
+    def _end_line(self, end: str = "") -> None:
+        if text := _squeezed("".join(self._text)):
+            self.lines.append(self._mark + text)
+            self._mark = f"{text}{end}" if end else ""
+            if end:
+                self.lines.pop()
+        self._text = []
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def page_text(html: str, environment: dict[str, Any]) -> str:
+    """Headings, notes and the rows of every table of a page; `*` stands before what is underlined as the best."""
+    page = _Page()
+    page.feed(html)
+    varying = {*environment["seconds"], *environment["packages"], "Python", "code"}
+    lines = []
+    for line in page.lines:
+        first, *rest = line.removeprefix("| ").split(" | ")
+        lines.append(f"{first} | masked" if rest and first in varying else line)
+    return "\n".join(lines) + "\n"
+
+
+# --- what differs -------------------------------------------------------------------------------------------------
+
+
+def same_number(old: float, new: float) -> bool:
+    """Whether two numbers are the same but for rounding in the last digits."""
+    return math.isclose(old, new, rel_tol=RELATIVE, abs_tol=NOISE)
+
+
+def _json_differences(path: str, old: Any, new: Any) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            if key not in new:
+                yield f"{path}.{key}: was {_brief(old[key])}, is missing"
+            elif key not in old:
+                yield f"{path}.{key}: was missing, is {_brief(new[key])}"
+            else:
+                yield from _json_differences(f"{path}.{key}", old[key], new[key])
+    elif isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            yield f"{path}: had {len(old)} entries, has {len(new)}"
+        for place, (was, now) in enumerate(zip(old, new, strict=False)):
+            yield from _json_differences(f"{path}[{place}]", was, now)
+    elif _number(old) and _number(new):
+        if not same_number(old, new):
+            yield f"{path}: was {old!r}, is {new!r}"
+    elif old != new or type(old) is not type(new):
+        yield f"{path}: was {_brief(old)}, is {_brief(new)}"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:200] + " ..."
+
+
+def _csv_differences(old: str, new: str) -> Iterator[str]:
+    (old_head, old_rows), (new_head, new_rows) = _csv_parts(old), _csv_parts(new)
+    yield from _line_differences("\n".join(old_head), "\n".join(new_head), _same_cell)
+    if old_rows[0] != new_rows[0] or len(old_rows) != len(new_rows):
+        yield f"columns or number of rows: was {old_rows[0]}, {len(old_rows)} rows; is {new_rows[0]}, {len(new_rows)}"
+        return
+    for place, (was, now) in enumerate(zip(old_rows[1:], new_rows[1:], strict=True)):
+        for name, before, after in zip(old_rows[0], was, now, strict=True):
+            if not _same_cell(before, after):
+                yield f"row {place}, {name}: was {before}, is {after}"
+
+
+def _csv_parts(text: str) -> tuple[list[str], list[list[str]]]:
+    lines = text.splitlines()
+    head = [line for line in lines if line.startswith("# ")]
+    return head, list(csv.reader(lines[len(head) :]))
+
+
+def _same_cell(old: str, new: str) -> bool:
+    if old == new:
+        return True
+    was, now = old.split(" "), new.split(" ")
+    return len(was) == len(now) and all(map(_same_word, was, now))
+
+
+def _same_word(old: str, new: str) -> bool:
+    try:
+        return old == new or same_number(float(old), float(new))
+    except ValueError:
+        return False
+
+
+def _line_differences(old: str, new: str, same: Callable[[str, str], bool] = str.__eq__) -> Iterator[str]:
+    was, now = old.splitlines(), new.splitlines()
+    if len(was) == len(now):
+        for place, (before, after) in enumerate(zip(was, now, strict=True), 1):
+            if not same(before, after):
+                yield f"line {place}:\n  was {before}\n  is  {after}"
+        return
+    yield from list(difflib.unified_diff(was, now, "was", "is", lineterm="", n=1))[2:]
