@@ -44,8 +44,8 @@ EXPERIMENTS = {
         "metrics.levels=[dataset,document,system]",
     ),
     "cap_demo": (
-        *("+exp=cap_demo", "data.limit_groups=4", "tutor.candidates=3", "tutor.max_new_tokens=16"),
-        *("defense.cot_tokens=40", "tables=[cap]"),
+        *("+exp=cap_demo", "data.limit_groups=4", "tutor.candidates=4", "tutor.max_new_tokens=12"),
+        *("tutor.high_percentile=55", "tutor.low_percentile=45", "defense.cot_tokens=32", "tables=[cap]"),
     ),
     "pairwise": (
         *("+exp=pairwise", "data.limit_groups=5", "data.dev_share=0.2", "prompt.rivals=1", "attacks=[none,dsi]"),
