@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
@@ -29,6 +28,7 @@ from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.files import atomic
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
 

@@ -18,7 +18,7 @@ from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepare
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.thresholds import curve_of, found_at
 from judgebench.errors import UserError
-from judgebench.processes import here
+from judgebench.runtime.distributed import here
 from judgebench.types import Condition, Example
 
 WARNING = (

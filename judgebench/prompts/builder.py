@@ -17,7 +17,7 @@ from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
 from judgebench.prompts.tokens import AT_ONCE, token_ids, tokenized
-from judgebench.time_limit import SECONDS, NeverEnds, within
+from judgebench.runtime.timing import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 TRUNCATIONS = ("error", "source")

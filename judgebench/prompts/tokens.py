@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from judgebench.errors import UserError
-from judgebench.time_limit import SECONDS, NeverEnds, within
+from judgebench.runtime.timing import SECONDS, NeverEnds, within
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from judgebench.processes import Processes, here
 from judgebench.readings.store import FoundReadings, ModelReading, ReadingStore
+from judgebench.runtime.distributed import Processes, here
 
 
 def open_store(path: Path) -> ReadingStore:
