@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
-from judgebench.data.split import DEV
+from judgebench.data.dataset import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.defenses import NONE

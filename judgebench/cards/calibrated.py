@@ -17,8 +17,8 @@ from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
+from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.split import DEV, TEST
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES

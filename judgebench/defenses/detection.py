@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.defenses.detector_file import load_detector
 from judgebench.defenses.detectors import Detector, Measured, detector_of
 from judgebench.defenses.judged_texts import JudgedText, JudgedTexts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import lightning as L
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers

@@ -17,11 +17,10 @@ import pandas as pd
 from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
 from judgebench.attacks.learned import PhraseFile
+from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
-from judgebench.data.summeval import SummEval
-from judgebench.data.topicalchat import TopicalChat
 from judgebench.defenses.detector_file import load_detector
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.errors import UserError
 from judgebench.judges import heads, ragged
 from judgebench.judges.engine import PrefixEngine
