@@ -128,7 +128,8 @@ class Experiment:
         asked, rivals = rivals_of(asked)
         closed = judge.source.encoder_decoder
         names = spelled_names(judge, tokenizer)
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed, names)
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, closed)
+        builder = builder.spelling(names).under(defenses)
         check_paired(data, builder.comparative)
         check_compared(builder.comparative, rivals, ranges, defenses)
         check_ranges([] if builder.comparative else builder.rangeless, ranges)
