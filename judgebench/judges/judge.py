@@ -24,7 +24,8 @@ from judgebench.judges.passes import Pass, ScorePass
 from judgebench.judges.planning import Batch, halves
 from judgebench.judges.sharding import FullySharded, check_split, delivers, group_size, hands_of, load_split
 from judgebench.judges.turns import Turns
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
 
 _RESERVE = 0.2

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from judgebench.readings.store import FoundReadings, ModelReading, ReadingStore
+from judgebench.readings.reading import FoundReadings, ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import Processes, here
 
 

@@ -26,7 +26,8 @@ from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
 from judgebench.defenses.thresholds import curve_of
 from judgebench.judges.answers import AnswerFields, match
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.report.run_folder import RunFolder
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vector_file import load_vectors
