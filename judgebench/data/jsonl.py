@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -94,8 +94,9 @@ class Unrated(JudgeDataModule):
 
     def load(self) -> Dataset:
         """See `JudgeDataModule.load`."""
+        rows: Iterable[FileRow]
         if self._rows is not None:
-            rows = (FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1))
+            rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
             rows = json_lines(self.given_path(JSON_LINES))
         return replace(read_dataset(rows, lambda row: [(self._fields.example(row, self._human), {})]), rated=False)

@@ -72,7 +72,7 @@ def decode(
 
     Returns:
         `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
-        also `COMPARED` and `TIED`, and a score is a place as `answered_place` has it (see `judgebench.decoding.comparative`).
+        also `COMPARED` and `TIED`, and a score is an `answered_place` (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
