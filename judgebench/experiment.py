@@ -23,9 +23,9 @@ from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chose
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
 from judgebench.attacks.search.vocabulary import chosen_words
+from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.pairs import pairs, systems_of
-from judgebench.data.split import DEV
+from judgebench.data.pairs import paired_systems, pairs
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
@@ -128,7 +128,8 @@ class Experiment:
         asked, rivals = rivals_of(asked)
         closed = judge.source.encoder_decoder
         names = spelled_names(judge, tokenizer)
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, defenses, closed, names)
+        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, closed)
+        builder = builder.spelling(names).under(defenses)
         check_paired(data, builder.comparative)
         check_compared(builder.comparative, rivals, ranges, defenses)
         check_ranges([] if builder.comparative else builder.rangeless, ranges)
@@ -138,7 +139,7 @@ class Experiment:
         tuner = tuner_of(config, judge, assistant, decodings, data, conditions)
         examples = pairs(data.examples, rivals) if rivals and not data.paired else data.examples
         if rivals:
-            ranking_of(config).check(systems_of(examples))
+            ranking_of(config).check(paired_systems(examples))
         if search is not None:
             check_learned(search, tuner, decodings)
             search.examples(examples, data.split, DEV)
@@ -159,7 +160,7 @@ class Experiment:
         other = copy.copy(self)  # with whatever of its properties is computed already
         other.config, other.decodings = config, decodings
         if other.comparative:
-            other.ranking.check(systems_of(other.examples))
+            other.ranking.check(paired_systems(other.examples))
         other.tuner = tuner_of(config, self.judge, self.assistant, decodings, self.data, self.conditions)
         return other
 

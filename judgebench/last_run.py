@@ -24,7 +24,7 @@ from judgebench.asked.keys import path_of
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import unpaid
 from judgebench.judges.reader import Reader
-from judgebench.readings.table import reading_columns
+from judgebench.readings.reading import reading_columns
 from judgebench.types import Reading
 
 FREE = frozenset(

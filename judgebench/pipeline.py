@@ -20,8 +20,7 @@ from omegaconf import DictConfig
 from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
-from judgebench.clock import Clock
-from judgebench.data.split import DEV
+from judgebench.data.dataset import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.defenses import NONE
@@ -43,7 +42,6 @@ from judgebench.metrics.diagnostics import family_records
 from judgebench.metrics.evaluate import evaluate
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.suffix import suffix_records
-from judgebench.processes import begin, here
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.example_files import write_examples
@@ -56,6 +54,8 @@ from judgebench.report.served import served_lines, served_notes
 from judgebench.report.tables import WIDTH, agreement_lines
 from judgebench.report.terminal import Terminal
 from judgebench.report.tutors import tutor_title
+from judgebench.runtime.distributed import begin, here
+from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 

@@ -17,9 +17,9 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
-from judgebench.locked import UNTIL_THE_END
 from judgebench.mistaken import Command
 from judgebench.report.hiding import hiding, masked_argument
+from judgebench.runtime.lock import UNTIL_THE_END
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""

@@ -13,8 +13,8 @@ import numpy as np
 from judgebench.errors import UserError
 
 PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
-"""How a score came about: read as given; not readable, so the range's minimum stands in; outside the range, so
-moved to its nearest end."""
+"""Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the range, so moved to
+its nearest end."""
 
 _MOST_CANDIDATES = 1001
 _LARGEST = 1e9
@@ -164,7 +164,7 @@ def _places(value: float) -> int:
 
 @dataclass(frozen=True)
 class Rubric:
-    """What the judge is asked: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example.
+    """A question to the judge: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example.
 
     Attributes:
         forms: name -> the template in which a defense asks instead, where the rubric's authors have worded one.
@@ -176,22 +176,22 @@ class Rubric:
 
 
 PLACES = ScoreRange(1, 2)
-"""What a judge answers that compares two texts: the place of the better one."""
+"""Answers of a judge that compares two texts: the place of the better one."""
 
 TIE = 0.0
 PLACES_OR_TIE = ScoreRange(TIE, 2)
-"""What it answers where it may also find them equally good: a place, or 0."""
+"""Its answers where it may also find them equally good: a place, or 0."""
 
 FIRST, SECOND = "first", "second"
 ORDERS = (FIRST, SECOND)
-"""In which place the judged text stands when it is compared with its rival."""
+"""Places of the judged text when it is compared with its rival."""
 
 
-def place_of(answer: float) -> float:
+def answered_place(answer: float) -> float:
     """The place that an answer of `PLACES` or `PLACES_OR_TIE` names; a tie lies midway between the two.
 
     Example:
-        >>> [place_of(answer) for answer in PLACES_OR_TIE.values]
+        >>> [answered_place(answer) for answer in PLACES_OR_TIE.values]
         [1.5, 1.0, 2.0]
     """
     return (PLACES.minimum + PLACES.maximum) / 2 if answer == TIE else float(answer)
@@ -199,7 +199,7 @@ def place_of(answer: float) -> float:
 
 @dataclass(frozen=True)
 class Condition:
-    """Under what an example is judged: one cell of the experiment.
+    """Circumstances in which an example is judged: one cell of the experiment.
 
     Attributes:
         order: one of `ORDERS` where texts are compared; empty where they are judged alone.
@@ -252,7 +252,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Generation:
-    """How a free answer came about: whose it is, and under which decoding (which one line of config names).
+    """Origin of a free answer: the judge that wrote it, under which decoding (which one line of config names).
 
     Attributes:
         reasoned: whether it was to reason first, so that only what it declares its final rating counts.
@@ -267,7 +267,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a judge says about one example under one condition.
+    """A judge's answer about one example under one condition.
 
     Attributes:
         main_logprobs, assistant_logprobs: [candidates] log P(candidate as the next text) over the full vocabulary at

@@ -36,8 +36,7 @@ from judgebench.attacks.search.scoring import Listener, PhraseScorer
 from judgebench.attacks.search.vocabulary import frequent_words
 from judgebench.attacks.search.words import Walk, walk
 from judgebench.configuration import FOLDER
-from judgebench.data.mini import Mini
-from judgebench.data.summeval import SummEval
+from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine

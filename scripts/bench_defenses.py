@@ -27,8 +27,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.table import Table
 
-from judgebench.data.mini import Mini
-from judgebench.data.summeval import SummEval
+from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.references import steered_texts

@@ -32,8 +32,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from judgebench.data.mini import Mini
-from judgebench.data.summeval import SummEval
+from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.hardware import compute_on

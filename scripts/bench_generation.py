@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate, speculate

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from judgebench.attacks.attack import attacked_text
 from judgebench.attacks.chosen import chosen_attacks
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.loading import ModelSource

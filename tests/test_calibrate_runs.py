@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from judgebench.cards import Judge, JudgeCard
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.errors import UserError
 
 SMALL = (

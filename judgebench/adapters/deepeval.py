@@ -20,7 +20,7 @@ from judgebench.cards.judge import Judge
 
 
 class JudgeCardMetric(BaseMetric):
-    """What the judge of a card says of a test case's `actual_output`, given its `input`, from 0 to 1.
+    """The score that the judge of a card gives a test case's `actual_output`, given its `input`, from 0 to 1.
 
     Args:
         card: the judge card's file.
@@ -64,7 +64,7 @@ class JudgeCardMetric(BaseMetric):
         return await asyncio.to_thread(self.measure, test_case)
 
     def is_successful(self) -> bool:
-        """Whether the last test case passed."""
+        """True where the last test case passed."""
         return bool(self.success)
 
     @property

@@ -20,8 +20,7 @@ from judgebench.asked.keys import distinct, listed, path_of
 from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.attacks import chosen_attacks
 from judgebench.configuration import FOLDER, nearest
-from judgebench.data.hub import is_hub_id
-from judgebench.data.rows import existing
+from judgebench.data.rows import existing, is_hub_id
 from judgebench.data.settings import check_common
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import PhraseAttack
-from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.outside import read_json
+from judgebench.runtime.files import check_run_file
 
 ADV_SUFFIX = "adv_suffix"
 """What attacks by learned phrases are called, before their length."""

@@ -12,14 +12,13 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
+from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.split import DEV, TEST
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
@@ -29,6 +28,7 @@ from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.files import atomic
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from judgebench.atomic import atomic
 from judgebench.cards.estimate import Estimate
 from judgebench.cards.parts import PARTS, SHAPE, check_parts, with_files
 from judgebench.errors import UserError
 from judgebench.outside import YAML_LIMITS, read_bytes, read_yaml
+from judgebench.runtime.files import atomic
 from judgebench.shape import check_shape, shown
 from judgebench.types import ScoreRange
 

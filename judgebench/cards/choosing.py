@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
 

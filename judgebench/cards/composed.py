@@ -48,7 +48,7 @@ def composed(
 
     Args:
         card: whose judge it is.
-        data: arguments of `judgebench.data.unrated.Unrated`.
+        data: arguments of `judgebench.data.jsonl.Unrated`.
         store, run_dir, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
         judge, assistant: what differs here from the card, such as the folder where the model lies. A card never says
             by itself that code which comes with a model may run, nor where texts or a key are sent.
@@ -79,7 +79,7 @@ def composed(
     parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
     content = {
         **parts,
-        "data": {"_target_": "judgebench.data.unrated.Unrated", "dimensions": [card.dimension], **data},
+        "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
         "name": "score",
         "dimensions": [card.dimension],
         "ranges": [[card.range.minimum, card.range.maximum, card.range.step]],

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.cards.estimate import Estimate
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.group_means import means, weights_of, with_interval
 from judgebench.metrics.intervals import CONFIDENCE, expanded

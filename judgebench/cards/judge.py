@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import ProgressBar
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
-from judgebench.data.unrated import Unrated
+from judgebench.data.jsonl import Unrated
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.hardware import compute_on

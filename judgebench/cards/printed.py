@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from judgebench.cards.card import JudgeCard
-from judgebench.data.split import TEST
+from judgebench.data.dataset import TEST
 from judgebench.metrics.correlation import CORRELATIONS
 
 

@@ -14,11 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
-from judgebench.atomic import atomic
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
-from judgebench.csv_text import as_csv
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.hardware import compute_on
@@ -27,6 +25,7 @@ from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.served import served_lines
 from judgebench.report.terminal import Terminal
+from judgebench.runtime.files import as_csv, atomic
 from judgebench.shape import shown
 from judgebench.types import FAILED
 from judgebench.visible import visible

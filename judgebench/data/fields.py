@@ -1,69 +1,225 @@
-"""Which field of a row holds what: read from configuration, and then from rows, alike for all kinds of rows."""
+"""Declared descriptions of rows, and the examples that they make: which field of a row holds what."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from judgebench.data.loaded import group_hash
-from judgebench.data.rows import Row
+import numpy as np
+
+from judgebench.data.dataset import Dataset, group_hash
+from judgebench.data.rows import FileRow
 from judgebench.errors import UserError
+from judgebench.types import Example
+
+Scores = Mapping[str, Sequence[float]]
+"""Dimension -> the scores that its raters gave one example, at least one."""
 
 
-def parse_fields(
-    given: Any, needed: Sequence[str], optional: Sequence[str], several: str, of_each: str, example: str
-) -> dict[str, Any]:
-    """`data.fields`: entry -> name of a field, of those that are given.
+@dataclass(frozen=True, kw_only=True)
+class RowFields:
+    """Fields that rows of all kinds may have; None where they have no such field.
+
+    Attributes:
+        example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
+        group_id: default a row's `group_id`; where it has none, a hash of source and context.
+        context: default empty.
+    """
+
+    example_id: str | None = None
+    group_id: str | None = None
+    context: str | None = None
+
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Entries that must be given."""
+    by_dimension: ClassVar[str] = ""
+    """The needed entry that may also be a mapping dimension -> field."""
+    shown: ClassVar[str]
+    """A right `data.fields`, for errors."""
+
+    @classmethod
+    def parse(cls, given: Any) -> Self:
+        """From the config key `data.fields`.
+
+        Raises:
+            UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
+        """
+        if not isinstance(given, Mapping):
+            raise UserError(f"data.fields must be a mapping, as in {cls.shown}, got {given!r}.")
+        known = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
+        for key in given:
+            if key not in known:
+                raise UserError(f"data.fields.{key} is unknown; there are {', '.join(known)}.")
+        for key in cls.needed:
+            if given.get(key) is None:
+                raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
+        names: dict[str, Any] = {}
+        for key, value in given.items():
+            if key == cls.by_dimension and isinstance(value, Mapping):
+                if not value:
+                    raise UserError(f"data.fields.{key} is empty; name at least one dimension and its field.")
+                names[key] = {str(dimension): _name(f"{key}.{dimension}", field) for dimension, field in value.items()}
+            elif value is not None:
+                names[key] = _name(key, value)
+        return cls(**names)
+
+    def example_of(self, row: FileRow) -> str:
+        """A row's name for its example."""
+        return _identifier(row, self.example_id, "example_id") or f"line-{row.position}"
+
+    def context_of(self, row: FileRow) -> str:
+        """A row's further text; empty where there is none."""
+        return row.text(self.context) if self.context else ""
+
+    def group_of(self, row: FileRow, source: str, context: str) -> str:
+        """A row's group."""
+        return _identifier(row, self.group_id, "group_id") or group_hash(source, context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFields(RowFields):
+    """Fields of rows with one text each.
+
+    Attributes:
+        source: the article or dialogue that the text answers to.
+        output: the judged text.
+        system_id: default a row's `system_id`; where it has none, "system".
+    """
+
+    source: str = "source"
+    output: str = "output"
+    system_id: str | None = None
+
+    shown: ClassVar[str] = "{source: article, output: summary}"
+
+    def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
+        """The example of a row, with its human scores."""
+        source, context = row.text(self.source), self.context_of(row)
+        return Example(
+            example_id=self.example_of(row),
+            group_id=self.group_of(row, source, context),
+            system_id=_identifier(row, self.system_id, "system_id") or "system",
+            source=source,
+            output=row.text(self.output),
+            human=human,
+            context=context,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredFields(TextFields):
+    """Fields of rows with one text each and its human scores.
+
+    Attributes:
+        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
+            is a number, or the list of what several raters gave, whose mean counts.
+    """
+
+    human: str | Mapping[str, str] = "human"
+
+    needed: ClassVar[tuple[str, ...]] = ("source", "output", "human")
+    by_dimension: ClassVar[str] = "human"
+    shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
+
+    def scores(self, row: FileRow) -> Scores:
+        """The scores that a row holds."""
+        if isinstance(self.human, str):
+            scores = row.inner(self.human)
+            return {dimension: scores.scores(dimension) for dimension in scores.values}
+        return {dimension: row.scores(field) for dimension, field in self.human.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedFields(ScoredFields):
+    """Fields of a published data set, whose examples are named by their group and their system.
+
+    Attributes:
+        group_id: a field that rows may lack; then a hash of the source, and of the context where there is such a field.
+        dimensions: what each row has scores on; what else `human` holds is left out.
+        optional: further dimensions, of rows that have them.
+        no_context: the context, without spaces around it, that says that there is none.
+    """
+
+    system_id: str | None = "system_id"
+    human: str = "scores"
+    dimensions: Sequence[str] = ()
+    optional: Sequence[str] = ()
+    no_context: str = ""
+
+    def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
+        """See `TextFields.example`."""
+        example = super().example(row, human)
+        return dataclasses.replace(example, example_id=f"{example.group_id}/{example.system_id}")
+
+    def context_of(self, row: FileRow) -> str:
+        """See `RowFields.context_of`."""
+        context = super().context_of(row)
+        return "" if context.strip() == self.no_context else context
+
+    def group_of(self, row: FileRow, source: str, context: str) -> str:
+        """See `RowFields.group_of`."""
+        if self.group_id and row.has(self.group_id):
+            return row.identifier(self.group_id)
+        return group_hash(source, context) if self.context else group_hash(source)
+
+    def scores(self, row: FileRow) -> Scores:
+        """See `ScoredFields.scores`."""
+        scores = row.inner(self.human)
+        there = (*self.dimensions, *(dimension for dimension in self.optional if scores.has(dimension)))
+        return {dimension: [scores.number(dimension)] for dimension in there}
+
+
+def scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
+    """A row's one example and the scores of its raters, as `read_dataset` asks for them."""
+    scores = fields.scores(row)
+    return [(fields.example(row, mean_scores(scores)), scores)]
+
+
+def mean_scores(scores: Scores) -> dict[str, float]:
+    """Dimension -> the human score, the mean over raters."""
+    return {dimension: sum(given) / len(given) for dimension, given in scores.items()}
+
+
+def read_dataset(
+    rows: Iterable[FileRow],
+    read: Callable[[FileRow], Iterable[tuple[Example, Scores]]],
+    scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+) -> Dataset:
+    """The data set that rows hold.
 
     Args:
-        needed, optional: the entries that there are.
-        several: the needed one that may also be a mapping dimension -> field.
-        of_each: what such a field holds.
-        example: a right `data.fields`.
+        read: row -> its examples, each with the scores of its raters.
+        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions of the first example.
 
     Raises:
-        UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
+        UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type.
     """
-    if not isinstance(given, Mapping):
-        raise UserError(f"data.fields must be a mapping, as in {example}, got {given!r}.")
-    for key in given:
-        if key not in (*needed, *optional):
-            raise UserError(f"data.fields.{key} is unknown; there are {', '.join((*needed, *optional))}.")
-    for key in needed:
-        if given.get(key) is None:
-            raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
-    names: dict[str, Any] = {}
-    for key, value in given.items():
-        if key == several and isinstance(value, Mapping):
-            if not value:
-                raise UserError(f"data.fields.{key} is empty; name at least one dimension and {of_each}.")
-            names[key] = {str(dimension): _name(f"{key}.{dimension}", field) for dimension, field in value.items()}
-        elif value is not None:
-            names[key] = _name(key, value)
-    return names
+    examples: list[Example] = []
+    places: list[str] = []
+    rated: list[Scores] = []
+    for row in rows:
+        for example, scores in read(row):
+            examples.append(example)
+            rated.append(scores)
+            places.append(row.place)
+    if isinstance(scale, tuple):
+        scale = dict.fromkeys(examples[0].human, scale) if examples else {}
+    return Dataset(examples, scale or {}, _ratings(rated), places)
 
 
-def example_of(row: Row, field: str | None) -> str:
-    """A row's name for its example: by `field`, else its `example_id`, else "line-N", N counted from 1."""
-    return _identifier(row, field, "example_id") or f"line-{row.position}"
+def _ratings(rated: Sequence[Scores]) -> dict[str, np.ndarray]:
+    """Dimension -> [examples, raters], where as many have scored every example, two at least."""
+    ratings = {}
+    for dimension in rated[0] if rated else ():
+        counts = {len(scores.get(dimension, ())) for scores in rated}
+        if len(counts) == 1 and min(counts) >= 2:
+            ratings[dimension] = np.array([scores[dimension] for scores in rated])
+    return ratings
 
 
-def context_of(row: Row, field: str | None) -> str:
-    """A row's further text; empty where there is none."""
-    return row.text(field) if field else ""
-
-
-def group_of(row: Row, field: str | None, source: str, context: str) -> str:
-    """A row's group: by `field`, else its `group_id`, else a hash of source and context."""
-    return _identifier(row, field, "group_id") or group_hash(source, context)
-
-
-def system_of(row: Row, field: str | None) -> str:
-    """The system that wrote a row's text: by `field`, else its `system_id`, else "system"."""
-    return _identifier(row, field, "system_id") or "system"
-
-
-def _identifier(row: Row, field: str | None, column: str) -> str | None:
+def _identifier(row: FileRow, field: str | None, column: str) -> str | None:
     """The name in `field`, which a row must have; without a `field`, that in `column` where the row has one."""
     if field is None and not row.has(column):
         return None

@@ -1,57 +1,20 @@
-"""Your own labelled data: one JSON object a line, field names as you have them."""
+"""Your own texts, one JSON object a line, with field names as you have them: with human scores, or without."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from judgebench.data.fields import context_of, example_of, group_of, parse_fields, system_of
-from judgebench.data.loaded import Loaded
-from judgebench.data.module import JudgeDataModule
-from judgebench.data.rows import Row, json_lines
+from judgebench.data.dataset import Dataset
+from judgebench.data.fields import ScoredFields, Scores, TextFields, read_dataset, scored_example
+from judgebench.data.module import JSON_LINES, JudgeDataModule
+from judgebench.data.rows import FileRow, json_lines
 from judgebench.errors import UserError
 from judgebench.types import Example
-
-_NEEDED = ("source", "output", "human")
-_OPTIONAL = ("example_id", "group_id", "system_id", "context")
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Which field of a row holds what; None where the rows have no such field.
-
-    Attributes:
-        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
-            is a number, or the list of what several raters gave, whose mean counts.
-        example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
-        group_id: default a row's `group_id`; where it has none, a hash of source and context.
-        system_id: default a row's `system_id`; where it has none, "system".
-        context: default empty.
-    """
-
-    source: str
-    output: str
-    human: str | Mapping[str, str]
-    example_id: str | None = None
-    group_id: str | None = None
-    system_id: str | None = None
-    context: str | None = None
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Fields:
-        """From configuration.
-
-        Raises:
-            UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
-        """
-        example = "{source: article, output: summary, human: scores}"
-        return cls(**parse_fields(given, _NEEDED, _OPTIONAL, "human", "the field of its score", example))
 
 
 class JsonLines(JudgeDataModule):
@@ -59,7 +22,7 @@ class JsonLines(JudgeDataModule):
 
     Args:
         path: the file.
-        fields: which field of a row holds what; see Fields.
+        fields: which field of a row holds what; see `judgebench.data.fields.ScoredFields`.
         scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a
             dimension not named is not checked), or None (nothing is).
         name: what tables call the data; None takes the file's name without its ending.
@@ -81,68 +44,66 @@ class JsonLines(JudgeDataModule):
     ) -> None:
         super().__init__(path, **common)
         self.name = str(name) if name else (Path(path).stem if path else "jsonl")
-        self.fields = Fields.parse({} if fields is None else fields)
+        self.fields = ScoredFields.parse({} if fields is None else fields)
         self._given_scale = _parse_scale(scale)
 
-    def load(self) -> Loaded:
-        return load_jsonl(self.given_path("a file with one JSON object a line"), self.fields, self._given_scale)
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`."""
+        return read_dataset(json_lines(self.given_path(JSON_LINES)), self._read, self._given_scale)
+
+    def _read(self, row: FileRow) -> list[tuple[Example, Scores]]:
+        read = scored_example(self.fields, row)
+        scale = self._given_scale
+        for dimension, given in read[0][1].items():
+            _check_raters(given, scale if isinstance(scale, tuple) else (scale or {}).get(dimension), dimension, row)
+        return read
 
 
-def load_jsonl(
-    path: Path, fields: Fields, scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None
-) -> Loaded:
-    """The examples of a JSON-lines file.
+class Unrated(JudgeDataModule):
+    """Texts without human scores, one JSON object a line, or given as they are; a calibrated judge is asked about them.
+    All are the test split.
+
+    Args:
+        path: the file; None where `rows` are given.
+        fields: which field of a row holds what; see `judgebench.data.fields.TextFields`.
+        dimensions: what they are judged by.
+        rows: the objects themselves.
+        name: what the data is called; None takes the file's name without its ending.
+        limit_groups: keep only the first so many groups.
 
     Raises:
-        UserError: what json_lines raises, or a row lacks a field or has one of the wrong type; names the line.
+        UserError: fields that are none of these; from `setup`, everything that is wrong with the rows.
     """
-    examples: list[Example] = []
-    places: list[str] = []
-    rated: list[dict[str, list[float]]] = []
-    for row in json_lines(path):
-        source = row.text(fields.source)
-        context = context_of(row, fields.context)
-        scores = _scores(row, fields.human)
-        examples.append(
-            Example(
-                example_id=example_of(row, fields.example_id),
-                group_id=group_of(row, fields.group_id, source, context),
-                system_id=system_of(row, fields.system_id),
-                source=source,
-                output=row.text(fields.output),
-                human={dimension: sum(given) / len(given) for dimension, given in scores.items()},
-                context=context,
-            )
-        )
-        for dimension, given in scores.items():
-            _check_raters(given, scale if isinstance(scale, tuple) else (scale or {}).get(dimension), dimension, row)
-        rated.append(scores)
-        places.append(row.place)
-    if isinstance(scale, tuple):
-        scale = dict.fromkeys(examples[0].human, scale) if examples else {}
-    return Loaded(examples, scale or {}, _ratings(rated), places)
+
+    groups_are = "groups"
+
+    def __init__(
+        self,
+        path: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        dimensions: Sequence[str] = ("quality",),
+        rows: Sequence[Mapping[str, Any]] | None = None,
+        name: str | None = None,
+        limit_groups: int | None = None,
+    ) -> None:
+        super().__init__(path, limit_groups=limit_groups, dev_share=0)
+        self.name = name or "texts"
+        self._fields = TextFields.parse({} if fields is None else fields)
+        self._human = dict.fromkeys(map(str, dimensions), math.nan)
+        self._rows = rows
+
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`."""
+        rows: Iterable[FileRow]
+        if self._rows is not None:
+            rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
+        else:
+            rows = json_lines(self.given_path(JSON_LINES))
+        return replace(read_dataset(rows, lambda row: [(self._fields.example(row, self._human), {})]), rated=False)
 
 
-def _ratings(rated: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, np.ndarray]:
-    """Dimension -> [examples, raters], where as many have scored every example, two at least."""
-    found = {}
-    for dimension in rated[0] if rated else ():
-        counts = {len(scores.get(dimension, ())) for scores in rated}
-        if len(counts) == 1 and min(counts) >= 2:
-            found[dimension] = np.array([scores[dimension] for scores in rated])
-    return found
-
-
-def _scores(row: Row, fields: str | Mapping[str, str]) -> dict[str, list[float]]:
-    """Dimension -> what its raters have given."""
-    if isinstance(fields, str):
-        scores = row.inner(fields)
-        return {dimension: scores.scores(dimension) for dimension in scores.values}
-    return {dimension: row.scores(field) for dimension, field in fields.items()}
-
-
-def _check_raters(given: Sequence[float], scale: tuple[float, float] | None, dimension: str, row: Row) -> None:
-    """What one of several raters gave may lie outside the scale though the mean does not."""
+def _check_raters(given: Sequence[float], scale: tuple[float, float] | None, dimension: str, row: FileRow) -> None:
+    """Refuses a score of one of several raters that lies outside the scale though the mean does not."""
     for i, value in enumerate(given, start=1):
         if len(given) > 1 and scale is not None and not scale[0] <= value <= scale[1]:
             raise UserError(

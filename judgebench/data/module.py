@@ -1,4 +1,4 @@
-"""What all data sets have in common: limit, split, and the loader that the predict loop reads."""
+"""The base of all data sets: limit, split, and the loader that the predict loop reads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import torch
 from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
-from judgebench.data.loaded import Loaded, validate
+from judgebench.data.dataset import Dataset, split_groups, validate
 from judgebench.data.settings import check_common
-from judgebench.data.split import split_groups
 from judgebench.errors import UserError
 from judgebench.types import Example
+
+JSON_LINES = "a file with one JSON object a line"
 
 
 class JudgeDataModule(LightningDataModule, ABC):
@@ -64,11 +65,11 @@ class JudgeDataModule(LightningDataModule, ABC):
         self.seed = seed
         self.rubrics = rubrics
         self.batches: Sequence[Any] = ()
-        self._data: Loaded | None = None
+        self._data: Dataset | None = None
         self._split: dict[str, str] = {}
 
     @abstractmethod
-    def load(self) -> Loaded:
+    def load(self) -> Dataset:
         """The whole data set, unchecked beyond what reading needs; `setup` checks it."""
 
     def setup(self, stage: str | None = None) -> None:
@@ -130,19 +131,19 @@ class JudgeDataModule(LightningDataModule, ABC):
         return Path(self.path).expanduser()
 
     @property
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> Dataset:
         if self._data is None:
             raise RuntimeError("the data is not loaded yet: call setup() first.")
         return self._data
 
 
-def _first_groups(loaded: Loaded, limit: int | None) -> Loaded:
+def _first_groups(loaded: Dataset, limit: int | None) -> Dataset:
     groups = list(dict.fromkeys(example.group_id for example in loaded.examples))
     if limit is None or limit >= len(groups):
         return loaded
     kept = set(groups[:limit])
     rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
-    return Loaded(
+    return Dataset(
         examples=[loaded.examples[i] for i in rows],
         scale=loaded.scale,
         ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},

@@ -1,4 +1,4 @@
-"""Rows of a file, each of which knows where it stands, so that an error can say so."""
+"""Rows of a file, each of which knows where it stands, so that an error can say so; and data sets of the hub."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 from judgebench.errors import UserError
 from judgebench.outside import Limits, parse_json
 
+_FILE_ENDINGS = (".json", ".jsonl", ".parquet")
 _LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
 
 @dataclass(frozen=True)
-class Row:
+class FileRow:
     """One row of a file. Its getters return a value of the asked type, or raise a UserError that names the place.
 
     Attributes:
@@ -57,14 +58,14 @@ class Row:
         return [self._as_number(name, value) for name, value in self._items(field)]
 
     def scores(self, field: str) -> list[float]:
-        """What one rater has given, a number, or several, a list of at least one."""
+        """The scores of one rater, a number, or of several, a list of at least one."""
         return self.numbers(field) if isinstance(self.values.get(field), list) else [self.number(field)]
 
-    def inner(self, field: str) -> Row:
+    def inner(self, field: str) -> FileRow:
         """The object that the field holds."""
         return self._as_row(field, self._get(field))
 
-    def inners(self, field: str) -> list[Row]:
+    def inners(self, field: str) -> list[FileRow]:
         """The list of objects that the field holds, at least one."""
         return [self._as_row(name, value) for name, value in self._items(field)]
 
@@ -101,10 +102,10 @@ class Row:
         except OverflowError as error:
             raise self._wrong(field, "a number of ordinary size", value) from error
 
-    def _as_row(self, field: str, value: Any) -> Row:
+    def _as_row(self, field: str, value: Any) -> FileRow:
         if not isinstance(value, dict):
             raise self._wrong(field, "an object, as in {...}", value)
-        return Row(value, f"{self.place}, field '{field}'", self.position)
+        return FileRow(value, f"{self.place}, field '{field}'", self.position)
 
     def _wrong(self, field: str, expected: str, value: Any) -> UserError:
         try:
@@ -115,7 +116,7 @@ class Row:
         return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
 
 
-def json_lines(path: Path, key: str = "data.path") -> Iterator[Row]:
+def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
     """The rows of a file with one JSON object a line, UTF-8. Blank lines are skipped.
 
     Args:
@@ -134,10 +135,10 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[Row]:
             value = parse_json(text, place, limits=_LIMITS, remedy="each line must be one whole JSON object")
             if not isinstance(value, dict):
                 raise UserError(f"{place}: holds a {type(value).__name__}; each line must be one JSON object.")
-            yield Row(value, place, number)
+            yield FileRow(value, place, number)
 
 
-def json_array(path: Path) -> Iterator[Row]:
+def json_array(path: Path) -> Iterator[FileRow]:
     """The rows of a file that is one JSON list of objects, UTF-8.
 
     Raises:
@@ -160,17 +161,17 @@ def json_array(path: Path) -> Iterator[Row]:
         place = f"{path.name} entry {number}"
         if not isinstance(value, dict):
             raise UserError(f"{place}: holds a {type(value).__name__}; each entry must be an object, as in {{...}}.")
-        yield Row(value, place, number)
+        yield FileRow(value, place, number)
 
 
-def json_rows(path: Path) -> Iterator[Row]:
+def json_rows(path: Path) -> Iterator[FileRow]:
     """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
     with existing(path).open("rb") as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return json_array(path) if start.startswith(b"[") else json_lines(path)
 
 
-def parquet_rows(path: Path) -> Iterator[Row]:
+def parquet_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name.
 
     Raises:
@@ -189,13 +190,13 @@ def parquet_rows(path: Path) -> Iterator[Row]:
                 for batch in opened.iter_batches(batch_size=1024):
                     for values in batch.to_pylist():
                         number += 1
-                        yield Row(values, f"{file.name} row {number}", number)
+                        yield FileRow(values, f"{file.name} row {number}", number)
         except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
             raise UserError(f"{file}: cannot be read as parquet ({error}); give a whole parquet file.") from error
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether it is a folder, or a file that is parquet by its ending or by its first bytes."""
+    """True of a folder, and of a file that is parquet by its ending or by its first bytes."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     with existing(path).open("rb") as file:
@@ -230,4 +231,38 @@ def _decoded(raw: bytes, place: str) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); save the file as UTF-8."
+        ) from error
+
+
+def is_hub_id(path: str) -> bool:
+    """True where `path` names a data set on the hub ("owner/name") and not a local file or folder.
+
+    A path that exists, has a data file's ending or begins with an existing folder is local: a mistyped local path
+    must not become a network call.
+    """
+    return (
+        re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", path) is not None
+        and not path.endswith(_FILE_ENDINGS)
+        and not Path(path).exists()
+        and not Path(path).parent.exists()
+    )
+
+
+def download(dataset_id: str) -> Path:
+    """The folder of the data set's parquet files, downloaded or from the hub's own cache.
+
+    Raises:
+        UserError: it can be had neither from the hub nor from the cache.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(dataset_id, repo_type="dataset", allow_patterns=["*.parquet"]))
+    # The hub's own errors, its HTTP library's and the system's have no common base below Exception.
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"data.path: the data set '{dataset_id}' is not in the local cache and the Hugging Face hub did not give it"
+            f" ({reason.rstrip('.')}); get its parquet file where there is network, and give it with"
+            " data.path=FILE.parquet."
         ) from error

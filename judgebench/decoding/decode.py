@@ -10,7 +10,7 @@ import numpy as np
 from judgebench.decoding.answer import parse_answer, parse_final, parse_place
 from judgebench.decoding.law import has_answer
 from judgebench.decoding.protocol import Decoding
-from judgebench.types import FAILED, PARSED, TIE, Reading, Score, ScoreRange, place_of
+from judgebench.types import FAILED, PARSED, TIE, Reading, Score, ScoreRange, answered_place
 
 KEYS = (
     *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
@@ -72,7 +72,7 @@ def decode(
 
     Returns:
         `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
-        also `COMPARED` and `TIED`, and a score is a place as `place_of` has it (see `judgebench.decoding.comparative`).
+        also `COMPARED` and `TIED`, and a score is an `answered_place` (see `judgebench.decoding.comparative`).
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
@@ -102,7 +102,7 @@ def _decoded(
     values = np.array(score_range.values)
     compared = bool(readings[0].prompt.condition.order)
     if compared:
-        values = np.array([place_of(value) for value in score_range.values])
+        values = np.array([answered_place(value) for value in score_range.values])
     ascending = np.argsort(values)
     values = values[ascending]
     main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)[:, ascending]
@@ -137,7 +137,7 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     scores = [_answer(reading) for reading in readings]
     values = [score.value for score in scores]
     places = [
-        place_of(value) if reading.prompt.condition.order else value
+        answered_place(value) if reading.prompt.condition.order else value
         for value, reading in zip(values, readings, strict=True)
     ]
     columns = _columns(readings, "", "", None, None, places, [score.status for score in scores])

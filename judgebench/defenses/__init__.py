@@ -5,7 +5,7 @@ from judgebench.defenses.chosen import chosen_defenses, shipped_defenses
 from judgebench.defenses.planned import STAGES, Findings, Means, Planned, Prepared
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.template import NONE, TemplateDefense
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense
 
 __all__ = [
     "NONE",

@@ -19,7 +19,7 @@ from judgebench.defenses.template import NONE, TemplateDefense
 from judgebench.errors import UserError
 from judgebench.outside import read_text
 from judgebench.own import TARGET, own
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense
 from judgebench.tutor.spec import TutorSpec
 
 _TEMPLATES = files("judgebench.defenses") / "templates"

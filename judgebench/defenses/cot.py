@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT
 from judgebench.types import Rubric
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.defenses.detector_file import load_detector
 from judgebench.defenses.detectors import Detector, Measured, detector_of
 from judgebench.defenses.judged_texts import JudgedText, JudgedTexts
@@ -18,7 +18,7 @@ from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepare
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.thresholds import curve_of, found_at
 from judgebench.errors import UserError
-from judgebench.processes import here
+from judgebench.runtime.distributed import here
 from judgebench.types import Condition, Example
 
 WARNING = (

@@ -11,7 +11,7 @@ from judgebench.defenses.settings import Helper
 from judgebench.judges.likelihood import LikelihoodPass
 from judgebench.judges.passes import Voice
 from judgebench.judges.running import compute
-from judgebench.prompts.texts import text_prompts
+from judgebench.prompts.chat import text_prompts
 from judgebench.types import Example
 
 _MOST_NATS = 700.0

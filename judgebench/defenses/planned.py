@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import lightning as L
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
-from judgebench.prompts.builder import Judged, PromptBuilder
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example
 

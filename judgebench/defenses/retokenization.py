@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense
 from judgebench.types import Example
 
 

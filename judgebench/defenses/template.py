@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judgebench.errors import UserError
-from judgebench.prompts.defended import Defense
+from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.types import Rubric
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from judgebench.data.rows import Row
-from judgebench.data.split import TEST
+from judgebench.data.dataset import TEST
+from judgebench.data.rows import FileRow
 from judgebench.errors import UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
@@ -125,7 +125,7 @@ class Answers:
 
 
 def match(
-    rows: Iterable[Row],
+    rows: Iterable[FileRow],
     named: AnswerFields,
     prompts: Sequence[Prompt],
     split: Mapping[str, str],
@@ -212,7 +212,7 @@ class _Names:
         for name, example in examples.items():
             self._of.setdefault((example.group_id, example.system_id), []).append(name)
 
-    def find(self, row: Row, named: AnswerFields) -> tuple[str, str | None]:
+    def find(self, row: FileRow, named: AnswerFields) -> tuple[str, str | None]:
         """What the row calls its example, and the example's name; None where there is no such example."""
         if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
             name = row.identifier(named.example_id)
@@ -235,14 +235,14 @@ class _Names:
         return f"{group} by {system}", found[0] if found else None
 
 
-def _text(row: Row, field: str) -> str:
+def _text(row: FileRow, field: str) -> str:
     value = row.values.get(field)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
     return row.text(field)
 
 
-def _axes(row: Row, named: AnswerFields) -> dict[str, str]:
+def _axes(row: FileRow, named: AnswerFields) -> dict[str, str]:
     """Axis -> under what the row's answer was given, of the axes that the fields name."""
     found = {}
     if named.dimension is not None:
@@ -262,7 +262,7 @@ def _axes(row: Row, named: AnswerFields) -> dict[str, str]:
     return found
 
 
-def _range(row: Row, field: str) -> str:
+def _range(row: FileRow, field: str) -> str:
     value = row.values.get(field)
     if not isinstance(value, list):
         return row.identifier(field).replace("–", "-").replace(" ", "")

@@ -24,8 +24,9 @@ from judgebench.judges.passes import Pass, ScorePass
 from judgebench.judges.planning import Batch, halves
 from judgebench.judges.sharding import FullySharded, check_split, delivers, group_size, hands_of, load_split
 from judgebench.judges.turns import Turns
-from judgebench.processes import here
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
+from judgebench.runtime.distributed import here
 
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that nobody needs at the moment make room for it."""

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for, refuse_nan, token_ids
 from judgebench.judges.planning import Batch
-from judgebench.readings.store import ModelReading, reading_key
+from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.types import Prompt
 
 

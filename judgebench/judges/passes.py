@@ -23,7 +23,7 @@ from judgebench.judges.heads import Head, check_head
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import Batch, roots
-from judgebench.readings.store import ModelReading, reading_key
+from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.types import Condition, Prompt, ScoreRange
 
 ENGINES = ("prefix", "plain")

@@ -21,7 +21,7 @@ from judgebench.judges.judge import Models
 from judgebench.judges.passes import GeneratePass, Pass, ScorePass, Voice
 from judgebench.judges.running import compute
 from judgebench.judges.spec import JudgeSpec
-from judgebench.readings.checksum import check_shares
+from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 

@@ -20,8 +20,8 @@ from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, once, plan, roots, without
 from judgebench.judges.progress import ReadingBar
 from judgebench.judges.sharding import hands_of, is_split
-from judgebench.processes import here
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.distributed import here
 
 Trainers = Callable[[list[Callback]], L.Trainer]
 """Makes a Trainer with the given callbacks."""

@@ -31,7 +31,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from judgebench.errors import UserError
 from judgebench.judges.heads import layers_of
 from judgebench.judges.loading import ModelSource
-from judgebench.processes import here
+from judgebench.runtime.distributed import here
 
 _STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 _WHOLE = "replicated"

@@ -15,7 +15,7 @@ from torch import distributed
 from transformers import PreTrainedModel
 
 from judgebench.judges.attention import own_attention
-from judgebench.processes import watching
+from judgebench.runtime.distributed import watching
 
 
 class Turns:

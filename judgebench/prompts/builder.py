@@ -3,34 +3,93 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.errors import UserError
-from judgebench.prompts.choices import choices_of
-from judgebench.prompts.control import ControlTokens, Span
-from judgebench.prompts.defended import Defense
-from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
-from judgebench.prompts.tokens import AT_ONCE, token_ids, tokenized
-from judgebench.time_limit import SECONDS, NeverEnds, within
+from judgebench.prompts.chat import ChatFormat
+from judgebench.prompts.rubrics import Filled, are_comparative, choices_of, fill, load_rubrics, names_range, names_tie
+from judgebench.prompts.tokens import ControlTokens, encode_texts, tokenized
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 TRUNCATIONS = ("error", "source")
 NO_DEFENSE = "none"
-"""What a condition names that leaves the prompt as the rubric has it."""
+"""The defense of a condition that leaves the prompt as the rubric has it."""
 
 Judged = Callable[[Example, Condition], str]
-"""What stands in the place of an example's judged text under a condition: that text itself, unless it is attacked."""
+"""Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
 _HARMLESS = "a"
 _MOST_FRAMES = 1000
 _NOTHING = Example(example_id="", group_id="", system_id="", source="", output="", human={})
 _KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
+
+
+class Defense:
+    """A defense while a prompt is built: what is done about a judged text before the judge reads it.
+
+    Each step leaves what it is given as it is, unless a defense says otherwise. All give the same for the same
+    arguments.
+
+    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `defenses`, as in
+    `'defenses=[none,{_target_: mine.Plain, most: 60}]'`, where mine.py lies in the folder in which the command is
+    started (or on PYTHONPATH). The entry's other keys are passed to the class. One that must compute something before
+    prompts can be built, such as a threshold found on development texts, is a `judgebench.defenses.Planned`.
+
+    Attributes:
+        name: in the column `defense` of every table.
+        answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
+            it answers as `judge.mode` has it.
+        learnable: whether a phrase can be learned under it: its words must be the same tokens wherever they stand.
+        compares: whether it can stand around two texts that are compared.
+
+    Example:
+        >>> class Plain(Defense):
+        ...     name = "plain"
+        ...
+        ...     def __init__(self, most: int = 1000):
+        ...         self.most = most
+        ...
+        ...     def text(self, text: str, example: Example, condition: Condition) -> str:
+        ...         return text.encode("ascii", "ignore").decode()[: self.most]
+        >>> Plain(most=2).text("T\u200bext", None, None)
+        'Te'
+    """
+
+    name: str
+    answer_tokens: int | None = None
+    learnable: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
+
+    def text(self, text: str, example: Example, condition: Condition) -> str:
+        """Gives the text that stands in the place of one to be judged.
+
+        Args:
+            text: the judged text after the attack, or its rival where two are compared.
+            example, condition: what the prompt is about.
+        """
+        return text
+
+    def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
+        """Gives the rubric around the texts of one group: one for all, so that prompts share what comes before them.
+
+        Args:
+            said: every text of the group that is the examples' and not the rubric's.
+        """
+        return rubric
+
+    def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
+        """Field -> text of the `{{fields}}` that `rubric` has added, alike for a group; like the example's own texts
+        they are never read as a template, nor as control tokens."""
+        return {}
+
+    def cuts(self, text: str, example: Example) -> Sequence[int]:
+        """Positions in a text to be judged at which tokens must end; it reads the same, in other tokens."""
+        return ()
 
 
 class PromptBuilder:
@@ -43,13 +102,11 @@ class PromptBuilder:
         max_tokens: longest prompt that the judge can read.
         truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
-        defenses: those that conditions may name, beside `none`.
         closed: whether a plain text ends with the tokenizer's EOS, where it would put one: what goes to an encoder is
             a whole, what a decoder goes on with is not.
-        control: how names of control tokens are written; None: as `tokenizer` needs it.
 
     Attributes:
-        comparative: whether the rubrics ask which of two texts is better; see `is_comparative`.
+        comparative: whether the rubrics ask which of two texts is better; see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
 
@@ -64,9 +121,7 @@ class PromptBuilder:
         max_tokens: int,
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
-        defenses: Sequence[Defense] = (),
         closed: bool = False,
-        control: ControlTokens | None = None,
     ):
         if truncate not in TRUNCATIONS:
             raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
@@ -76,18 +131,16 @@ class PromptBuilder:
                 "least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
             )
         self.tokenizer = tokenizer
-        self.comparative = is_comparative(rubrics)
+        self.comparative = are_comparative(rubrics)
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
         self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
-        self._options = _template_options(tokenizer, template_options)
-        self._defenses = {defense.name: defense for defense in defenses}
-        self._bos = plain_bos(tokenizer)
-        self._eos = _plain_eos(tokenizer) if closed else ""
+        self._chats = ChatFormat(tokenizer, template_options, closed)
+        self._defenses: dict[str, Defense] = {}
         self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
-        self._control = control or ControlTokens(tokenizer)
+        self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
 
     @classmethod
@@ -97,9 +150,7 @@ class PromptBuilder:
         config: Mapping[str, Any],
         dimensions: Sequence[str],
         limit: int,
-        defenses: Sequence[Defense] = (),
         closed: bool = False,
-        control: ControlTokens | None = None,
     ) -> PromptBuilder:
         """From conf/prompt.
 
@@ -108,8 +159,7 @@ class PromptBuilder:
             config: plain values: rubrics, variants, max_tokens, truncate, template_options.
             dimensions: what is judged.
             limit: tokens of a prompt that all models can read, room for the answer already taken off.
-            defenses: those that conditions may name, beside `none`.
-            closed, control: see `PromptBuilder`.
+            closed: see `PromptBuilder`.
 
         Raises:
             UserError: a key that is unknown, missing or holds something else than it should.
@@ -120,17 +170,17 @@ class PromptBuilder:
             raise UserError(f"prompt.{unknown[0]} is unknown; there are {', '.join(_KEYS)}.")
         if missing := [key for key in _KEYS if key not in config]:
             raise UserError(f"prompt.{missing[0]} is not given; conf/prompt/paper.yaml shows what it is.")
-        most = config["max_tokens"]
-        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-            raise UserError(f"prompt.max_tokens must be null or a whole number of at least 1, got {most!r}.")
+        maximum = config["max_tokens"]
+        if maximum is not None and (type(maximum) is not int or maximum < 1):
+            raise UserError(f"prompt.max_tokens must be null or a whole number of at least 1, got {maximum!r}.")
         if limit < 1:
             raise UserError(
                 f"judge.max_new_tokens: an answer that long leaves {limit} tokens for the prompt, of all that the "
                 "models can read; lower it."
             )
         rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
-        limit = limit if most is None else min(limit, most)
-        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], defenses, closed, control)
+        limit = limit if maximum is None else min(limit, maximum)
+        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], closed)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -155,9 +205,15 @@ class PromptBuilder:
         return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
 
     def under(self, defenses: Sequence[Defense]) -> PromptBuilder:
-        """The same with other defenses."""
+        """The same with these defenses for conditions to name, beside `none`."""
         other = copy.copy(self)
         other._defenses = {defense.name: defense for defense in defenses}
+        return other
+
+    def spelling(self, control: ControlTokens | None) -> PromptBuilder:
+        """The same with another way to write names of control tokens; None: as the tokenizer itself needs it."""
+        other = copy.copy(self)
+        other._control, other._frames = control or ControlTokens(self.tokenizer), {}
         return other
 
     def null(self, condition: Condition) -> Prompt:
@@ -208,7 +264,7 @@ class PromptBuilder:
         plain = self._filled(condition, group, judged, source)
         spelled = [self._control.broken(filled) for filled in self._chats(plain)]
         asked = [filled for filled, _ in spelled]
-        encoded = token_ids(self.tokenizer, [filled.text for filled in asked])
+        encoded = encode_texts(self.tokenizer, [filled.text for filled in asked])
         shared = asked[0].prefix
         choices = self._letters(condition.dimension, condition.range)
         prompts = []
@@ -222,7 +278,7 @@ class PromptBuilder:
         return prompts
 
     def _allowed(self, filled: Filled) -> int:
-        """How many control tokens the prompt would have about a harmless example: the template's, and the rubric's own.
+        """Number of control tokens of the prompt about a harmless example: the template's, and the rubric's own.
         Prompts differ in what they say of their examples alone, so few are counted."""
         text, at, rubric = filled.text, 0, []
         for start, end in sorted(filled.said):
@@ -232,7 +288,7 @@ class PromptBuilder:
         if frame not in self._frames:
             if len(self._frames) >= _MOST_FRAMES:
                 self._frames.clear()
-            (ids,) = token_ids(self.tokenizer, [filled.text for filled in self._chats([Filled("", frame, ())])])
+            (ids,) = encode_texts(self.tokenizer, [filled.text for filled in self._chats([Filled("", frame, ())])])
             self._frames[frame] = self._control.count(ids)
         return self._frames[frame]
 
@@ -255,7 +311,7 @@ class PromptBuilder:
         ]
 
     def _cuts(self, condition: Condition, example: Example, filled: Filled) -> list[int]:
-        """Where the condition's defense breaks tokens of the texts to be judged."""
+        """Positions at which the condition's defense breaks tokens of the texts to be judged."""
         defense = self._defense(condition)
         if defense is None:
             return []
@@ -273,101 +329,9 @@ class PromptBuilder:
     def _defense(self, condition: Condition) -> Defense | None:
         return None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
 
-    def _chats(self, filled: Sequence[Filled]) -> list[Filled]:
-        """Each as the judge reads it."""
-        try:
-            parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
-            return [one for part in parts for one in within(partial(self._all_in_chat, part))]
-        except NeverEnds:
-            raise UserError(
-                f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
-                f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
-            ) from None
-
-    def _all_in_chat(self, filled: Sequence[Filled]) -> list[Filled]:
-        return [self._in_chat(one) for one in filled]
-
-    def _in_chat(self, filled: Filled) -> Filled:
-        # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
-        content = filled.text.strip()
-        trimmed = len(filled.text) - len(filled.text.lstrip())
-        if self.tokenizer.chat_template is None:
-            text, places = self._bos + content + self._eos, [len(self._bos)]
-        else:
-            text = self._templated(content)
-            places = _places(content, text)
-        if not places:
-            raise UserError(
-                "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
-                "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
-            )
-
-        def moved(spans: Sequence[Span], at: int) -> list[Span]:
-            shift, end = at - trimmed, at + len(content)
-            return [(max(first + shift, at), min(last + shift, end)) for first, last in spans]
-
-        # a template may give what it is told twice, and the example speaks in both places
-        said = tuple(span for at in places for span in moved(filled.said, at))
-        own = max(len(filled.prefix) + places[0] - trimmed, places[0])
-        return Filled(text[:own], text[own:], said, tuple(moved(filled.judged, places[0])))
-
-    def _templated(self, content: str) -> str:
-        turn = [{"role": "user", "content": content}]
-        try:
-            return str(
-                self.tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, **self._options)
-            )
-        # a template is a program of its own, and raises what it likes
-        except Exception as error:
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(
-                f"The chat template of the tokenizer {self.tokenizer.name_or_path or 'without a name'} (judge.path) "
-                f"fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give another."
-            ) from error
-
-
-def _places(part: str, text: str) -> list[int]:
-    """Where a part stands in a text, each time."""
-    found, at = [], text.find(part)
-    while at >= 0:
-        found.append(at)
-        at = text.find(part, at + len(part)) if part else -1
-    return found
-
 
 def _as_it_is(example: Example, condition: Condition) -> str:
     return example.output
-
-
-def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The BOS that the tokenizer itself would put before a plain text, or nothing."""
-    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
-    starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
-    return str(tokenizer.bos_token) if starts else ""
-
-
-def _plain_eos(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The EOS that the tokenizer itself would put after a plain text, or nothing."""
-    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
-    ends = tokenizer.eos_token_id is not None and ids[-1:] == [tokenizer.eos_token_id]
-    return str(tokenizer.eos_token) if ends else ""
-
-
-def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise UserError(
-            "prompt.template_options must map names in the chat template to values, as in {enable_thinking: false}, "
-            f"or be null, got {given!r}."
-        )
-    taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
-    if clash := sorted(taken & set(given)):
-        raise UserError(
-            f"prompt.template_options.{clash[0]}: this is no option of a chat template; judgebench itself decides how "
-            "the template is applied."
-        )
-    return dict(given)
 
 
 def _too_long(longest: Prompt, limit: int, remedy: str) -> UserError:

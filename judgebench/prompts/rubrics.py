@@ -31,6 +31,18 @@ COT, WITH_REFERENCES = FORMS = ("cot", "references")
 """Forms of a rubric, each in a file `<dimension>.<form>.txt` beside it: the judge thinks step by step and ends with
 `Final Rating:`; the judge compares with a poor and a good reference."""
 
+_LETTERS = "ABCDEFGH"  # of a multiple choice; the next one is a pronoun
+_SCORE = r"(?P<score>[-−]?\d+(?:\.\d+)?)"
+_BESIDE = re.compile(
+    rf"(?<!\w)(?P<letter>[{_LETTERS}])(?: ?[)\].:=]{{1,2}} ?[\[(]?| - | ?\()(?:score |rating )?{_SCORE}"
+    r"(?![\w/]|[.,]\d|%)"
+)
+_AT_THE_END = re.compile(
+    rf"^[^\w\n]{{0,8}}(?P<letter>[{_LETTERS}])[)\].:](?: [^\n\d]*)?[ (\[=:–-]{_SCORE}(?: points?)?[^\w\n]*$",
+    re.MULTILINE,
+)
+_MARKUP = re.compile(r"[*_`\"“”$]")
+
 EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
 """The place of any of an example's texts in a rubric."""
 JUDGED_FIELD = re.compile("|".join(rf"\{{\{{{name}\}}\}}" for name in (*_OUTPUTS, *_COMPARED)))
@@ -90,8 +102,8 @@ def load_rubrics(
     return rubrics
 
 
-def is_comparative(rubrics: Mapping[str, Rubric]) -> bool:
-    """Whether the rubrics ask which of two texts is better, and do not judge one alone.
+def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
+    """True where the rubrics ask which of two texts is better, and do not judge one alone.
 
     Raises:
         UserError: some do and others do not.
@@ -107,12 +119,12 @@ def is_comparative(rubrics: Mapping[str, Rubric]) -> bool:
 
 
 def names_tie(rubric: Rubric) -> bool:
-    """Whether a rubric that compares two texts says how a tie is answered: with `TIE`, in its own words."""
+    """True where a rubric that compares two texts says how a tie is answered: with `TIE`, in its own words."""
     return _NAMES_TIE.search(_with_ties(rubric.template, True)) is not None
 
 
 def names_range(rubric: Rubric) -> bool:
-    """Whether a rubric says which scores there are, by a field that differs from range to range."""
+    """True where a rubric says which scores there are, by a field that differs from range to range."""
     return any(scale for _, scale in _FIELD.findall(rubric.template))
 
 
@@ -168,6 +180,35 @@ def fill(
     text = "".join(parts)
     own = to_judge[0][0] if to_judge else len(text)
     return Filled(text[:own], text[own:], tuple(said), tuple(to_judge))
+
+
+def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
+    """Letter of a multiple choice -> the score that it stands for; empty where the rubric defines none.
+
+    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`,
+    `C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the
+    best or the worst would be a guess.
+
+    Args:
+        text: the rubric's own text with no example in it: what is judged must not say what an answer means.
+        score_range: whose scores count.
+
+    Example:
+        >>> choices_of("Answer with A (5), B (3) or C (1).", ScoreRange(1, 5))
+        {'A': 5.0, 'B': 3.0, 'C': 1.0}
+        >>> choices_of("A) good B) fair C) poor. 1 is the lowest score.", ScoreRange(1, 5))
+        {}
+    """
+    found: dict[str, set[float]] = {}
+    for pattern in (_AT_THE_END, _BESIDE):  # what stands beside the letter says more than what ends its line
+        here: dict[str, set[float]] = {}
+        for match in pattern.finditer(_MARKUP.sub("", text)):
+            here.setdefault(match["letter"], set()).add(float(match["score"].replace("−", "-")))
+        found |= here
+    scores = {letter: min(values) for letter, values in sorted(found.items())}
+    whole = len(scores) > 1 and "".join(scores) == _LETTERS[: len(scores)]
+    single = all(len(values) == 1 for values in found.values()) and len(set(scores.values())) == len(scores)
+    return scores if whole and single and set(scores.values()) <= set(score_range.values) else {}
 
 
 def reference_score(score_range: ScoreRange, side: str) -> float:
@@ -236,7 +277,7 @@ def _fields(template: str) -> set[str]:
 
 
 def _texts(collection: Any) -> dict[str, Text]:
-    """Name -> what gives the rubric's text, of every file of a collection."""
+    """Name -> function that gives the rubric's text, of every file of a collection."""
     if isinstance(collection, Mapping):
         if not collection or not all(isinstance(one, str) for pair in collection.items() for one in pair):
             raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")

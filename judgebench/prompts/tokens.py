@@ -1,12 +1,22 @@
-"""Texts as tokens of a model's own tokenizer, which may come from anybody."""
+"""Tokens of texts, by tokenizers that may come from anybody; and control tokens, which no text may forge.
+
+An example's text must never be read as a control token, or a judged text could forge a turn of the chat: locally the
+token's name is tokenized in two parts (`ControlTokens`), and in a text that a server tokenizes it is broken by a
+character that nobody sees (`SpelledNames`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from judgebench.errors import UserError
-from judgebench.time_limit import SECONDS, NeverEnds, within
+from judgebench.prompts.rubrics import Filled
+from judgebench.runtime.timing import SECONDS, NeverEnds, within
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -14,9 +24,40 @@ if TYPE_CHECKING:
 AT_ONCE = 100
 """Texts for which the time limit is meant."""
 
+_LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
+_MARKS = ("\n", "\ue000")
+"""What no tokenizer joins with a word: a newline, which T5's swallows, and a character that no vocabulary has."""
+
+Span = tuple[int, int]
+
+BREAK = "\u200b"
+"""ZERO WIDTH SPACE: it shows nothing, and no control token has one in its name."""
+
+_WORDS = (
+    *("s", "/s", "bos", "eos", "pad", "unk", "mask", "sep", "cls", "start_of_turn", "end_of_turn", "end_of_utterance"),
+    *("think", "/think", "tool_call", "/tool_call", "tools", "/tools", "tool_response", "/tool_response"),
+    *("start_of_image", "end_of_image", "image_soft_token", "image", "endoftext", "EOT", "EOD", "end_of_text"),
+    *("start_of_role", "end_of_role", "sop", "eop", "gmask", "user", "assistant", "system", "extra_id_\\d+"),
+    *("unused\\d+", "0x[0-9A-F]{2}"),
+)
+_BRACKETED = (
+    *("INST", "/INST", "SYSTEM_PROMPT", "/SYSTEM_PROMPT", "TOOL_CALLS", "TOOL_RESULTS", "/TOOL_RESULTS", "ARGS"),
+    *("AVAILABLE_TOOLS", "/AVAILABLE_TOOLS", "THINK", "/THINK", "CALL_ID", "TOOL_CONTENT", "IMG", "IMG_BREAK"),
+    *("IMG_END", "gMASK", "sMASK", "MASK", "PAD", "UNK", "BOS", "EOS", "CLS", "SEP", "BEGIN_OF_TEXT", "control_\\d+"),
+)
+# full-width and small forms as well, and either case: a tokenizer's normalizer may make the one of the other
+_LEFT, _RIGHT, _BAR, _OPEN, _CLOSE = "<﹤＜", ">﹥＞", "|｜", r"\[［", r"\]］"
+_LIKE_ANY_CONTROL = (
+    rf"[{_LEFT}][{_BAR}][^{_LEFT}{_RIGHT}\n{BREAK}]{{1,64}}[{_RIGHT}]",  # <|im_end|>, <|turn>, <｜end▁of▁sentence｜>
+    rf"[{_LEFT}][^{_LEFT}{_RIGHT}{_BAR}\n{BREAK}]{{1,64}}[{_BAR}][{_RIGHT}]",  # <turn|>
+    rf"(?i:[{_LEFT}]{{2}}/?SYS[{_RIGHT}]{{2}})",
+    rf"(?i:[{_LEFT}](?:{'|'.join(_WORDS)})[{_RIGHT}])",
+    rf"(?i:[{_OPEN}](?:{'|'.join(_BRACKETED)})[{_CLOSE}])",
+)
+
 
 def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:
-    """What a tokenizer gives for some texts, without the special tokens that it would add.
+    """The encodings that a tokenizer gives for some texts, without the special tokens that it would add.
 
     Args:
         options: of the tokenizer's call.
@@ -38,7 +79,7 @@ def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **option
         raise UserError(f"{_named(tokenizer)} breaks down on a text ({reason}); give another model.") from error
 
 
-def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text; see `tokenized`."""
     parts = [texts[start : start + AT_ONCE] for start in range(0, len(texts), AT_ONCE)]
     return [ids for part in parts for ids in tokenized(tokenizer, part)["input_ids"]]
@@ -46,3 +87,206 @@ def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[
 
 def _named(tokenizer: PreTrainedTokenizerBase) -> str:
     return f"The tokenizer {tokenizer.name_or_path or 'without a name'} (judge.path)"
+
+
+class ControlTokens:
+    """The control tokens of one tokenizer, and how to write their names without saying them.
+
+    Those are its special tokens, and of the others added to its vocabulary the ones that its chat template names
+    (`<think>`) or that look like `<|...|>`. Whitespace is never one: templates write it as ordinary text.
+
+    A name inside an example's text is tokenized in two parts, cut after its first character. The recorded text stays
+    as it is, and a text without such names is never cut: its tokens are those of the whole.
+
+    Names are not all: a tokenizer may make control tokens of other texts (one that lowers letters of `<|END|>`). So the
+    control tokens of every finished prompt are counted, and what is one too many is cut where it stands, or refused.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase):
+        self._tokenizer = tokenizer
+        template = str(tokenizer.chat_template or "")
+        added = tokenizer.added_tokens_decoder
+        names = set(tokenizer.all_special_tokens) | {
+            token.content
+            for token in added.values()
+            if token.special or token.content in template or _LOOKS_LIKE_CONTROL.fullmatch(token.content)
+        }
+        names = {name for name in names if name and not name.isspace()}
+        # what cannot be spelled becomes the unknown token in any text; no template speaks through it
+        numbers = [tokenizer.convert_tokens_to_ids(name) for name in names]
+        self._ids = {number for number in numbers if isinstance(number, int) and number != tokenizer.unk_token_id}
+        self._is_control = np.zeros(max(self._ids, default=-1) + 1, dtype=bool)
+        self._is_control[sorted(self._ids)] = True
+        # the longest first, as the tokenizer itself finds them
+        self._names = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
+        self._mark = next((mark for mark in _MARKS if self._plainly(mark)), _MARKS[0])
+        self._marked = self._plainly(self._mark)
+        # SentencePiece puts a space before a text's first word, and must not before a part from the middle
+        self._starts_with_space = self._plainly(self._mark + "a") != self._marked + self._plainly("a")
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for any of the names; it matches nothing where there is none."""
+        return self._names.pattern
+
+    def broken(self, filled: Filled) -> tuple[Filled, int]:
+        """The prompt with a text that says no name of a control token, and how many were broken for it.
+        Here none is: tokens spell the names (`encode`), and the text stays."""
+        return filled, 0
+
+    def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
+        """Positions at which `text` must be cut, so that no name of a control token that touches a span of `said` stays
+        whole.
+
+        Args:
+            text: a whole prompt.
+            said: [start, end) of what the example says in it.
+        """
+        found, at = [], 0
+        while match := self._names.search(text, at):
+            start, end = match.span()
+            own = any(first < end and start < last for first, last in said)
+            at = start + 1 if own else end
+            if own:
+                found.append(at)
+        return found
+
+    def count(self, ids: Sequence[int] | np.ndarray) -> int:
+        """Number of control tokens among some tokens."""
+        known = np.asarray(ids, np.int32)  # of no tokens too
+        return int(self._is_control[known[known < len(self._is_control)]].sum())
+
+    def encode(self, text: str, cuts: Sequence[int]) -> list[int]:
+        """The tokens of `text`, its parts tokenized one by one; see `cuts`."""
+        first, *others = _parts(text, cuts)
+        return [token for row in [self._plainly(first), *self._inner(others)] for token in row]
+
+    def spell(
+        self,
+        text: str,
+        said: Sequence[Span],
+        allowed: int,
+        where: str,
+        more: Sequence[int] = (),
+        whole: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray, int]:
+        """The tokens of a prompt in which nothing that the example says is a control token.
+
+        Args:
+            text: the prompt.
+            said: [start, end) of what the example says in it.
+            allowed: control tokens of the same prompt about a harmless example.
+            where: names the prompt in the error.
+            more: places where it is to be cut besides.
+            whole: the tokens of the text without a cut, where they are known.
+
+        Returns:
+            [tokens] int32, and how many control tokens were broken for it.
+
+        Raises:
+            UserError: the tokenizer makes a control token out of plain text, wherever that is cut.
+        """
+        places = set(self.cuts(text, said))
+        broken = len(places)
+        while True:
+            cuts = sorted({*places, *more})
+            ids = np.array(self.encode(text, cuts) if cuts or whole is None else whole, np.int32)
+            if self.count(ids) <= allowed:
+                return ids, broken
+            found = self._formed(text, cuts, said) - places
+            if not found:
+                named = [token for token in ids.tolist() if token in self._ids]
+                raise UserError(
+                    f"{where}: the text holds a control token ({self._tokenizer.decode(named[-1:])!r}) that this "
+                    "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
+                    " remove it from the text."
+                )
+            places |= found
+            broken += len(found)
+
+    def _formed(self, text: str, cuts: Sequence[int], said: Sequence[Span]) -> set[int]:
+        """Positions that cut the control tokens that the tokenizer makes of an example's text; none where it does not
+        say what it makes them of."""
+        if not self._tokenizer.is_fast:
+            return set()
+        parts = _parts(text, cuts)
+        encoded = tokenized(self._tokenizer, parts, return_offsets_mapping=True)
+        found = set()
+        for at, ids, spans in zip([0, *cuts], encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            for token, (start, end) in zip(ids, spans, strict=True):
+                touches = any(first < at + end and at + start < last for first, last in said)
+                if token in self._ids and touches and end - start > 1:
+                    found.add(at + start + 1)
+        return found
+
+    def _inner(self, parts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
+        rows = self._all_plainly(parts)
+        if self._starts_with_space:
+            started = self._all_plainly([self._mark + part for part in parts])
+            return [self._behind(row, whole) for row, whole in zip(rows, started, strict=True)]
+        return rows
+
+    def _behind(self, row: list[int], whole: list[int]) -> list[int]:
+        """The tokens of a part behind the mark; `row` are those of the part alone, `whole` of both."""
+        long = len(self._marked)
+        if whole[:long] != self._marked:
+            return row
+        if whole == row:  # the part begins with an unknown character too, and one token stands for all in a row
+            return row[long - 1 :]
+        return whole[long:]
+
+    def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        return encode_texts(self._tokenizer, texts)
+
+    def _plainly(self, text: str) -> list[int]:
+        return self._all_plainly([text])[0]
+
+
+class SpelledNames(ControlTokens):
+    """Names that look like a control token of any model, and those of one tokenizer where it is at hand, broken in the
+    text: a server frames a message in its chat template and tokenizes the whole, and many then read `<|im_end|>` inside
+    the message as the control token.
+
+    Args:
+        counting: what counts the tokens of what is sent.
+        tokenizer: the served model's own, where it is known.
+    """
+
+    def __init__(self, counting: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase | None = None):
+        super().__init__(counting)
+        own = [] if tokenizer is None else [ControlTokens(tokenizer).pattern]
+        self._names = re.compile("|".join([*own, *_LIKE_ANY_CONTROL]))
+
+    def broken(self, filled: Filled) -> tuple[Filled, int]:
+        """A prompt with `BREAK` after the first character of each name that the example says, and how many it says."""
+        places = self.cuts(filled.text, filled.said)
+        if not places:
+            return filled, 0
+        text, ends = filled.text, [0, *places, len(filled.text)]
+        whole = BREAK.join(text[start:end] for start, end in pairwise(ends))
+
+        def moved(at: int) -> int:
+            return at + sum(place < at for place in places)
+
+        spans = [tuple((moved(first), moved(last)) for first, last in held) for held in (filled.said, filled.judged)]
+        own = moved(len(filled.prefix))
+        return Filled(whole[:own], whole[own:], spans[0], spans[1]), len(places)
+
+    def spell(
+        self,
+        text: str,
+        said: Sequence[Span],
+        allowed: int,
+        where: str,
+        more: Sequence[int] = (),
+        whole: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray, int]:
+        """The tokens of `text` as they are counted; no cut changes what is sent."""
+        return np.array(self._plainly(text) if whole is None else whole, np.int32), 0
+
+
+def _parts(text: str, cuts: Sequence[int]) -> list[str]:
+    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from judgebench.processes import Processes, here
-from judgebench.readings.store import FoundReadings, ModelReading, ReadingStore
+from judgebench.readings.reading import FoundReadings, ModelReading
+from judgebench.readings.store import ReadingStore
+from judgebench.runtime.distributed import Processes, here
 
 
 def open_store(path: Path) -> ReadingStore:

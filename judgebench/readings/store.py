@@ -13,24 +13,20 @@ is read anew.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from judgebench.errors import UserError
-from judgebench.readings.checksum import checksum, first_impossible
-from judgebench.readings.mounts import on_network
+from judgebench.readings.reading import FoundReadings, ModelReading, checksum, first_impossible
+from judgebench.runtime.files import on_network
 
-_KEY_FORMAT = 1
-"""Part of every key: readings of stores without checksums keep theirs."""
 _FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")
 _SCHEMA = """
@@ -59,59 +55,6 @@ FROM readings LEFT JOIN tokens USING (key)
 """  # as bytes: a text that is damaged is no UTF-8, and must not hide its neighbors
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
-
-
-@dataclass(frozen=True)
-class ModelReading:
-    """What one model says to one prompt.
-
-    Attributes:
-        key: of `reading_key`.
-        logprobs: [candidates] float32, or None where the answer was generated.
-        text: the generated answer, or None.
-        seconds: wall time of its forward passes.
-        tokens: [tokens] int32 of the generated answer, where whoever asked wants them back: a text does not always
-            give them again.
-    """
-
-    key: str
-    logprobs: np.ndarray | None
-    text: str | None
-    seconds: float
-    tokens: np.ndarray | None = None
-
-
-def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
-    """The address of a model reading.
-
-    Args:
-        identity: everything but the prompt that the reading depends on; JSON-serialisable.
-        token_ids: [tokens] the prompt.
-
-    Returns:
-        64 hexadecimal digits.
-    """
-    digest = hashlib.sha256(json.dumps({"format": _KEY_FORMAT, **identity}, sort_keys=True).encode())
-    digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
-    return digest.hexdigest()
-
-
-class FoundReadings(dict[str, ModelReading]):
-    """Readings by key; a key that has none is a `UserError`, since it was there, or was just read."""
-
-    def __init__(self, store: Path, readings: Iterable[ModelReading] = ()):
-        super().__init__((reading.key, reading) for reading in readings)
-        self.store = store
-
-    def __reduce__(self) -> Any:
-        """For other processes, which get them pickled."""
-        return FoundReadings, (self.store, list(self.values()))
-
-    def __missing__(self, key: str) -> ModelReading:
-        raise UserError(
-            f"store={self.store}: a reading that was stored is there no more, or does not match its checksum; run the "
-            "same command again, and it is read anew."
-        )
 
 
 class ReadingStore:
@@ -163,7 +106,7 @@ class ReadingStore:
         """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        """Those of `keys` that have no reading, or one that does not match its checksum.
+        """The keys that have no reading, or one that does not match its checksum.
 
         Raises:
             UserError: the file cannot be read, or is there no more.
@@ -212,7 +155,7 @@ class ReadingStore:
         self._damaged_keys.difference_update(key for (key,) in anew)
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
-        """The readings of those of `keys` that have one that matches its checksum.
+        """The readings of the keys that have one that matches its checksum.
 
         Raises:
             UserError: the file cannot be read, or is there no more.
@@ -289,7 +232,7 @@ class ReadingStore:
             )
 
     def _check_file(self) -> None:
-        """Whether the file is still that which was opened: what goes to one that was deleted is lost with the run."""
+        """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
         if self._file is not None and _identity(self._place, self._network) != self._file:
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
@@ -338,7 +281,7 @@ class ReadingStore:
 
 
 def journal_mode(path: Path) -> str:
-    """How SQLite makes a commit whole. A write-ahead log is the faster and lets others read meanwhile, but the
+    """SQLite's way to make a commit whole. A write-ahead log is the faster and lets others read meanwhile, but the
     processes must share memory; on a network file system, which other machines may use too, only a rollback journal
     is right."""
     return "TRUNCATE" if on_network(path) else "WAL"
@@ -368,7 +311,7 @@ def _joined(logprobs: Sequence[bytes | None]) -> np.ndarray:
 
 
 def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
-    """That of a row which never had one; None where it holds what no model says."""
+    """Checksum of a row which never had one; None where it holds what no model says."""
     try:
         bytes(text or b"").decode()
         if first_impossible(np.frombuffer(logprobs or b"", np.float32)) is not None or len(ids or b"") % 4:

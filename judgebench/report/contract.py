@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pandas as pd
 import pyarrow as pa
 
-from judgebench.digests import NAME as DIGESTS
+from judgebench.runtime.files import DIGESTS
 
 _KEYS = [
     *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from judgebench.atomic import atomic
 from judgebench.defenses import Findings
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.files import atomic
 from judgebench.tutor.vector_file import save_vectors
 
 REFERENCES_SCHEMA = pa.schema(

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from judgebench.atomic import atomic
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.files import atomic
 from judgebench.types import Example, Prompt
 
 EXAMPLES_SCHEMA = pa.schema(

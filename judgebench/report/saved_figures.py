@@ -11,8 +11,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from judgebench.atomic import atomic
 from judgebench.report.style import CAPTION_ID, house_style
+from judgebench.runtime.files import atomic
 from judgebench.visible import visible
 
 DPI = 200

@@ -16,7 +16,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from judgebench.errors import Refusal, UserError
-from judgebench.locked import LOCK, UNTIL_THE_END
+from judgebench.runtime.lock import LOCK, UNTIL_THE_END
 
 _HYDRAS = "multirun.yaml"
 _SLURM = "submitit_launcher.SlurmLauncher"
@@ -120,7 +120,7 @@ def _process() -> tuple[str, int]:
 
 def _is_first() -> bool:
     """Whether this is the process of a job that writes its run folder."""
-    from judgebench.processes import here
+    from judgebench.runtime.distributed import here
 
     return here().first
 
@@ -131,7 +131,7 @@ def _elsewhere(config: DictConfig) -> Path:
 
 
 def _leave(path: Path, job: dict[str, Any]) -> None:
-    from judgebench.atomic import atomic
+    from judgebench.runtime.files import atomic
 
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(job), encoding="utf-8")

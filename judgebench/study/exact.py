@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman

@@ -13,8 +13,8 @@ import yaml
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from judgebench.atomic import atomic
 from judgebench.errors import UserError
+from judgebench.runtime.files import atomic
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
 from judgebench.study.settings import Settings
 from judgebench.study.storage import shown_storage

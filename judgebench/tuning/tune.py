@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from judgebench.data.split import DEV, TEST
+from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError

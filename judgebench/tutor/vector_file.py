@@ -13,9 +13,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.outside import parse_json
+from judgebench.runtime.files import check_run_file
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import Origin, StandardVectors
 

@@ -10,7 +10,7 @@ import torch
 
 from judgebench.errors import UserError
 from judgebench.judges.sharding import is_split
-from judgebench.processes import here
+from judgebench.runtime.distributed import here
 from judgebench.tutor.candidates import Candidate, write_candidates
 from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
 from judgebench.tutor.states import candidate_states

@@ -18,7 +18,8 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for, refuse_nan, token_ids
 from judgebench.judges.planning import Batch, roots
 from judgebench.judges.running import Trainers, compute
-from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.tutor.sampling import Sampler, Sampling, stream
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Prompt

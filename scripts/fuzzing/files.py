@@ -17,17 +17,17 @@ import pandas as pd
 from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
 from judgebench.attacks.learned import PhraseFile
+from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
-from judgebench.data.summeval import SummEval
-from judgebench.data.topicalchat import TopicalChat
 from judgebench.defenses.detector_file import load_detector
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
 from judgebench.defenses.thresholds import curve_of
 from judgebench.judges.answers import AnswerFields, match
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.report.run_folder import RunFolder
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vector_file import load_vectors

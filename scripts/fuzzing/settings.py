@@ -14,7 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
-from judgebench.data.jsonl import Fields
+from judgebench.data.fields import ScoredFields
 from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields
 from judgebench.report.hiding import argument_secrets, hider, masked_argument
@@ -48,7 +48,7 @@ def _fields_case(chance: random.Random) -> Any:
 
 
 def _check_fields(given: Any) -> None:
-    for parse in (Fields.parse, AnswerFields.parse):
+    for parse in (ScoredFields.parse, AnswerFields.parse):
         told(lambda parse=parse: parse(given))  # type: ignore[misc]
 
 

@@ -86,7 +86,7 @@ def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
     ("place", "key", "value"),
     [
         ("judge", "_target_", "os.system"),
-        ("assistant", "_target_", "judgebench.atomic.os.system"),
+        ("assistant", "_target_", "judgebench.runtime.files.os.system"),
         ("decoding", "greedy", {"_target_": "subprocess.run"}),
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
         ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),

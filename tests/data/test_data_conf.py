@@ -12,12 +12,10 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
-from judgebench.data.jsonl_pairs import JsonPairs
-from judgebench.data.mini import Mini
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.summeval import SummEval
-from judgebench.data.topicalchat import TopicalChat
+from judgebench.data.pairs import JsonPairs
 from judgebench.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

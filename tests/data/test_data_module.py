@@ -7,7 +7,7 @@ import pytest
 from lightning import LightningModule, Trainer
 from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSamplerWrapper
 
-from judgebench.data.loaded import Loaded
+from judgebench.data.dataset import Dataset
 from judgebench.data.module import JudgeDataModule
 from judgebench.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -21,13 +21,13 @@ class Letters(JudgeDataModule):
     name = "letters"
     loads = 0
 
-    def load(self) -> Loaded:
+    def load(self) -> Dataset:
         self.loads += 1
         examples = [
             Example(f"e{i}", g, "s", f"article {g}", "text", {"fluency": float(i)}) for i, g in enumerate(ORDER)
         ]
         ratings = np.arange(2 * len(ORDER), dtype=float).reshape(-1, 2)
-        return Loaded(examples, {"fluency": (0.0, 99.0)}, {"fluency": ratings})
+        return Dataset(examples, {"fluency": (0.0, 99.0)}, {"fluency": ratings})
 
 
 def ready(**arguments: Any) -> Letters:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.data.hub import is_hub_id
+from judgebench.data.rows import is_hub_id
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(
 
 def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path: Path) -> None:
     program = (
-        "from judgebench.data.summeval import SummEval\n"
+        "from judgebench.data.benchmarks import SummEval\n"
         "from judgebench.errors import UserError\n"
         "for path in ('hub', 'some-owner/some-name'):\n"
         "    try:\n        SummEval(path).setup()\n"

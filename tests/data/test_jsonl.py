@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from judgebench.data.dataset import group_hash
 from judgebench.data.jsonl import JsonLines
-from judgebench.data.loaded import group_hash
 from judgebench.errors import UserError
 
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from judgebench.data.jsonl_pairs import JsonPairs, Labels, PairFields
-from judgebench.data.pairs import systems_of
+from judgebench.data.pairs import JsonPairs, Labels, PairFields, paired_systems
 from judgebench.errors import UserError
 
 FIELDS = {
@@ -39,7 +38,7 @@ def test_a_row_is_a_pair_with_both_its_systems(tmp_path):
     assert (one.source, one.output, one.rival) == ("Question 7?", "gpt says.", "llama says.")
     assert (one.human, other.human) == ({"overall": -1.0}, {"overall": 0.0})
     assert (data.name, data.paired, data.dimensions) == ("mine", True, ("overall",))
-    assert systems_of(data.examples) == ["gpt", "llama"]
+    assert paired_systems(data.examples) == ["gpt", "llama"]
 
 
 def test_several_people_compare_the_same_two_texts(tmp_path):
@@ -91,7 +90,7 @@ def test_a_rows_own_group_id_is_its_group(tmp_path):
 def test_without_names_places_are_systems_and_the_source_makes_the_group(tmp_path):
     fields = {name: FIELDS[name] for name in ("source", "first", "second", "preference")}
     data = loaded(tmp_path, [row(1, "a", "b", "tie"), row(1, "c", "d", "tie"), row(2, "a", "b", "tie")], fields=fields)
-    assert systems_of(data.examples) == ["first", "second"]
+    assert paired_systems(data.examples) == ["first", "second"]
     groups = [one.group_id for one in data.examples]
     assert groups[0] == groups[1] != groups[2]
 

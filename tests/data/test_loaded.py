@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgebench.data.loaded import Loaded, group_hash, validate
+from judgebench.data.dataset import Dataset, group_hash, validate
 from judgebench.errors import UserError
 from judgebench.types import Example
 
@@ -17,13 +17,15 @@ GOOD = [
 SCALE = {"fluency": (1.0, 5.0)}
 
 
-def with_third(**changes: Any) -> Loaded:
-    return Loaded([*GOOD[:2], replace(GOOD[2], **changes), GOOD[3]], SCALE, places=[f"f line {i}" for i in range(1, 5)])
+def with_third(**changes: Any) -> Dataset:
+    return Dataset(
+        [*GOOD[:2], replace(GOOD[2], **changes), GOOD[3]], SCALE, places=[f"f line {i}" for i in range(1, 5)]
+    )
 
 
 def test_good_data_passes() -> None:
-    validate(Loaded(GOOD, SCALE))
-    validate(Loaded(GOOD, {}, {"fluency": np.full((4, 3), 2.0)}))
+    validate(Dataset(GOOD, SCALE))
+    validate(Dataset(GOOD, {}, {"fluency": np.full((4, 3), 2.0)}))
     validate(with_third(human={"fluency": 5.0 + 1e-9}))
 
 
@@ -63,14 +65,14 @@ def test_without_places_the_example_is_named() -> None:
 
 def test_no_example_and_no_dimension_are_told() -> None:
     with pytest.raises(UserError, match=r"the data holds no example"):
-        validate(Loaded([], SCALE))
+        validate(Dataset([], SCALE))
     with pytest.raises(UserError, match=r"example 'e0': has no human score"):
-        validate(Loaded([replace(GOOD[0], human={})], {}))
+        validate(Dataset([replace(GOOD[0], human={})], {}))
 
 
 def test_a_scale_for_no_dimension_is_told() -> None:
     with pytest.raises(UserError, match=r"scale: 'fluencie' is no dimension with human scores.*'fluency'"):
-        validate(Loaded(GOOD, {"fluencie": (1.0, 5.0)}))
+        validate(Dataset(GOOD, {"fluencie": (1.0, 5.0)}))
 
 
 @pytest.mark.parametrize(("value", "problem"), [(9.0, "lies outside"), (math.nan, "is not a finite number")])
@@ -78,13 +80,13 @@ def test_a_single_experts_bad_score_is_told_though_the_mean_may_hide_it(value: f
     ratings = np.full((4, 3), 1.0)
     ratings[2, 1] = value
     with pytest.raises(UserError, match=f"example 'e2': the score {value:g} of expert 2 for 'fluency' {problem}"):
-        validate(Loaded(GOOD, SCALE, {"fluency": ratings}))
+        validate(Dataset(GOOD, SCALE, {"fluency": ratings}))
 
 
 def test_an_infinite_rating_is_told_though_no_scale_is_known() -> None:
     ratings = np.array([[1.0], [2.0], [math.inf], [3.0]])
     with pytest.raises(UserError, match=r"example 'e2': the score inf of expert 1 for 'fluency' is not a finite"):
-        validate(Loaded(GOOD, {}, {"fluency": ratings}))
+        validate(Dataset(GOOD, {}, {"fluency": ratings}))
 
 
 def test_group_hashes_are_fixed_for_all_time_and_tell_texts_apart() -> None:

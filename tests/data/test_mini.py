@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 
 
 def test_the_embedded_data_passes_every_check_and_splits() -> None:

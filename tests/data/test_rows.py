@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from judgebench.data.rows import Row, is_parquet, json_array, json_lines, json_rows, parquet_rows
+from judgebench.data.rows import FileRow, is_parquet, json_array, json_lines, json_rows, parquet_rows
 from judgebench.errors import UserError
 
-ROW = Row(
+ROW = FileRow(
     {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1}},
     "mine.jsonl line 3",
     3,
@@ -77,8 +77,8 @@ def test_getters_return_what_is_there() -> None:
     assert (ROW.number("number"), ROW.number("real")) == (2.0, 0.5)
     assert ROW.inner("object").number("k") == 1.0
     assert (ROW.has("text"), ROW.has("none"), ROW.has("other")) == (True, False, False)
-    assert Row({"l": ["a", "b"]}, "x", 1).texts("l") == ["a", "b"]
-    assert [inner.number("k") for inner in Row({"l": [{"k": 1}, {"k": 2}]}, "x", 1).inners("l")] == [1.0, 2.0]
+    assert FileRow({"l": ["a", "b"]}, "x", 1).texts("l") == ["a", "b"]
+    assert [inner.number("k") for inner in FileRow({"l": [{"k": 1}, {"k": 2}]}, "x", 1).inners("l")] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_getters_return_what_is_there() -> None:
         (lambda r: r.inner("object").text("k"), "field 'object': field 'k' must be text, got 1"),
     ],
 )
-def test_a_wrong_field_is_told_with_its_place(get: Callable[[Row], Any], sentence: str) -> None:
+def test_a_wrong_field_is_told_with_its_place(get: Callable[[FileRow], Any], sentence: str) -> None:
     with pytest.raises(UserError, match=r"^mine.jsonl line 3.*" + sentence):
         get(ROW)
 
 
 def test_values_that_cannot_be_stored_are_told() -> None:
-    row = Row(json.loads('{"text": "a\\ud83d", "big": 1' + "0" * 400 + "}"), "f line 1", 1)
+    row = FileRow(json.loads('{"text": "a\\ud83d", "big": 1' + "0" * 400 + "}"), "f line 1", 1)
     with pytest.raises(UserError, match=r"f line 1: field 'text' holds half a character"):
         row.text("text")
     with pytest.raises(UserError, match=r"f line 1: field 'big' must be a number of ordinary size"):
@@ -136,7 +136,7 @@ def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told() -> None:
     for _ in range(100_000):
         value = [value]
     with pytest.raises(UserError, match=r"f line 1: field 'k' must be text, got something nested deep"):
-        Row({"k": value}, "f line 1", 1).text("k")
+        FileRow({"k": value}, "f line 1", 1).text("k")
 
 
 def test_a_sentence_about_half_a_character_can_be_printed(tmp_path: Path) -> None:

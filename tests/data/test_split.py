@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.data.split import split_groups
+from judgebench.data.dataset import split_groups
 
 GROUPS = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=40)
 PER_MILLE = st.integers(0, 999)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.data.loaded import group_hash
-from judgebench.data.summeval import SummEval
+from judgebench.data.benchmarks import SummEval
+from judgebench.data.dataset import group_hash
 from judgebench.errors import UserError
 
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from judgebench.data.loaded import group_hash
-from judgebench.data.topicalchat import TopicalChat
+from judgebench.data.benchmarks import TopicalChat
+from judgebench.data.dataset import group_hash
 from judgebench.errors import UserError
 
 SCORES = {"understandability": 1.0, "naturalness": 3.0, "coherence": 2.0, "engagingness": 1.0, "groundedness": 0.0,

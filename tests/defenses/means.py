@@ -7,7 +7,7 @@ from pathlib import Path
 import lightning as L
 
 from judgebench.attacks import attacked_text, chosen_attacks
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.defenses import DefenseSettings, Means
 from judgebench.defenses.settings import Helper
 from judgebench.judges.spec import JudgeSpec

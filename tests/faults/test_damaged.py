@@ -12,7 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.report.paper.__main__ import main as tables
 from judgebench.report.run_folder import RunFolder
 from judgebench.study.storage import open_storage

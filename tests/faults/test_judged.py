@@ -14,7 +14,7 @@ from judgebench.defenses import chosen_defenses
 from judgebench.defenses.references import ReferenceDefense
 from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import is_comparative, load_rubrics
+from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.report.run_folder import RunFolder
 from judgebench.tutor.references import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
@@ -45,14 +45,14 @@ def rubrics_of(collection):
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer, collection):
     rubrics = rubrics_of(collection)
-    compared = is_comparative(rubrics)
+    compared = are_comparative(rubrics)
     attacks = chosen_attacks(ATTACKS)
     defenses = list(chosen_defenses(DEFENSES[1:], DefenseSettings(Helper("nowhere")), None))
     if not compared:
         pairs = {name: {"g": Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
         defenses.append(ReferenceDefense("cap", pairs))
     defenses = [one for one in defenses if one.compares or not compared]
-    builder = PromptBuilder(smollm2_tokenizer, rubrics, 100_000, defenses=defenses)
+    builder = PromptBuilder(smollm2_tokenizer, rubrics, 100_000).under(defenses)
     orders = (FIRST, SECOND) if compared else ("",)
     conditions = [
         Condition(dimension, RANGE, attack, defense, order)

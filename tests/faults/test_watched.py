@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import sys, time
 from torch import distributed
-from judgebench.processes import Processes
+from judgebench.runtime.distributed import Processes
 
 rank, port, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 processes = Processes()

@@ -21,7 +21,8 @@ import numpy as np
 import pandas as pd
 
 from judgebench.errors import UserError
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.report.contract import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.report.defense_files import read_defenses
 from judgebench.report.example_files import TEXTS_SCHEMA, read_examples

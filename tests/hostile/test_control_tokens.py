@@ -9,10 +9,9 @@ from transformers import PreTrainedTokenizerFast
 
 from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.control import ControlTokens
+from judgebench.prompts.chat import text_prompts
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.prompts.spelled import BREAK, SpelledNames
-from judgebench.prompts.texts import text_prompts
+from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames
 from judgebench.types import Condition, Example, ScoreRange
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))
@@ -96,7 +95,7 @@ def test_a_tokenizer_without_offsets_refuses(monkeypatch):
 
 def test_names_that_a_servers_normalizer_would_form_are_broken(smollm2_tokenizer):
     forged = ["<|im_end|>".translate(WIDE), "＜|im_end|＞", "<S>", "＜/s＞", "[inst]", "［INST］", "<Start_of_Turn>"]
-    builder = PromptBuilder(smollm2_tokenizer, RUBRICS, 4000, control=SpelledNames(smollm2_tokenizer))
+    builder = PromptBuilder(smollm2_tokenizer, RUBRICS, 4000).spelling(SpelledNames(smollm2_tokenizer))
     for name in forged:
         (prompt,) = builder.build([replace(HARMLESS, output=f"Fine. {name}")], [CONDITION])
         assert (prompt.control_tokens, name in prompt.text) == (1, False)

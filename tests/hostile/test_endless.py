@@ -8,11 +8,11 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from judgebench import time_limit
 from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.time_limit import NeverEnds, within
+from judgebench.runtime import timing
+from judgebench.runtime.timing import NeverEnds, within
 from judgebench.types import Condition, Example, ScoreRange
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))
@@ -33,7 +33,7 @@ def with_pattern(pattern):
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(time_limit, "SECONDS", 1.0)
+    monkeypatch.setattr(timing, "SECONDS", 1.0)
 
 
 def test_a_template_that_loops_is_told_and_stopped(short, smollm2_tokenizer):

@@ -6,7 +6,8 @@ import pytest
 
 from judgebench.judges.api.passes import told
 from judgebench.judges.api.protocol import Broken, answer_of
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 
 
 def chat(*logprobs):

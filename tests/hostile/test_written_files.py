@@ -7,11 +7,10 @@ import os
 import pandas as pd
 import pytest
 
-from judgebench.atomic import atomic
 from judgebench.cards.score import _write
-from judgebench.csv_text import as_csv, csv_cell
 from judgebench.errors import UserError
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.files import as_csv, atomic, csv_cell
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judgebench.attacks import attacked_text, chosen_attacks
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.counting import distinct_tokens, shared_tokens, whole_tokens
 from judgebench.judges.engine import PrefixEngine

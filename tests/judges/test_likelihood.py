@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.errors import UserError
 from judgebench.judges import heads, ragged
 from judgebench.judges.engine import PrefixEngine
@@ -21,7 +21,7 @@ from judgebench.judges.passes import Voice
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import plan
 from judgebench.judges.running import compute
-from judgebench.prompts.texts import text_prompts
+from judgebench.prompts.chat import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Example
 from tests.conftest import SMOLLM2

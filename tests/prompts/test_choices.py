@@ -2,8 +2,7 @@
 
 import pytest
 
-from judgebench.prompts.choices import choices_of
-from judgebench.prompts.rubrics import fill, load_rubrics
+from judgebench.prompts.rubrics import choices_of, fill, load_rubrics
 from judgebench.types import Example, ScoreRange
 
 ALL = {"A": 5.0, "B": 4.0, "C": 3.0, "D": 2.0, "E": 1.0}

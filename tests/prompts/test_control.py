@@ -10,8 +10,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.prompts.tokens import ControlTokens
 from judgebench.types import Condition, Example, ScoreRange
 from tests.conftest import tiny_t5_tokenizer
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_tie
+from judgebench.prompts.rubrics import Filled, are_comparative, fill, load_rubrics, names_tie
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
@@ -162,7 +162,7 @@ COMPARATIVE = [
 @pytest.mark.parametrize(("collection", "dimension"), COMPARATIVE)
 def test_comparative_rubrics_name_both_texts_after_all_that_a_group_shares(collection, dimension):
     rubrics = load_rubrics(collection, [dimension])
-    assert is_comparative(rubrics)
+    assert are_comparative(rubrics)
     one, two = (fill(rubrics[dimension], PLACES, COMPARED, order=order) for order in ORDERS)
     assert one.prefix == two.prefix
     assert "The article." in one.prefix
@@ -233,5 +233,5 @@ def test_a_run_compares_or_judges_alone_not_both(tmp_path):
     with pytest.raises(
         UserError, match="the rubric for 'fluency' compares two texts and that for 'coherence' judges one"
     ):
-        is_comparative(load_rubrics(str(tmp_path), ["fluency", "coherence"]))
-    assert not is_comparative(load_rubrics("summary", ["fluency", "coherence"]))
+        are_comparative(load_rubrics(str(tmp_path), ["fluency", "coherence"]))
+    assert not are_comparative(load_rubrics("summary", ["fluency", "coherence"]))

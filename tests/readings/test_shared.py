@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
 from judgebench.errors import UserError
-from judgebench.processes import Processes, here
-from judgebench.readings.mounts import on_network
+from judgebench.readings.reading import ModelReading
 from judgebench.readings.shared import SharedStore, _packed, _unpacked, open_store
-from judgebench.readings.store import ModelReading, ReadingStore, journal_mode
+from judgebench.readings.store import ReadingStore, journal_mode
+from judgebench.runtime.distributed import Processes, here
+from judgebench.runtime.files import on_network
 
 READINGS = st.lists(
     st.builds(

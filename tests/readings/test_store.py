@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.readings.checksum import check_shares, checksum
-from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.readings.reading import ModelReading, check_shares, checksum, reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 OLD = """

@@ -15,7 +15,7 @@ from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode
 from judgebench.metrics import evaluate
-from judgebench.readings.table import reading_columns
+from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of

@@ -11,7 +11,7 @@ from judgebench.decoding.decode import decode
 from judgebench.metrics import evaluate
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.ranking import Ranking
-from judgebench.readings.table import reading_columns
+from judgebench.readings.reading import reading_columns
 from judgebench.report import pairwise
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report

@@ -7,7 +7,7 @@ from pathlib import Path
 import lightning as L
 import pytest
 
-from judgebench.data.mini import Mini
+from judgebench.data.benchmarks import Mini
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.spec import TutorSpec

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.atomic import atomic
 from judgebench.errors import UserError
+from judgebench.runtime.files import atomic
 
 
 class Journal:

@@ -14,7 +14,7 @@ from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PrefixEngine
 from judgebench.judges.linears import forget_gradients
-from judgebench.types import ORDERS, Condition, ScoreRange, place_of
+from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 
 
 @dataclass(frozen=True)
@@ -226,5 +226,5 @@ def worth(condition: Condition) -> tuple[float, ...]:
     the judged text, 0 for its rival's and 1/2 for a tie."""
     if condition.order in ORDERS:
         own = ORDERS.index(condition.order) + 1
-        return tuple(1 - abs(place_of(answer) - own) for answer in condition.range.values)
+        return tuple(1 - abs(answered_place(answer) - own) for answer in condition.range.values)
     return condition.range.values

@@ -25,7 +25,8 @@ from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
 from judgebench.outside import Limits, parse_json
-from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.types import Prompt, ScoreRange
 
 _HALF = re.compile("[\ud800-\udfff]")

@@ -23,8 +23,8 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers, compute
-from judgebench.readings.checksum import check_shares
-from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.readings.reading import ModelReading, check_shares
+from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 _GREEDY = "greedy"

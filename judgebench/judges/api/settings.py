@@ -17,7 +17,7 @@ from judgebench.judges.api.endpoint import Endpoint
 from judgebench.judges.api.extra_body import parse_extra
 from judgebench.judges.api.price import Price, is_number
 from judgebench.judges.loading import ModelSource
-from judgebench.prompts.spelled import SpelledNames
+from judgebench.prompts.tokens import SpelledNames
 from judgebench.shape import shown
 
 if TYPE_CHECKING:

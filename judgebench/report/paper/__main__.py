@@ -9,7 +9,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
@@ -22,6 +21,7 @@ from judgebench.report.paper.found import RunResults
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
+from judgebench.runtime.files import atomic
 from judgebench.visible import visible
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.csv_text import as_csv
 from judgebench.report.paper.cap import LOWERED, ChangeLine, ChangeTable
 from judgebench.report.paper.latex import escape, framed, row_of
 from judgebench.report.paper.markdown import markdown
 from judgebench.report.paper.tables import Value
+from judgebench.runtime.files import as_csv
 
 CHANGE_COLUMNS = [
     *("table", "dataset", "judge", "attack", "defense"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.csv_text import as_csv
 from judgebench.report.paper.cells import CellLine, CellTable
 from judgebench.report.paper.latex import escape, framed, row_of
 from judgebench.report.paper.markdown import markdown
 from judgebench.report.paper.tables import Value
+from judgebench.runtime.files import as_csv
 
 _BRACKETS = "In brackets: 95 % interval."
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.csv_text import as_csv
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.paper.tables import CorrelationTable, SettingTable, figure, marks
+from judgebench.runtime.files import as_csv
 from judgebench.types import ScoreRange
 
 CORRELATION_COLUMNS = [

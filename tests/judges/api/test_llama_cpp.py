@@ -48,7 +48,7 @@ def exact(server, **more):
 def prompts_of(spec, conditions, texts=TEXTS):
     tokenizer = spec.source.tokenizer()
     control = spelled_names(spec, tokenizer)
-    builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 2000, control=control)
+    builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 2000).spelling(control)
     return builder.build(examples(texts), conditions)
 
 

@@ -89,12 +89,12 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that keeps the store and writes the run folder."""
+        """True in the process that keeps the store and writes the run folder."""
         return self.rank == 0
 
     @property
     def joined(self) -> bool:
-        """Whether there are others that can hear."""
+        """True once the other processes can be reached."""
         return self._group is not None
 
     def join(self) -> None:
@@ -125,9 +125,7 @@ class Processes:
         self._agreed = []
 
     def agree(self, find: Callable[[], T]) -> T:
-        """What the first process finds, in every process; all call this in the same order.
-
-        Args:
+        """XX    Args:
             find: run by the first process alone; what it agrees on in its turn is its own affair.
 
         Raises:
@@ -146,7 +144,7 @@ class Processes:
         return _opened(outcome, self.first)
 
     def together(self, do: Callable[[], T]) -> T:
-        """What each process does for itself and none may fail at; all call this in the same order.
+        """Does in each process what none may fail at; all call this in the same order.
 
         Raises:
             UserError: of the first process that fails, in all.
@@ -170,7 +168,7 @@ class Processes:
         return done
 
     def check_same(self, value: str, what: str) -> None:
-        """Whether all processes have the same `value`, which stands for `what`; all call this in the same order.
+        """Checks that all processes have the same `value`, which stands for `what`; all call this in the same order.
 
         Raises:
             UserError: one differs from the first.
@@ -321,7 +319,7 @@ def here() -> Processes:
 
 
 def _check(strategy: Any) -> None:
-    """Whether several processes can work together under a strategy.
+    """Checks that several processes can work together under a strategy.
 
     Raises:
         UserError: they cannot.
@@ -337,7 +335,7 @@ def _check(strategy: Any) -> None:
 
 
 def _nothing() -> None:
-    """What the launcher runs once the others are started: they run the command."""
+    """Runs in the launcher once the others are started: they run the command."""
 
 
 def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
@@ -349,7 +347,7 @@ def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Whatever goes wrong between processes goes wrong because one of them has ended."""
+    """Turns an error of communication into `Lost`: between processes all goes well unless one of them has ended."""
     try:
         yield
     except RuntimeError as error:

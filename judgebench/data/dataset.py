@@ -1,23 +1,29 @@
-"""What a loader hands over, and the checks at the door. Past them everybody may trust the data."""
+"""A data set as its file has it, the checks after which all rooms trust it, and its split into dev and test groups."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
 from judgebench.errors import UserError
 from judgebench.types import Example
 
+DEV, TEST = "dev", "test"
+
+JOINT = "joint"
+"""The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one score."""
+
 _ROUNDING = 1e-6
 """Means of ratings may overstep an end of the scale by rounding, as in 4.9999999 + 1e-7."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Dataset:
     """A data set as its file has it.
 
     Attributes:
@@ -41,7 +47,7 @@ def group_hash(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
-def validate(loaded: Loaded) -> None:
+def validate(loaded: Dataset) -> None:
     """Checks what all later rooms rely on.
 
     Raises:
@@ -97,7 +103,7 @@ def _check_human(
             raise UserError(f"{where}: the human score {value:g} for '{dimension}' {problem}.")
 
 
-def _check_ratings(loaded: Loaded) -> None:
+def _check_ratings(loaded: Dataset) -> None:
     for dimension, ratings in loaded.ratings.items():
         low, high = loaded.scale.get(dimension, (-math.inf, math.inf))
         good = np.isfinite(ratings) & (ratings >= low - _ROUNDING) & (ratings <= high + _ROUNDING)
@@ -118,10 +124,57 @@ def _problem(value: float, scale: tuple[float, float] | None) -> str:
     return ""
 
 
-def _where(loaded: Loaded, i: int) -> str:
+def _where(loaded: Dataset, i: int) -> str:
     named = f"example '{loaded.examples[i].example_id}'"
     return f"{loaded.places[i]}, {named}" if loaded.places else named
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
+
+
+def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
+    """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of one common scale.
+
+    Where single experts' scores are known, an expert's joint score is the mean of their own.
+    """
+    examples = [
+        replace(example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))})
+        for example in loaded.examples
+    ]
+    ratings = dict(loaded.ratings)
+    if all(dimension in ratings for dimension in of):
+        ratings[JOINT] = np.mean([ratings[dimension] for dimension in of], axis=0)
+    return replace(loaded, examples=examples, scale={**loaded.scale, JOINT: loaded.scale[of[0]]}, ratings=ratings)
+
+
+def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[str, str]:
+    """Splits whole groups into "dev" and "test".
+
+    The dev set has `dev_share` of the groups, rounded half up; at least one if `dev_share` is above 0, and always
+    leaves one group to test on. A single group is a test group. Which groups are drawn depends on `seed` and on the
+    set of ids alone, not on their order; with a greater `dev_share` the dev set only grows.
+
+    Args:
+        group_ids: ids of the groups; repeats are allowed.
+        dev_share: share of groups in [0, 1).
+        seed: seed of the draw, 0 or above.
+
+    Returns:
+        group_id -> "dev" or "test", in the order of first appearance.
+
+    Example:
+        >>> split_groups(["b", "a", "b", "c"], dev_share=0.1, seed=0)
+        {'b': 'test', 'a': 'test', 'c': 'dev'}
+    """
+    groups = list(dict.fromkeys(group_ids))
+    # As a decimal, because 0.145 * 100 is 14.499999999999998 in binary and would round down.
+    wanted = int((Decimal(repr(float(dev_share))) * len(groups)).to_integral_value(ROUND_HALF_UP))
+    if dev_share > 0:
+        wanted = max(wanted, 1)
+    wanted = min(wanted, max(len(groups) - 1, 0))
+
+    order = np.random.default_rng(seed).permutation(len(groups))
+    ordered = sorted(groups)
+    dev = {ordered[i] for i in order[:wanted]}
+    return {group: DEV if group in dev else TEST for group in groups}

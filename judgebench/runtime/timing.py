@@ -1,11 +1,13 @@
-"""Calls of code that comes with a model, which may never end: they run in a thread of their own, and are left there."""
+"""Time: seconds spent by stage, and an end to calls of foreign code that may never come to one."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -13,6 +15,35 @@ SECONDS = 60.0
 """More than any chat template or tokenizer takes for a few prompts."""
 
 T = TypeVar("T")
+
+
+class Clock:
+    """Adds up the seconds spent in each named stage.
+
+    Example:
+        >>> clock = Clock()
+        >>> with clock("read"):
+        ...     pass
+        >>> list(clock.seconds)
+        ['read']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """Counts seconds under `target` that are counted under `source`, or will be when the stage ends."""
+        self.seconds[source] = self.seconds.get(source, 0.0) - seconds
+        self.seconds[target] = self.seconds.get(target, 0.0) + seconds
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Counts what happens within it under `stage`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
 class NeverEnds(Exception):
@@ -58,7 +89,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def within(call: Callable[[], T], seconds: float | None = None) -> T:
-    """What a call gives, or raises; it costs a few microseconds more than the call itself.
+    """Gives what a call gives, or raises what it raises, within a limit; it costs a few microseconds more.
 
     Args:
         call: code of Python, or of a library that lets go of Python's lock meanwhile.

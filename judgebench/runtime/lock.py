@@ -19,18 +19,18 @@ except ImportError:  # Windows, which refuses by itself to replace files that an
     fcntl = None  # type: ignore[assignment]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""What lies in a folder of somebody else's may lead anywhere: nothing is written through a link."""
+"""A link in a folder of somebody else's may lead anywhere: nothing is written through one."""
 
 LOCK = ".lock"
 """The file in the folder; it says who holds it, and goes when the holder is done."""
 
 
 UNTIL_THE_END = ExitStack()
-"""What is held until the work of the command line is done, however that ends; `judgebench.refusals.door` closes it."""
+"""Holds locks until the work of the command line is done, however that ends; `judgebench.refusals.door` closes it."""
 
 
 class Held(Exception):
-    """Somebody else holds the lock; `holder` tells who, as far as it is known."""
+    """Somebody else holds the lock: `holder`, as far as it is known."""
 
     def __init__(self, holder: Mapping[str, Any]) -> None:
         super().__init__(described(holder))
@@ -38,7 +38,7 @@ class Held(Exception):
 
 
 def described(holder: Mapping[str, Any]) -> str:
-    """Who holds a lock, in words.
+    """A lock's holder in words.
 
     Example:
         >>> described({"pid": 7, "host": "here", "since": "2026-01-31 12:00:00"})
@@ -120,7 +120,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _holder(handle: int) -> Mapping[str, Any]:
-    """What the holder has written; nothing if it is just about to."""
+    """The holder's own entry in the file; empty if it is just about to write it."""
     try:
         content = json.loads(os.pread(handle, 4096, 0))
     except (OSError, ValueError):

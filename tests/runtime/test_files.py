@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from judgebench.atomic import atomic
+from judgebench.runtime.files import atomic
 
 
 def write_half(path):
@@ -52,7 +52,7 @@ def test_kill_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
     script = f"""
         import sys, time
         from pathlib import Path
-        from judgebench.atomic import atomic
+        from judgebench.runtime.files import atomic
         with atomic(Path({str(path)!r})) as temporary, open(temporary, "w") as file:
             file.write("half")
             file.flush()

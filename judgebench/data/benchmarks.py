@@ -1,0 +1,169 @@
+"""The embedded summaries, and data sets that the field shares: SummEval and TopicalChat.
+
+SummEval: 100 CNN/DailyMail articles x 16 systems, each summary scored by three experts (Fabbri et al. 2021, "SummEval:
+Re-evaluating Summarization Evaluation"). TopicalChat: 60 dialogues x 6 replies, scored by three annotators, of whom
+UniEval's file has the means alone (Mehri and Eskenazi 2020, "USR: An Unsupervised and Reference Free Evaluation Metric
+for Dialog Generation").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib.resources import as_file, files
+from itertools import chain
+from typing import Any
+
+from judgebench.data.dataset import Dataset, with_joint
+from judgebench.data.fields import PublishedFields, ScoredFields, Scores, mean_scores, read_dataset, scored_example
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
+from judgebench.errors import UserError
+from judgebench.types import Example
+
+_DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
+_SCALE = (1.0, 5.0)
+_HUB_ID = "mteb/summeval"
+_GEVAL = PublishedFields(output="system_output", group_id="doc_id", dimensions=_DIMENSIONS, optional=("overall",))
+_USR_SCALE = {
+    "understandability": (0.0, 1.0),
+    "naturalness": (1.0, 3.0),
+    "coherence": (1.0, 3.0),
+    "engagingness": (1.0, 3.0),
+    "groundedness": (0.0, 1.0),
+    "overall": (1.0, 5.0),
+}
+_USR = PublishedFields(output="system_output", context="context", dimensions=tuple(_USR_SCALE), no_context="_nofact")
+
+
+class Mini(JudgeDataModule):
+    """The embedded summaries of judgebench/data/mini/mini.jsonl, for a first run and for tests, without a file of your
+    own or network. Their scale is 1 to 5; `joint` is the mean of the four dimensions.
+
+    Args:
+        **common: see JudgeDataModule; there is no `path`.
+    """
+
+    name = "mini"
+    note = "The human scores of mini follow from how its texts were made; no human rated them."
+
+    def __init__(self, **common: Any) -> None:
+        super().__init__(path=None, **common)
+
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`."""
+        with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
+            dataset = read_dataset(json_lines(path), partial(scored_example, ScoredFields()), _SCALE)
+        return with_joint(dataset, _DIMENSIONS)
+
+
+class TopicalChat(JudgeDataModule):
+    """UniEval's topical_chat.json: a list of `source` (the dialogue), `context` (the fact), `system_id`,
+    `system_output` (the reply) and `scores` on the six dimensions of USR.
+
+    A group is one dialogue with its fact, named by a hash of both. Replies to dialogues without a fact, which the file
+    marks "_nofact", get an empty context. Texts keep the file's spaces and line ends.
+
+    Args:
+        path: the file.
+        **common: see JudgeDataModule.
+    """
+
+    name = "topicalchat"
+    groups_are = "dialogues"
+
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`."""
+        rows = json_rows(self.given_path("the file of UniEval's topical_chat.json"))
+        return read_dataset(rows, partial(scored_example, _USR), _USR_SCALE)
+
+
+class SummEval(JudgeDataModule):
+    """SummEval in any of the three layouts in which it goes round; the first row tells which it is. In all of them,
+    `joint` is the mean of the four dimensions.
+
+    1. SummEval's own release, paired with the articles (`id, decoded, expert_annotations, model_id, text`), one JSON
+       object a line. Human score = mean of the experts, whose single scores become `ratings`.
+    2. G-Eval's and UniEval's summeval.json (`doc_id, system_id, source, system_output, scores`). Without `doc_id` the
+       group is named by a hash of the article. `overall` (the mean of the other four) is a dimension if it is there.
+    3. The hub's `mteb/summeval`: one row an article, with 16 `machine_summaries` and as many scores per dimension; a
+       parquet file, a folder of them, or from the hub. It does not name the systems, so `system_id` is the position
+       "0" to "15"; whether a position is the same system in every article is the data set's affair, and
+       correlations at system level rely on it.
+
+    Args:
+        path: the file; a folder of parquet files; "hub" for mteb/summeval; or another hub id ("owner/name") in the
+            same layout.
+        **common: see JudgeDataModule.
+    """
+
+    name = "summeval"
+
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`."""
+        rows = self._rows()
+        first = next(rows, None)
+        if first is None:
+            raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
+        return with_joint(read_dataset(chain([first], rows), _reader(first), _SCALE), _DIMENSIONS)
+
+    def _rows(self) -> Iterator[FileRow]:
+        path = self.given_path(
+            "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's parquet, or 'hub'"
+        )
+        # As given: Path would drop the "./" of "./owner/name", which says that it is local.
+        hub_id = _HUB_ID if self.path == "hub" else str(self.path)
+        if self.path == "hub" or is_hub_id(hub_id):
+            return parquet_rows(download(hub_id))
+        return parquet_rows(path) if is_parquet(path) else json_rows(path)
+
+
+def _reader(first: FileRow) -> Callable[[FileRow], Iterable[tuple[Example, Scores]]]:
+    """The reader of the rows' layout."""
+    if first.has("expert_annotations"):
+        return partial(_from_release, len(first.inners("expert_annotations")))
+    if first.has("machine_summaries"):
+        return _from_mteb
+    if first.has("scores"):
+        return partial(scored_example, _GEVAL)
+    raise UserError(
+        f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' (SummEval's own"
+        " JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
+    )
+
+
+def _from_release(experts: int, row: FileRow) -> Iterator[tuple[Example, Scores]]:
+    """The example of a row of SummEval's own release, scored by as many experts as the first."""
+    if not row.has("text"):
+        raise UserError(
+            f"{row.place}: the article (field 'text') is missing, as in SummEval's download before pairing; give"
+            " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
+        )
+    given = row.inners("expert_annotations")
+    scores = {dimension: [expert.number(dimension) for expert in given] for dimension in _DIMENSIONS}
+    if len(given) != experts:
+        raise UserError(
+            f"{row.place}: field 'expert_annotations' has {len(given)} experts and the first row {experts}; all rows"
+            " must have as many."
+        )
+    article, system = row.identifier("id"), row.identifier("model_id")
+    yield _summary(article, system, row.text("text"), row.text("decoded"), mean_scores(scores)), scores
+
+
+def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
+    """The examples of a row of mteb/summeval, one a summary."""
+    article, source, summaries = row.identifier("id"), row.text("text"), row.texts("machine_summaries")
+    scores = {dimension: row.numbers(dimension) for dimension in _DIMENSIONS}
+    for dimension, values in scores.items():
+        if len(values) != len(summaries):
+            raise UserError(
+                f"{row.place}: field '{dimension}' has {len(values)} scores for {len(summaries)}"
+                " machine_summaries; there must be one each."
+            )
+    for i, summary in enumerate(summaries):
+        human = {dimension: values[i] for dimension, values in scores.items()}
+        yield _summary(article, str(i), source, summary, human), {}
+
+
+def _summary(article: str, system: str, source: str, output: str, human: dict[str, float]) -> Example:
+    return Example(f"{article}/{system}", article, system, source, output, human)

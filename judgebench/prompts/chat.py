@@ -1,0 +1,163 @@
+"""Texts as a model reads them: in its chat template, or plain with the marks that its tokenizer puts around them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from judgebench.errors import UserError
+from judgebench.prompts.rubrics import Filled
+from judgebench.prompts.tokens import AT_ONCE, ControlTokens, Span, tokenized
+from judgebench.runtime.timing import SECONDS, NeverEnds, within
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_ALONE = Condition("text", ScoreRange(0, 1))
+"""The condition of a text by itself: whoever plans batches asks for one; nothing depends on it."""
+
+
+class ChatFormat:
+    """One user turn in a tokenizer's chat template, if it has one; else the text plain, with the tokenizer's BOS before
+    it.
+
+    Args:
+        tokenizer: whose.
+        options: passed to the template.
+        closed: whether a plain text ends with the tokenizer's EOS, where it would put one.
+
+    Raises:
+        UserError: an option that is not the template's.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool):
+        self._tokenizer = tokenizer
+        self._options = _template_options(tokenizer, options)
+        self._bos = plain_bos(tokenizer)
+        self._eos = _plain_eos(tokenizer) if closed else ""
+
+    def __call__(self, filled: Sequence[Filled]) -> list[Filled]:
+        """Each as a model reads it."""
+        try:
+            parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
+            return [chat for part in parts for chat in within(partial(self._all_in_chat, part))]
+        except NeverEnds:
+            raise UserError(
+                f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
+                f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
+            ) from None
+
+    def _all_in_chat(self, filled: Sequence[Filled]) -> list[Filled]:
+        return [self._in_chat(one) for one in filled]
+
+    def _in_chat(self, filled: Filled) -> Filled:
+        # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
+        content = filled.text.strip()
+        trimmed = len(filled.text) - len(filled.text.lstrip())
+        if self._tokenizer.chat_template is None:
+            text, places = self._bos + content + self._eos, [len(self._bos)]
+        else:
+            text = self._templated(content)
+            places = _places(content, text)
+        if not places:
+            raise UserError(
+                "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
+                "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
+            )
+
+        def moved(spans: Sequence[Span], at: int) -> list[Span]:
+            shift, end = at - trimmed, at + len(content)
+            return [(max(first + shift, at), min(last + shift, end)) for first, last in spans]
+
+        # a template may give what it is told twice, and the example speaks in both places
+        said = tuple(span for at in places for span in moved(filled.said, at))
+        own = max(len(filled.prefix) + places[0] - trimmed, places[0])
+        return Filled(text[:own], text[own:], said, tuple(moved(filled.judged, places[0])))
+
+    def _templated(self, content: str) -> str:
+        turn = [{"role": "user", "content": content}]
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, **self._options)
+            )
+        # a template is a program of its own, and raises what it likes
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(
+                f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
+                f"fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give another."
+            ) from error
+
+
+def text_prompts(
+    tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], max_tokens: int, remedy: str
+) -> list[Prompt]:
+    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text.
+    Names of control tokens are spelled as plain text (see `ControlTokens`).
+
+    Args:
+        max_tokens: longest text that the model can read.
+        remedy: what to do about a longer one, for the error.
+
+    Returns:
+        Prompts with an empty prefix; of no tokens where the text is empty and nothing stands before it.
+
+    Raises:
+        UserError: a text is too long; names the example and both numbers of tokens.
+    """
+    control, before = ControlTokens(tokenizer), plain_bos(tokenizer)
+    prompts = []
+    for example in examples:
+        text = before + example.output
+        own = int(bool(before))
+        ids, broken = control.spell(text, [(len(before), len(text))], own, f"example {example.example_id}")
+        if len(ids) > max_tokens:
+            raise UserError(
+                f"The text of example {example.example_id} has {len(ids)} tokens, and the model reads at most "
+                f"{max_tokens}; {remedy}."
+            )
+        prompts.append(Prompt(example, _ALONE, "", text, ids, 0, broken))
+    return prompts
+
+
+def _places(part: str, text: str) -> list[int]:
+    """Positions of a part in a text."""
+    places, at = [], text.find(part)
+    while at >= 0:
+        places.append(at)
+        at = text.find(part, at + len(part)) if part else -1
+    return places
+
+
+def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The BOS that the tokenizer itself would put before a plain text, or nothing."""
+    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
+    starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
+    return str(tokenizer.bos_token) if starts else ""
+
+
+def _plain_eos(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The EOS that the tokenizer itself would put after a plain text, or nothing."""
+    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
+    ends = tokenizer.eos_token_id is not None and ids[-1:] == [tokenizer.eos_token_id]
+    return str(tokenizer.eos_token) if ends else ""
+
+
+def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise UserError(
+            "prompt.template_options must map names in the chat template to values, as in {enable_thinking: false}, "
+            f"or be null, got {given!r}."
+        )
+    taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
+    if clash := sorted(taken & set(given)):
+        raise UserError(
+            f"prompt.template_options.{clash[0]}: this is no option of a chat template; judgebench itself decides how "
+            "the template is applied."
+        )
+    return dict(given)

@@ -1,0 +1,214 @@
+"""Files that are whole or not there, their digests, CSV that a spreadsheet only shows, and which disks are remote."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from judgebench.errors import UserError
+from judgebench.outside import read_json
+from judgebench.visible import visible
+
+DIGESTS = "digests.json"
+"""Digests of a folder's files: one small file, written last, that shows whether any other has changed since, as in
+`{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`.
+
+A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that it does not name.
+"""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that a spreadsheet takes for a formula."""
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "davfs", "sshfs", "9p"),
+        *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "panfs", "pvfs2", "orangefs", "wekafs"),
+    )
+)
+"""Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path next to `path`; what is written there becomes `path` when the block ends well.
+
+    The temporary file lies in the same folder because a rename is atomic only within one file system. It is synced to
+    the disk first, so that a power cut cannot leave the new name with old or empty content. If the block raises, the
+    temporary file goes and `path` stays as it was.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> with atomic(path) as temporary:
+        ...     _ = temporary.write_text("whole")
+        >>> path.read_text()
+        'whole'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # what is written goes through no link that somebody has put there
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder to sync it, and needs not
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Changed(ValueError):
+    """A file has changed since it was written; the reason, as a clause."""
+
+
+def write_digests(folder: Path, names: Iterable[str]) -> None:
+    """Writes the digests of files of a folder beside those that it has already.
+
+    Args:
+        names: paths below the folder, with `/`.
+    """
+    known = _known(folder) or {}
+    digests = known | {name: _sha256(folder / name) for name in names}
+    with atomic(folder / DIGESTS) as temporary:
+        temporary.write_text(json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8")
+
+
+def check_digest(folder: Path, name: str) -> None:
+    """Compares a file with its digest, where there is one.
+
+    Args:
+        name: the file's path below the folder, with `/`.
+
+    Raises:
+        Changed: they differ, or the digests cannot be read.
+        OSError: the file cannot be read.
+    """
+    known = _known(folder)
+    if known is not None and name in known and known[name] != _sha256(folder / name):
+        raise Changed(
+            f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if the change was "
+            f"meant, remove {folder / DIGESTS}"
+        )
+
+
+def check_run_file(path: Path, key: str) -> None:
+    """Compares a file with its digest, where it lies in a run's folder or one folder below.
+
+    Args:
+        key: the config key that names it, for the error.
+
+    Raises:
+        UserError: they differ, or the digests cannot be read.
+    """
+    whole = path.resolve()
+    for folder in whole.parents[:2]:
+        if (folder / DIGESTS).is_file():
+            try:
+                check_digest(folder, whole.relative_to(folder).as_posix())
+            except Changed as error:
+                raise UserError(f"{key}: {path} cannot be read ({error}); restore the file or run again.") from error
+            except OSError:  # whoever reads it tells why it cannot be read
+                return
+            return
+
+
+def _known(folder: Path) -> dict[str, str] | None:
+    """Name -> SHA-256 of each file; None where the folder has no digests."""
+    path = folder / DIGESTS
+    if not path.is_file():
+        return None
+    try:
+        digests: dict[str, str] = read_json(path, str(path), shape={"sha256": {str: str}})["sha256"]
+        return digests
+    except UserError as error:
+        raise Changed(f"{path} is damaged; restore it, or remove it to read the folder unchecked") from error
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A CSV file's text; its cells are `csv_cell`s."""
+    with io.StringIO(newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(csv_cell, columns))
+        writer.writerows(map(csv_cell, row) for row in rows)
+        return file.getvalue()
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula and no terminal for a command; numbers stay as they are.
+
+    Example:
+        >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell(-0.5), csv_cell("\\x1b[2J"), csv_cell("a - b")
+        ("'=HYPERLINK(1)", '-0.5', -0.5, '\\\\x1b[2J', 'a - b')
+    """
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if value.startswith(_FORMULA) and not _is_number(value) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip()
+
+
+def on_network(path: Path, mounts: str | None = None) -> bool:
+    """True where a path lies on a network file system; false where the system does not say.
+
+    Args:
+        path: need not exist yet.
+        mounts: in place of Linux's own list, /proc/self/mountinfo.
+
+    Example:
+        >>> mounts = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\\n36 21 0:31 / /home rw shared:1 - nfs4 server:/home rw\\n"
+        >>> on_network(Path("/home/me/outputs"), mounts), on_network(Path("/homes/me"), mounts)
+        (True, False)
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+    real = path.resolve()
+    deepest, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = Path(_unescaped(fields[4]))
+        # of two mounts at one place the later hides the earlier
+        if real.is_relative_to(point) and len(point.parts) >= deepest:
+            deepest, kind = len(point.parts), after.split(" ")[0]
+    return kind.removeprefix("fuse.") in NETWORK
+
+
+def _unescaped(name: str) -> str:
+    """Linux writes blanks in names as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
