@@ -26,7 +26,7 @@ from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import pairs, systems_of
 from judgebench.data.split import DEV
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers

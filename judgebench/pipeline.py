@@ -22,8 +22,7 @@ from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
 from judgebench.data.split import DEV
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode, rules_of
+from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError

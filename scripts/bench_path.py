@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.path import kappa_path
+from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
 from judgebench.tuning.along import kendall_along, pearson_along, spearman_along
 from judgebench.tuning.grid import Grid

@@ -107,7 +107,7 @@ def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -
 
     Args:
         columns: of scores, of which judge and decoding are looked at.
-        rules: name of each decoding -> its `rule`, see `judgebench.decoding.decode.rules_of`.
+        rules: name of each decoding -> its `rule`, see `judgebench.decoding.scores.rules_of`.
 
     Example:
         >>> columns = {"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])}

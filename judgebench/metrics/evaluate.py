@@ -46,7 +46,7 @@ def evaluate(
             system_id, split, dimension, range_min, range_max, range_step, attack, defense, judge, decoding, lambda,
             temperature, score, status, human. lambda and temperature are None or NaN where a decoding has none; human
             is None or NaN where nobody rated, and such a row counts in the shares and the mean alone. Where texts are
-            compared, also text_id, score_first and score_second, see `judgebench.decoding.comparative`.
+            compared, also text_id, score_first and score_second, see `judgebench.decoding.scores`.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_settings`; records over the same groups are resampled alike.
         scale: dimension -> lowest and highest score that a human can give; where it says nothing, bias is None.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from judgebench.decoding.decode import key_columns
+from judgebench.decoding.scores import key_columns
 from judgebench.types import Reading
 
 

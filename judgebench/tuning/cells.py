@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from judgebench.data.split import DEV, TEST
-from judgebench.decoding.contrastive import Contrastive
+from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.tuning.grid import Grid, Setting, same
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judgebench.decoding.contrastive import LARGEST_KAPPA, Contrastive
 from judgebench.decoding.path import KappaPath, kappa_path
+from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive
 from judgebench.tuning.along import constant_along, spearman_along
 
 EQUAL = 1e-12

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judgebench.data.split import DEV, TEST
-from judgebench.decoding.contrastive import Contrastive
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.errors import UserError
 from judgebench.tuning.cells import Cell, Measured, Part, Point, parts_of
 from judgebench.tuning.grid import Setting

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from judgebench.data.pairs import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.metrics import evaluate
 from judgebench.readings.table import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks

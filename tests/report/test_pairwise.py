@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.metrics import evaluate
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.ranking import Ranking

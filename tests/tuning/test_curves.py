@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode
 from judgebench.readings.table import reading_columns
 from judgebench.tuning import Dev, curves, tune
 from tests.tuning.test_tune import ARGMAX, DECODINGS, by_hand, readings_of

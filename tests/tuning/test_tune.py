@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
 from judgebench.metrics.evaluate import evaluate
