@@ -10,7 +10,8 @@ from judgebench.decoding.scores import decode
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
 from judgebench.metrics.evaluate import evaluate
-from judgebench.tuning import Dev, Exact, Published, Shared, check_tuning, tune
+from judgebench.tuning import Dev, Exact, Published, Shared
+from judgebench.tuning.tune import check_tuning, tune
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 RANGES = (ScoreRange(1, 5), ScoreRange(0, 4))
