@@ -42,8 +42,8 @@ from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec, check_kinds
-from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.ranking import Ranking
+from judgebench.metrics.comparisons import Ranking
+from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
 from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder

@@ -1,4 +1,4 @@
-"""What a sweep maximizes: one number, or several, from the records of a run."""
+"""The objective of a sweep: one number, or several, from the records of a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
 
 
 def default_objective(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What is meant where nothing is said: dev Spearman of the pair's first decoding, else of main's first."""
+    """The objective where none is given: dev Spearman of the pair's first decoding, else of main's first."""
     for judge in ("pair", "main"):
         for record in records:
             if record["judge"] == judge:

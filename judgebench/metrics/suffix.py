@@ -1,4 +1,4 @@
-"""What a learned phrase does as it grows, on what it was learned on and on what it never saw.
+"""Effects of a learned phrase as it grows, on what it was learned on and on what it never saw.
 
 The curves of Raina et al. 2024 ("Is LLM-as-a-Judge Robust?"), and of figures 6 and 7 of the CAP paper.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import Cell, cells, checked
+from judgebench.metrics.resampling import RESAMPLES
 from judgebench.metrics.robustness import CHANGES, CLEAN, pair, robustness
 from judgebench.types import ScoreRange
 
@@ -57,7 +57,7 @@ class Suffix:
         return len(self.phrases)
 
     def attack(self, length: int) -> str:
-        """What the column `attack` calls its first `length` words; 0 are the clean texts."""
+        """The name in column `attack` of its first `length` words; 0 are the clean texts."""
         return f"{self.name}_{length}" if length else CLEAN
 
     def phrase(self, length: int) -> str:
@@ -72,7 +72,7 @@ def suffix_records(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """What each phrase changes, by its length and by whether it was learned on the text's context and system.
+    """Changes by each phrase, by its length and by whether it was learned on the text's context and system.
 
     Args:
         scores: columns of scores, as `evaluate` takes them; attacks as `Suffix.attack` calls them.

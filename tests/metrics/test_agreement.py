@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from judgebench.metrics import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
 
 _ = np.nan
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C/D: 4 observers, 12 units.

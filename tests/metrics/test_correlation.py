@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import stats
 
-from judgebench.metrics import is_constant, kendall, pearson, spearman
-from judgebench.metrics.correlation import correlate_rows
+from judgebench.metrics.correlation import correlate_rows, is_constant, kendall, pearson, spearman
 
 ALL = [(pearson, stats.pearsonr), (spearman, stats.spearmanr), (kendall, stats.kendalltau)]
 EACH = pytest.mark.parametrize(("ours", "scipys"), ALL)

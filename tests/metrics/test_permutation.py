@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics import correlate, holm
-from judgebench.metrics.levels import LEVELS
-from judgebench.metrics.permutation import flipped_differences, flips, p_value
+from judgebench.metrics.levels import LEVELS, correlate
+from judgebench.metrics.resampling import flipped_differences, flips, holm, permutation_p_value
 
 RECORDED = Path(__file__).parents[3] / "shared" / "data" / "tasks" / "recorded_judges_summeval.json"
 
@@ -54,7 +53,7 @@ def test_all_flips_give_scipys_exact_p(level):
         assert permuted[which] == pytest.approx(theirs.null_distribution, abs=1e-9) or sorted(
             permuted[which]
         ) == pytest.approx(sorted(theirs.null_distribution), abs=1e-9)
-        assert p_value(difference.values[which], permuted[which], exact) == pytest.approx(theirs.pvalue)
+        assert permutation_p_value(difference.values[which], permuted[which], exact) == pytest.approx(theirs.pvalue)
 
 
 def test_within_documents_a_flip_is_a_swap_of_the_scores_themselves():
@@ -80,7 +79,7 @@ def test_judges_that_differ_in_location_and_spread_alone_are_the_same(level):
     flipped, exact = flips(8, 1000, 0)
     permuted = flipped_differences(apart(level, first, 0.3 * first + 0.1, human, group, system), flipped)
     assert permuted == pytest.approx(np.zeros((3, 256)), abs=1e-9)
-    assert p_value(0.0, permuted[0], exact) == 1.0
+    assert permutation_p_value(0.0, permuted[0], exact) == 1.0
 
 
 def test_drawn_flips_are_about_the_exact_ones():
@@ -88,7 +87,9 @@ def test_drawn_flips_are_about_the_exact_ones():
     found = []
     for permutations in (4096, 4095):
         flipped, exact = flips(12, permutations, 3)
-        found.append((p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact), exact))
+        found.append(
+            (permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact), exact)
+        )
     assert [exact for _, exact in found] == [True, False]
     assert found[0][0] == pytest.approx(found[1][0], abs=0.02)
 
@@ -109,7 +110,9 @@ def test_recorded_judges_are_told_apart_as_their_bootstrap_says():
     permuted = flipped_differences(difference, flips(60, 1000, 0)[0])
     for value, error, null in zip(difference.values, difference.standard_errors(), permuted, strict=True):
         assert null.std() == pytest.approx(np.hypot(value / 60**0.5, error), rel=0.1)
-        assert p_value(value, null, exact=False) == pytest.approx(2 * stats.norm.sf(abs(value) / error), abs=0.02)
+        assert permutation_p_value(value, null, exact=False) == pytest.approx(
+            2 * stats.norm.sf(abs(value) / error), abs=0.02
+        )
 
 
 def test_flips():
@@ -126,15 +129,15 @@ def test_flips():
 def test_p_is_fine_enough_for_holm_over_a_page_of_comparisons():
     flipped, exact = flips(60)
     permuted = flipped_differences(apart("dataset", *data(60, 3)), flipped)[1]
-    found = np.full(500, p_value(permuted.max() + 1, permuted, exact))
+    found = np.full(500, permutation_p_value(permuted.max() + 1, permuted, exact))
     assert holm(found).max() <= 0.05
 
 
 def test_p_by_hand():
     permuted = np.array([0.1, -0.3, 0.3, 0.0, 0.2])
-    assert p_value(0.3, permuted, exact=True) == 2 / 5
-    assert p_value(-0.3, permuted, exact=False) == 3 / 6
-    assert p_value(0.5, permuted, exact=False) == 1 / 6  # never 0
+    assert permutation_p_value(0.3, permuted, exact=True) == 2 / 5
+    assert permutation_p_value(-0.3, permuted, exact=False) == 3 / 6
+    assert permutation_p_value(0.5, permuted, exact=False) == 1 / 6  # never 0
 
 
 def test_under_the_null_p_is_uniform_enough():
@@ -147,7 +150,7 @@ def test_under_the_null_p_is_uniform_enough():
         group, system = np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20)
         difference = apart("dataset", first, second, human, group, system)
         flipped, exact = flips(20, 99, seed)
-        low += p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact) <= 0.1
+        low += permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact) <= 0.1
     assert 0.05 <= low / 300 <= 0.15
 
 

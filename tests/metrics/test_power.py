@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
-from judgebench.metrics import correlate, groups_needed
-from judgebench.metrics.permutation import flipped_differences, flips, p_value
-from judgebench.metrics.power import FEWEST, SIGNIFICANCE
+from judgebench.metrics.levels import correlate
+from judgebench.metrics.resampling import (
+    FEWEST,
+    SIGNIFICANCE,
+    flipped_differences,
+    flips,
+    groups_needed,
+    permutation_p_value,
+)
 
 
 def test_by_hand():
@@ -28,7 +34,7 @@ def test_fewer_groups_than_the_fewest_never_tell_a_difference():
         one, other = (correlate("dataset", side, right, group[held], system, 2) for side in (right, -right))
         found = flipped_differences(one.minus(other), flipped)
         assert exact
-        assert (p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
+        assert (permutation_p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
 
 
 def judged(groups, rng):

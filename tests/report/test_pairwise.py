@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from judgebench.decoding.scores import decode, win_probabilities
-from judgebench.metrics import evaluate
+from judgebench.metrics.comparisons import Ranking
+from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.ranking import Ranking
 from judgebench.readings.table import reading_columns
 from judgebench.report import pairwise
 from judgebench.report.figures import draw_all
