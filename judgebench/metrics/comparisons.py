@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from judgebench.errors import UserError
 from judgebench.metrics.cells import COMPARED
@@ -86,7 +86,7 @@ def dominant(comparisons: Comparisons, ties: str = HALF) -> list[list[int]]:
     wins, tied, _ = comparisons.table()
     beaten = wins + (tied if ties == HALF else 0)
     found = _components(beaten, strong=True)
-    return sorted(found, key=lambda level: -len(_reached(beaten, level[0])))
+    return sorted(found, key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False)))
 
 
 def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
@@ -99,15 +99,7 @@ def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
 
 def _components(table: np.ndarray, strong: bool = False) -> list[list[int]]:
     number, label = connected_components(table > 0, directed=True, connection="strong" if strong else "weak")
-    return [np.flatnonzero(label == one).tolist() for one in range(number)]
-
-
-def _reached(table: np.ndarray, start: int) -> set[int]:
-    found, new = {start}, [start]
-    while new:
-        new = [one for one in np.flatnonzero((table[new] > 0).any(axis=0)).tolist() if one not in found]
-        found |= set(new)
-    return found
+    return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
 MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")

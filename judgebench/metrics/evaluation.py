@@ -188,8 +188,8 @@ def _described(
         **bias(part["score"][rated], part["human"][rated], score_range, ends),
     }
     if "score_first" in part:
-        columns = (part[name] for name in ("score_first", "score_second", "human", "group_id"))
-        record |= comparative(*columns, resamples, seed)
+        first, second, human, groups = (part[name] for name in ("score_first", "score_second", "human", "group_id"))
+        record |= comparative(first, second, human, groups, resamples, seed)
     return record
 
 

@@ -366,6 +366,7 @@ def _correlation_differences(gap: _Gap) -> list[dict[str, float | None]]:
     ):
         low, high = ends or (None, None)
         bca_low, bca_high = bca_ends or (None, None)
+        record: dict[str, float | None]
         record = {"first": float(first), "second": float(second), "difference": float(difference)}
         measured.append(record | {"low": low, "high": high, "bca_low": bca_low, "bca_high": bca_high, "se": error})
     return measured

@@ -56,8 +56,7 @@ def comparative(
         >>> [round(found[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
-    lengths = {len(column) for column in (first, second, human, groups)}
-    if len(lengths) > 1:
+    if len(lengths := {len(column) for column in (first, second, human, groups)}) > 1:
         raise ValueError(f"first, second, human and groups must have one length, got {sorted(lengths)}")
     rated = np.isfinite(human) & (np.abs(np.where(np.isfinite(human), human, 0.0)) > _EQUAL)
     if not len(first):

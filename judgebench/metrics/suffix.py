@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -100,33 +101,24 @@ def suffix_records(
     records = []
     for suffix in suffixes:
         for cell in (cell for cell in rows_of if cell.attack == CLEAN):
-            lengths = [
-                length for length in range(suffix.most + 1) if cell._replace(attack=suffix.attack(length)) in rows_of
-            ]
-            if lengths == [0]:
+            attacks = {length: cell._replace(attack=suffix.attack(length)) for length in range(suffix.most + 1)}
+            rows = {length: rows_of[attacked] for length, attacked in attacks.items() if attacked in rows_of}
+            if list(rows) == [0]:
                 continue
-            for contexts in (UNSEEN, SEEN):
-                for systems in (ALL, UNSEEN, SEEN):
-                    sides = [_part(columns, rows_of, cell, suffix, length, contexts, systems) for length in lengths]
-                    for length, side in zip(lengths, sides, strict=True):
-                        named = {"contexts": contexts, "systems": systems}
-                        measured = _measured(sides[0], side, cell, resamples, seed)
-                        if measured["n"]:
-                            records.append({"dataset": dataset} | _head(suffix, length, cell) | named | measured)
+            for contexts, systems in product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)):
+                sides = {length: _part(columns, own, suffix, contexts, systems) for length, own in rows.items()}
+                for length, side in sides.items():
+                    named = {"contexts": contexts, "systems": systems}
+                    measured = _measured(sides[0], side, cell, resamples, seed)
+                    if measured["n"]:
+                        records.append({"dataset": dataset} | _head(suffix, length, cell) | named | measured)
     return records
 
 
 def _part(
-    columns: Mapping[str, np.ndarray],
-    rows_of: Mapping[Cell, np.ndarray],
-    cell: Cell,
-    suffix: Suffix,
-    length: int,
-    contexts: str,
-    systems: str,
+    columns: Mapping[str, np.ndarray], rows: np.ndarray, suffix: Suffix, contexts: str, systems: str
 ) -> dict[str, np.ndarray]:
-    """The columns of the texts under the phrase of a length that belong to a part."""
-    rows = rows_of[cell._replace(attack=suffix.attack(length))]
+    """The columns of those texts that belong to a part."""
     keep = _among(columns["group_id"][rows], suffix.contexts, contexts)
     keep &= _among(columns["system_id"][rows], suffix.systems, systems)
     return {name: columns[name][rows[keep]] for name in _USED}
