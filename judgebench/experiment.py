@@ -26,7 +26,7 @@ from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import paired_systems, pairs
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
@@ -42,8 +42,8 @@ from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec, check_kinds
-from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.ranking import Ranking
+from judgebench.metrics.comparisons import Ranking
+from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
 from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder

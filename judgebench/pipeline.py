@@ -21,8 +21,7 @@ from judgebench.asked.keys import path_of
 from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
 from judgebench.data.dataset import DEV
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode, rules_of
+from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
@@ -35,12 +34,11 @@ from judgebench.judges.pace import Pace, measure
 from judgebench.judges.reader import Reader
 from judgebench.judges.sharding import check_split
 from judgebench.last_run import LastRun, Read, key_of, recall, remember
-from judgebench.metrics.attack_differences import attack_differences
-from judgebench.metrics.compare import compare, default_pairs
-from judgebench.metrics.costs import cost_records
-from judgebench.metrics.diagnostics import family_records
-from judgebench.metrics.evaluate import evaluate
+from judgebench.metrics.bias import family_records
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
+from judgebench.metrics.robustness import cost_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from judgebench.metrics.bootstrap import group_weights, resampled_correlations
+from judgebench.metrics.resampling import group_weights
+from judgebench.metrics.weighted import resampled_correlations
 
 ARTICLES, SYSTEMS, RESAMPLES, SEED = 90, 16, 10_000, 0
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from judgebench.data.benchmarks import Mini
-from judgebench.decoding.contrastive import Contrastive
+from judgebench.decoding.rules import Contrastive
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate, speculate
 from judgebench.judges.loading import ModelSource, check_vocabularies

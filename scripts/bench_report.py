@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from wordfreq import top_n_list
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.example_files import write_examples
 from judgebench.report.run_content import RunContent
 from judgebench.report.run_folder import RunFolder

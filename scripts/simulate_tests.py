@@ -5,8 +5,8 @@ truth: simulated scores like SummEval's, a table of each.
 
 Compared are three tests of a difference in Spearman. `z-scores`: swap the judges' standardized scores in whole articles
 and rank anew. `midranks`: swap their mid-ranks and take them as they are. `influence`: flip the sign of each article's
-share in the difference, as `judgebench.metrics.compare` does. Size is the share of data sets with p <= 0.05 where both
-judges correlate alike with the humans; power, where they do not.
+share in the difference, as `judgebench.metrics.paired.compare` does. Size is the share of data sets with p <= 0.05
+where both judges correlate alike with the humans; power, where they do not.
 
 A second table has how often the two 95 % intervals of Spearman at system level hold its value over all systems of a
 kind, of which a data set has a few.
@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 
 from judgebench.metrics.correlation import spearman
 from judgebench.metrics.levels import correlate, correlations_at
-from judgebench.metrics.permutation import flipped_differences, flips, p_value
+from judgebench.metrics.resampling import flipped_differences, flips, permutation_p_value
 
 SYSTEMS, LEVEL = 12, 0.05
 _SPEARMAN = 1
@@ -102,7 +102,7 @@ def _swapped_p(sample: Sample, sides: list[np.ndarray], swapped: np.ndarray, exa
     weights = np.block([[1 - swapped, swapped], [swapped, 1 - swapped]])
     found = correlations_at("dataset", np.concatenate(sides), *twice, weights)[_SPEARMAN]
     apart = spearman(sample.first, sample.human) - spearman(sample.second, sample.human)
-    return p_value(apart, found[: len(swapped)] - found[len(swapped) :], exact)
+    return permutation_p_value(apart, found[: len(swapped)] - found[len(swapped) :], exact)
 
 
 def by_midranks(sample: Sample, swapped: np.ndarray, exact: bool) -> float:
@@ -120,7 +120,7 @@ def by_midranks(sample: Sample, swapped: np.ndarray, exact: bool) -> float:
         square = sums(one**2).sum() + swapped @ (sums(other**2) - sums(one**2)) - len(h) * mean**2
         cross = sums(one * h).sum() + swapped @ (sums(other * h) - sums(one * h))
         permuted.append(cross / np.sqrt(square))
-    return p_value(float(u @ h - v @ h), permuted[0] - permuted[1], exact)
+    return permutation_p_value(float(u @ h - v @ h), permuted[0] - permuted[1], exact)
 
 
 def _unit(values: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def by_influence(sample: Sample, swapped: np.ndarray, exact: bool) -> float:
     )
     first, second = sides
     apart = first.minus(second)
-    return p_value(apart.values[_SPEARMAN], flipped_differences(apart, swapped)[_SPEARMAN], exact)
+    return permutation_p_value(apart.values[_SPEARMAN], flipped_differences(apart, swapped)[_SPEARMAN], exact)
 
 
 TESTS: dict[str, Callable[[Sample, np.ndarray, bool], float]] = {

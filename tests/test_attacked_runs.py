@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.metrics import Suffix, suffix_records
+from judgebench.metrics.suffix import Suffix, suffix_records
 from judgebench.report.run_folder import RunFolder
 from judgebench.report.suffix_curves import arrange_suffix
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.metrics.comparative import MEASURES
+from judgebench.metrics.preference import MEASURES
 from judgebench.report.run_folder import RunFolder
 from tests.test_cli import QUICK, pair, rows, told
 

@@ -10,7 +10,7 @@ from omegaconf.errors import MissingMandatoryValue
 
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
 from judgebench.attacks.search import AdvSuffix
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense
 from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec

@@ -13,7 +13,7 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.defenses import Defense
 from judgebench.errors import UserError
-from judgebench.metrics.ranking import Ranking
+from judgebench.metrics.comparisons import Ranking
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, TIE, Condition, ScoreRange
 
 _PAIRS = ("rivals", "rivals_seed")

@@ -159,8 +159,8 @@ def _check_slower(config: DictConfig) -> None:
     from judgebench.report.run_folder import RunFolder
 
     RunFolder.check(path_of(config, "run_dir"))
-    from judgebench.metrics.evaluate import check_settings
+    from judgebench.metrics.evaluation import check_metric_settings
 
     given: Any = OmegaConf.to_container(config.metrics, resolve=True)
     if isinstance(given, dict) and set(given) == {"levels", "resamples", "seed"}:
-        check_settings(**given)
+        check_metric_settings(**given)

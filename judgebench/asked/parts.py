@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.fit import check_served
 from judgebench.judges.api.settings import ApiSpec
@@ -30,7 +30,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
         if not isinstance(one, Decoding):
             raise UserError(
                 f"decoding.{name}: {type(one).__name__} is no decoding, for it lacks some of what "
-                "judgebench.decoding.protocol asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
+                "judgebench.decoding.rules asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
                 "judgebench.decoding."
             )
     return found

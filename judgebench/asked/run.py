@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.asked.compared import ranking_of
 from judgebench.asked.tune import check_tune
 from judgebench.errors import UserError
-from judgebench.metrics.evaluate import check_settings
+from judgebench.metrics.evaluation import check_metric_settings
 
 MEASURE = "measure"
 """The value of `dry_run` that reads a little, to tell how long the whole takes."""
@@ -27,6 +27,6 @@ def check_run(config: DictConfig) -> None:
     settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
     if set(settings) != set(_METRICS):
         raise UserError(f"metrics: has {', '.join(map(str, settings))}; it must have {', '.join(_METRICS)}.")
-    check_settings(**settings)
+    check_metric_settings(**settings)
     ranking_of(config)
     check_tune(config)

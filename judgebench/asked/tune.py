@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from judgebench.asked.keys import overrides
 from judgebench.data.module import JudgeDataModule
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant

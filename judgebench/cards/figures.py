@@ -11,8 +11,7 @@ import pandas as pd
 from judgebench.cards.estimate import Estimate
 from judgebench.data.dataset import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.group_means import means, weights_of, with_interval
-from judgebench.metrics.intervals import CONFIDENCE, expanded
+from judgebench.metrics.resampling import CONFIDENCE, expanded, means, weights_of, with_interval
 from judgebench.report.flags import FLAGS
 
 _AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.parts import REPLAYED
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode
 from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment

@@ -18,7 +18,7 @@ import re
 from judgebench.types import ScoreRange
 
 TOKEN = r"⟦([^⟦⟧]{1,40})⟧"
-"""One number; its group is what `value_of` takes."""
+"""One number; its group is what `token_value` takes."""
 
 OUT_OF_MAXIMUM = r"⟦([^⟦⟧]{1,40}/)⟧"
 """One number that was given as a fraction of the maximum."""
@@ -31,7 +31,7 @@ ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|[分점点]|(?:{_MAY_FO
 """Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
 
 
-def value_of(token: str) -> float:
+def token_value(token: str) -> float:
     """The number in a token; NaN for what names no single score on the scale."""
     return float(token.rstrip("/"))
 
@@ -160,20 +160,20 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
     ends = (score_range.minimum, score_range.maximum)
 
     def span(found: re.Match[str]) -> str:
-        named = (value_of(found[2]), value_of(found[4]))
+        named = (token_value(found[2]), token_value(found[4]))
         return " " if named == ends and (found["by"] != "and" or found["between"]) else found[0]
 
     def interval(found: re.Match[str]) -> str:
-        return " " if (value_of(found[1]), value_of(found[2])) == ends else found[0]
+        return " " if (token_value(found[1]), token_value(found[2])) == ends else found[0]
 
     def explained_ends(found: re.Match[str]) -> str:
-        return " " if all(value_of(token) in ends for token in found.groups() if token) else found[0]
+        return " " if all(token_value(token) in ends for token in found.groups() if token) else found[0]
 
     def maximum(found: re.Match[str]) -> str:
-        return " " if value_of(found[1]) == score_range.maximum else found[0]
+        return " " if token_value(found[1]) == score_range.maximum else found[0]
 
     def listed(found: re.Match[str]) -> str:
-        named = [value_of(token) for token in re.findall(TOKEN, found[0])]
+        named = [token_value(token) for token in re.findall(TOKEN, found[0])]
         return " " if named == list(score_range.values) and len(named) > 2 else found[0]
 
     text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
@@ -198,13 +198,13 @@ _ALTERNATIVES = re.compile(
 
 def _collapsed(text: str, score_range: ScoreRange) -> str:
     def fraction(found: re.Match[str]) -> str:
-        if value_of(found[3]) == score_range.maximum:
+        if token_value(found[3]) == score_range.maximum:
             return f"⟦{found[1]}/⟧"
         return found[0] if not found["of"].startswith(("/", "out")) else _token(math.nan)
 
     def alternatives(found: re.Match[str]) -> str:
         tokens = re.findall(TOKEN, found[0])
-        if len({value_of(token) for token in tokens}) == 1:
+        if len({token_value(token) for token in tokens}) == 1:
             return f"⟦{tokens[0]}⟧"
         if " and " in found[0] and not found[0].startswith("between"):
             return found[0]  # two numbers side by side, not one vague one

@@ -20,10 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from judgebench.decoding.contrastive import LARGEST_KAPPA
-from judgebench.decoding.law import checked, floored, plausible
+from judgebench.decoding.rules import LARGEST_KAPPA, checked_logprobs, floored, plausible
 
 _ROUNDING = 8 * np.finfo(np.float64).eps
 """Generous for the two roundings of m - kappa * a, in each of the two candidates that are compared."""
@@ -96,9 +94,11 @@ def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alph
     Raises:
         ValueError: shapes that do not fit, NaN or +inf, values not ascending.
     """
+    import torch
+
     values = np.asarray(values, dtype=np.float64)
-    main = checked("main", main, values)
-    assistant = checked("assistant", assistant, values)
+    main = checked_logprobs("main", main, values)
+    assistant = checked_logprobs("assistant", assistant, values)
     if len(main) != len(assistant):
         raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
     slopes = floored(torch.from_numpy(assistant)).numpy()
@@ -151,7 +151,7 @@ def _least(slopes: np.ndarray, heights: np.ndarray, allowed: np.ndarray) -> np.n
 
 
 def _reach(kappa: np.ndarray, example: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """How far around its breakpoint rounding may decide an example's score: [E].
+    """The distance from its breakpoint within which rounding may decide an example's score: [E].
 
     Farther away the winner leads any other line by at least the distance times the smallest gap of slopes, which is
     more than the rounding of m - kappa * a.

@@ -13,8 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.decoding.greedy import Greedy
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.judge import Models

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource

@@ -1,4 +1,4 @@
-"""How strong systems are that were compared two at a time: Bradley and Terry's model, and Davidson's where it has ties.
+"""Strengths of systems compared two at a time: Bradley and Terry's model, and Davidson's where it has ties.
 
 A comparison of i and j is won by i, tied or lost with odds `e^(d/2) : nu : e^(-d/2)`, where d is the strength of i less
 that of j, and more where i stood in place one or was attacked. Without nu it is Bradley and Terry's model ("Rank
@@ -34,7 +34,7 @@ _STEP, _WORSE = 1e-10, 1e-12
 
 @dataclass(frozen=True)
 class Model:
-    """What is fitted.
+    """The parameters that are fitted.
 
     Attributes:
         ties: one of `TIES`.
@@ -72,7 +72,7 @@ class Fitted:
         return self.strengths if reference is None else self.strengths - self.strengths[:, reference, None]
 
 
-def fit(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
+def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
     """The parameters that make the outcomes most likely, in each resample.
 
     By Newton's method with halved steps: the log-likelihood is concave. Without a prior it has no maximum where some

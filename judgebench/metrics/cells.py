@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Cell(NamedTuple):
-    """What the scores of one judge under one condition have in common."""
+    """The condition, judge and decoding that a run of scores shares."""
 
     split: str
     dimension: str

@@ -1,12 +1,20 @@
-"""Comparisons of systems, two at a time: who met whom, how it ended, and what can be told from that."""
+"""Comparisons of systems, two at a time: who met whom, and how it ended for judge and humans."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from judgebench.errors import UserError
+from judgebench.metrics.cells import COMPARED
+from judgebench.metrics.preference import Preferences
+from judgebench.types import FIRST, ORDERS, SECOND
 
 HALF, DAVIDSON = TIES = ("half", "davidson")
 """What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
@@ -14,7 +22,7 @@ HALF, DAVIDSON = TIES = ("half", "davidson")
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Who met whom, and how it ended, group by group.
+    """Counts of who met whom and how it ended, group by group.
 
     Attributes:
         systems: how many there are, K.
@@ -32,40 +40,25 @@ class Comparisons:
     counts: sparse.csr_array
 
     @classmethod
-    def of(
-        cls,
-        systems: int,
-        groups: int,
-        one: np.ndarray,
-        other: np.ndarray,
-        group: np.ndarray,
-        outcomes: np.ndarray,
-        place: np.ndarray | None = None,
-        attacked: np.ndarray | None = None,
-    ) -> Comparisons:
+    def of(cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray) -> Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
         Args:
             systems, groups: K and G.
-            one, other: [n] who met, 0 to K - 1.
+            met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attacked as above.
             group: [n] 0 to G - 1.
-            outcomes: [3, n] how much of a win, a tie and a loss each was for `one`.
-            place, attacked: [n] as above; None is 0 everywhere.
+            outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
         """
-        none = np.zeros(len(one), dtype=np.int64)
-        turned = one > other
-        first, second = np.where(turned, other, one), np.where(turned, one, other)
-        signs = [none if sign is None else np.where(turned, -sign, sign) for sign in (place, attacked)]
+        turned = met[0] > met[1]
+        kinds = np.where(turned, [met[1], met[0], -met[2], -met[3]], met)
         ends = np.where(turned, outcomes[::-1], outcomes)
-        apart = first != second
-        kinds = np.stack([first, second, *signs])[:, apart]
-        found, entry = np.unique(kinds, axis=1, return_inverse=True)
-        entry = entry.reshape(-1)
+        apart = met[0] != met[1]
+        found, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
         count = found.shape[1]
-        rows = np.concatenate([entry + kind * count for kind in range(3)])
-        columns = np.tile(group[apart], 3)
-        held = sparse.coo_array((ends[:, apart].reshape(-1), (rows, columns)), shape=(3 * count, groups))
-        return cls(systems, found[0], found[1], found[2], found[3], sparse.csr_array(held))
+        rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
+        entries = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
+        counts = sparse.csr_array(sparse.coo_array(entries, shape=(3 * count, groups)))
+        return cls(systems, found[0], found[1], found[2], found[3], counts)
 
     def outcomes(self, weights: np.ndarray) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
@@ -93,11 +86,11 @@ def dominant(comparisons: Comparisons, ties: str = HALF) -> list[list[int]]:
     wins, tied, _ = comparisons.table()
     beaten = wins + (tied if ties == HALF else 0)
     found = _components(beaten, strong=True)
-    return sorted(found, key=lambda level: -len(_reached(beaten, level[0])))
+    return sorted(found, key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False)))
 
 
 def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
-    """Whether `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses all."""
+    """True where `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses all."""
     won, tied, lost = comparisons.outcomes(np.ones((1, comparisons.counts.shape[1])))[:, 0]
     ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
     told = bool((signs != 0).all()) and not tied.any()
@@ -106,12 +99,179 @@ def decided_by(comparisons: Comparisons, signs: np.ndarray) -> bool:
 
 def _components(table: np.ndarray, strong: bool = False) -> list[list[int]]:
     number, label = connected_components(table > 0, directed=True, connection="strong" if strong else "weak")
-    return [np.flatnonzero(label == one).tolist() for one in range(number)]
+    return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
-def _reached(table: np.ndarray, start: int) -> set[int]:
-    found, new = {start}, [start]
-    while new:
-        new = [one for one in np.flatnonzero((table[new] > 0).any(axis=0)).tolist() if one not in found]
-        found |= set(new)
-    return found
+MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")
+"""What the two orders of a pair come to: a comparison each, worth half; the text that their mean prefers wins; a text
+wins that both prefer, and all else is a tie."""
+
+_LARGEST_PRIOR = 1000.0
+_MOST_BINS = 20
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """conf/config.yaml's `pairwise`.
+
+    Attributes:
+        outcome: one of `OUTCOMES`.
+        ties: one of `comparisons.TIES`.
+        position: whether the first place has a parameter, under `outcome` mean.
+        prior: comparisons given beforehand, see `bradley_terry.Model`.
+        reference: the system whose strength is 0; None puts the mean there.
+        human_tie: humans' preferences up to this are ties.
+        margins: bins of the humans' preferences.
+
+    Raises:
+        UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
+    """
+
+    outcome: str = MEAN
+    ties: str = "half"
+    position: bool = True
+    prior: float = 1.0
+    reference: str | None = None
+    human_tie: float = 0.0
+    margins: int = 4
+
+    @classmethod
+    def parse(cls, given: Any) -> Ranking:
+        """From the config key `pairwise`."""
+        known = [one.name for one in fields(cls)]
+        if not isinstance(given, Mapping):
+            raise UserError(f"pairwise: {given!r} is no group of settings; it has {', '.join(known)}.")
+        if unknown := [key for key in given if key not in known]:
+            raise UserError(f"pairwise.{unknown[0]} is unknown; there are {', '.join(known)}.")
+        if missing := [key for key in known if key not in given]:
+            raise UserError(f"pairwise.{missing[0]} is not given; conf/config.yaml shows what it is.")
+        for key, choices in (("outcome", OUTCOMES), ("ties", TIES)):
+            if given[key] not in choices:
+                raise UserError(f"pairwise.{key}: {given[key]!r} is not one of {', '.join(choices)}.")
+        if not isinstance(given["position"], bool):
+            raise UserError(f"pairwise.position: {given['position']!r} is neither true nor false.")
+        prior, tie = (_number(key, given[key]) for key in ("prior", "human_tie"))
+        if prior > _LARGEST_PRIOR:
+            raise UserError(f"pairwise.prior: {prior:g} comparisons would drown the data; give at most 1000, as 1.")
+        bins = given["margins"]
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= _MOST_BINS:
+            raise UserError(f"pairwise.margins: {bins!r} is not a whole number from 1 to {_MOST_BINS}.")
+        reference = given["reference"]
+        if reference is not None and not isinstance(reference, str | int):
+            raise UserError(f"pairwise.reference: {reference!r} is not the name of a system; give one, or null.")
+        named = None if reference is None else str(reference)
+        return cls(given["outcome"], given["ties"], given["position"], prior, named, tie, bins)
+
+    def check(self, systems: Collection[str]) -> None:
+        """Raises `UserError` where the reference is none of the systems compared."""
+        if self.reference is not None and self.reference not in systems:
+            raise UserError(
+                f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
+            )
+
+
+def _number(key: str, given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < 0:
+        raise UserError(f"pairwise.{key}: {given!r} is not a number of at least 0.")
+    return float(given)
+
+
+NEEDED = (*COMPARED, "human")
+"""Columns of scores that a ranking rests on, besides those of the cell, system_id and group_id."""
+
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """The pairs of texts of one cell of a table of scores.
+
+    Attributes:
+        one, other: [n] what wrote the judged text, and its rival.
+        first, second, tie_first, tie_second: see `win_probabilities`.
+        human: [n] by how much the humans prefer the judged text; NaN where they did not say.
+        share: [n] how much of a distinct pair each row is.
+        groups: the distinct groups; group: [n] which of them.
+    """
+
+    one: np.ndarray
+    other: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    tie_first: np.ndarray
+    tie_second: np.ndarray
+    human: np.ndarray
+    share: np.ndarray
+    groups: list[Any]
+    group: np.ndarray
+    systems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, np.ndarray], rows: np.ndarray) -> TextPairs:
+        part = {name: columns[name][rows] for name in (*NEEDED, "system_id", "group_id")}
+        texts = [part[name].astype(str) for name in ("text_id", "rival_id")]
+        groups, group = np.unique(part["group_id"].astype(str), return_inverse=True)
+        names_of, text = np.unique(np.concatenate(texts), return_inverse=True)
+        ends = text.reshape(2, -1)
+        met = ends.min(axis=0) * len(names_of) + ends.max(axis=0)
+        _, which, often = np.unique(met, return_inverse=True, return_counts=True)
+        names = [part[name].astype(str) for name in ("system_id", "rival_system_id")]
+        systems = list(dict.fromkeys(np.concatenate(names).tolist()))
+        number = {name: i for i, name in enumerate(systems)}
+        one, other = (np.array([number[name] for name in side.tolist()], dtype=np.int64) for side in names)
+        numbers = [
+            part[name].astype(np.float64)
+            for name in ("score_first", "score_second", "tie_first", "tie_second", "human")
+        ]
+        first, second, tie_first, tie_second, human = numbers
+        share = 1 / often[which]
+        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
+
+    @property
+    def score(self) -> np.ndarray:
+        """[n] the share that the judged text wins, both orders averaged."""
+        return (self.first + self.second) / 2
+
+    def preferences(self, ranking: Ranking) -> Preferences:
+        """Of the pairs of which the humans said something."""
+        rows = np.isfinite(self.human)
+        return Preferences(
+            self.score[rows] - 0.5, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie
+        )
+
+    def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
+        """Outcomes of the pairs for the judge."""
+        if ranking.outcome == MEAN:
+            sides = {FIRST: (self.first, self.tie_first), SECOND: (self.second, self.tie_second)}
+            ends = [
+                np.stack([won - tied / 2, tied, 1 - won - tied / 2]) * self.share / 2
+                for won, tied in (sides[o] for o in ORDERS)
+            ]
+            return self._comparisons(np.hstack(ends), attacked, (1, -1) if ranking.position else (0, 0))
+        winner = _winner(self.score - 0.5)
+        if ranking.outcome == AGREED:
+            first, second = (_winner(side - 0.5) for side in (self.first, self.second))
+            winner = np.where(first == second, first, 0.0)
+        return self._comparisons(_ends(winner) * self.share, attacked)
+
+    def by_humans(self, ranking: Ranking) -> Comparisons:
+        """Outcomes of the pairs for the humans; those of which they said nothing are left out."""
+        known = np.isfinite(self.human)
+        winner = _winner(np.where(known, self.human, 0.0), ranking.human_tie)
+        return self._comparisons(_ends(winner) * self.share * known, False)
+
+    def _comparisons(self, outcomes: np.ndarray, attacked: bool, places: tuple[int, ...] = (0,)) -> Comparisons:
+        """From outcomes [3, n * len(places)], the pairs once for each place in which the judged text stands."""
+        one, other, group = (np.tile(side, len(places)) for side in (self.one, self.other, self.group))
+        met = np.stack([one, other, np.repeat(places, len(self.one)), np.full(len(one), int(attacked))])
+        return Comparisons.of(len(self.systems), len(self.groups), met, group, outcomes)
+
+
+def _winner(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
+    """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
+    return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
+
+
+def _ends(winner: np.ndarray) -> np.ndarray:
+    """[3, n] a win, a tie or a loss."""
+    return np.stack([winner > 0, winner == 0, winner < 0]).astype(float)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from judgebench.errors import UserError
-from judgebench.metrics.bootstrap import RESAMPLES, group_weights, left_out, resampled_correlations
 from judgebench.metrics.correlation import (
     MOST_ENTRIES,
     correlate_rows,
@@ -19,7 +19,8 @@ from judgebench.metrics.correlation import (
     spearman,
     vectors,
 )
-from judgebench.metrics.intervals import Resampled, interval
+from judgebench.metrics.resampling import RESAMPLES, Resampled, group_weights, left_out, percentile_interval
+from judgebench.metrics.weighted import resampled_correlations
 
 LEVELS = ("dataset", "document", "system")
 
@@ -78,8 +79,8 @@ class Correlated(Resampled):
     known: bool = True
 
     def over_systems_intervals(self) -> list[tuple[float, float] | None]:
-        """[3] the percentile intervals over systems and groups; see `interval`."""
-        return [interval(row[~np.isnan(row)]) for row in self.over_systems]
+        """[3] the percentile intervals over systems and groups; see `percentile_interval`."""
+        return [percentile_interval(row[~np.isnan(row)]) for row in self.over_systems]
 
 
 def correlate(
@@ -126,29 +127,20 @@ def correlate(
         return Correlated(np.zeros(3), empty, empty, n, count, False, missing=missing, known=False)
     missing = _no_intervals(level, count, system) if resamples else None
     drawn = group_weights(count, 0 if missing else resamples, seed)
-    both = np.vstack([drawn, left_out(count)]) if len(drawn) else drawn
-    found = correlations_at(level, judge, human, group, system, both)
+    weights = np.vstack([drawn, left_out(count)]) if len(drawn) else drawn
+    found = correlations_at(level, judge, human, group, system, weights)
     resampled, jackknife = found[:, : len(drawn)], found[:, len(drawn) :]
-    data = np.ones((1, count), dtype=np.int32)
     if level == "dataset":
         values = np.array([pearson(judge, human), spearman(judge, human), kendall(judge, human)])
-        constant = is_constant(judge), is_constant(human)
-        return Correlated(values, resampled, jackknife, len(judge), count, *constant, missing=missing)
-    values = correlations_at(level, judge, human, group, system, data)[:, 0]
-    if level == "document":
-        judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
-        varied = correlations_at(level, judge, human, group, system, human_varies[None])[:, 0]
-        return Correlated(
-            *(values, resampled, jackknife, count, count, not judge_varies.any(), not human_varies.any()),
-            constant_groups=int((~(judge_varies & human_varies)).sum()),
-            human_constant_groups=int((~human_varies).sum()),
-            varied=varied if human_varies.any() else None,
-            missing=missing,
-        )
-    over = _over_systems(judge, human, group, system, drawn, seed)
-    judge, human = (_means(side, group, system)(data)[0] for side in (judge, human))
-    constant = is_constant(judge), is_constant(human)
-    return Correlated(values, resampled, jackknife, len(judge), count, *constant, over_systems=over, missing=missing)
+        facts: dict[str, Any] = {"n": len(judge), "constant": is_constant(judge), "constant_humans": is_constant(human)}
+    else:
+        values = correlations_at(level, judge, human, group, system, np.ones((1, count), dtype=np.int32))[:, 0]
+        if level == "document":
+            facts = _document_facts(judge, human, group, system, count)
+        else:
+            facts = _system_facts(judge, human, group, system, count)
+            facts["over_systems"] = _over_systems(judge, human, group, system, drawn, seed)
+    return Correlated(values, resampled, jackknife, groups=count, missing=missing, **facts)
 
 
 def correlations_at(
@@ -170,6 +162,30 @@ def correlations_at(
         within = _within(judge, human, group, weights.shape[1])
         return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
     return _of_systems(judge, human, group, system, weights, None)
+
+
+def _document_facts(
+    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, count: int
+) -> dict[str, Any]:
+    """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
+    judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
+    varied = correlations_at("document", judge, human, group, system, human_varies[None])[:, 0]
+    return {
+        "n": count,
+        "constant": not judge_varies.any(),
+        "constant_humans": not human_varies.any(),
+        "constant_groups": int((~(judge_varies & human_varies)).sum()),
+        "human_constant_groups": int((~human_varies).sum()),
+        "varied": varied if human_varies.any() else None,
+    }
+
+
+def _system_facts(
+    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, count: int
+) -> dict[str, Any]:
+    every = np.ones((1, count), dtype=np.int32)
+    judge, human = (_means(side, group, system)(every)[0] for side in (judge, human))
+    return {"n": len(judge), "constant": is_constant(judge), "constant_humans": is_constant(human)}
 
 
 def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:

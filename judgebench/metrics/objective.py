@@ -1,4 +1,4 @@
-"""What a sweep maximizes: one number, or several, from the records of a run."""
+"""The objective of a sweep: one number, or several, from the records of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SERIES = ("judge", "decoding")
 NONE = "none"
 _FILTERS = ("dimension", "range")
 _UNDER = ("attack", "defense")
-CHANGES = ("change", "delta", "rate_of_means", "mean_of_rates")
+CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see `metrics.robustness`."""
 _KEYS = (*_DEFAULTS, *_SERIES, *_FILTERS, *_UNDER)
 _CELL = ("dimension", "range_min", "range_max", "range_step")
@@ -26,9 +26,9 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
 
     Args:
         given: a list of mappings, or one alone, with keys split (dev), metric (spearman; of `CORRELATIONS`, or of
-            `CHANGES`), level (dataset), judge and decoding (the series that is tuned), attack (none, or one or several
-            whose mean counts; `CHANGES` need one), defense (none), and, to count these alone, dimension and range
-            ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
+            `CHANGE_METRICS`), level (dataset), judge and decoding (the series that is tuned), attack (none, or one or
+            several whose mean counts; `CHANGE_METRICS` need one), defense (none), and, to count these alone, dimension
+            and range ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
 
     Raises:
         UserError: anything else.
@@ -40,7 +40,7 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
 
 
 def default_objective(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What is meant where nothing is said: dev Spearman of the pair's first decoding, else of main's first."""
+    """The objective where none is given: dev Spearman of the pair's first decoding, else of main's first."""
     for judge in ("pair", "main"):
         for record in records:
             if record["judge"] == judge:
@@ -107,7 +107,7 @@ def _parsed(entry: Any) -> dict[str, Any]:
                 f"objective: {key} is missing; name whose scores count, as judge: pair, decoding: contrastive."
             )
     whole = {**_DEFAULTS, **{str(key): value for key, value in entry.items() if value is not None}}
-    known_of = {"metric": (*CORRELATIONS, *CHANGES), "level": LEVELS, "split": ("dev", "test")}
+    known_of = {"metric": (*CORRELATIONS, *CHANGE_METRICS), "level": LEVELS, "split": ("dev", "test")}
     for key, known in known_of.items():
         if not isinstance(whole[key], str) or whole[key] not in known:
             raise UserError(f"objective: {key} {whole[key]!r} is not one of {', '.join(known)}.")
@@ -117,7 +117,7 @@ def _parsed(entry: Any) -> dict[str, Any]:
         raise UserError(f"objective: attack {attack!r} is neither an attack's name nor a list of such.")
     if not isinstance(defense, str):
         raise UserError(f"objective: defense {defense!r} is no defense's name.")
-    if whole["metric"] in CHANGES and NONE in attacks:
+    if whole["metric"] in CHANGE_METRICS and NONE in attacks:
         raise UserError(
             f"objective: {whole['metric']} is what an attack changes; name one, as in {{metric: {whole['metric']}, "
             "attack: dsi}."

@@ -1,4 +1,29 @@
-"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json."""
+"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json.
+
+A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
+NaN. Numbers with an interval have its ends as `_low` and `_high`.
+
+- dataset, what identifies the cell, rule; outcome, ties, prior, reference, human_tie, resamples, seed: as asked
+  for;
+- pairs: distinct pairs of texts, of two systems; groups; systems;
+- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
+  None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
+  human_tie_odds: Davidson's nu;
+- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
+  `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
+  where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
+  the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
+- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
+  None with fewer than three;
+- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
+  `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
+  accuracy_calibrated is hence no test;
+- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
+  (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
+  with each of these names;
+- margins: see `Preferences.margins`; system_pairs: a record a pair of systems that met: first, second, pairs,
+  win_share of the first, human_win_share, agreement with the humans where they prefer one (with ends).
+"""
 
 from __future__ import annotations
 
@@ -9,22 +34,31 @@ from typing import Any
 import numpy as np
 
 from judgebench.metrics import bradley_terry
-from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.bradley_terry import ELO, ELO_MEAN, Fitted, Model
 from judgebench.metrics.cells import Cell, cells, checked
-from judgebench.metrics.comparisons import DAVIDSON, Comparisons, decided_by, dominant, parts
+from judgebench.metrics.comparisons import (
+    DAVIDSON,
+    MEAN,
+    NEEDED,
+    Comparisons,
+    Ranking,
+    TextPairs,
+    decided_by,
+    dominant,
+    parts,
+)
 from judgebench.metrics.correlation import CORRELATIONS, correlate_rows
-from judgebench.metrics.group_means import unknown, weights_of, with_interval
 from judgebench.metrics.preference import best_threshold
-from judgebench.metrics.ranking import MEAN, Ranking
+from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.metrics.robustness import CLEAN
-from judgebench.metrics.text_pairs import NEEDED, TextPairs
 
 DEV = "dev"
 
 MOST_RANKED = 500
 """Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
 
+_WITH_TIES = ("lost to or tied with", "won against or tied with")
+_ASKED = ("outcome", "ties", "prior", "reference", "human_tie")
 _FEWEST = 3
 """Systems whose strengths can be correlated: two always lie on a line."""
 
@@ -46,33 +80,11 @@ def pairwise_records(
         scores: columns as `evaluate` takes them, of texts that were compared; of others there is no record.
         dataset: its name, put into each record.
         ranking: how; None is the default.
-        resamples, seed: of the groups, see `check_settings`; judge and humans are resampled alike.
+        resamples, seed: of the groups, see `check_metric_settings`; judge and humans are resampled alike.
         rules: see `evaluate`.
 
     Returns:
-        A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature), in the order in which
-        these appear, of JSON's own types and never NaN. Numbers with an interval have its ends as `_low` and `_high`.
-
-        - dataset, what identifies the cell, rule; outcome, ties, prior, reference, human_tie, resamples, seed: as asked
-          for;
-        - pairs: distinct pairs of texts, of two systems; groups; systems;
-        - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
-          None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
-          human_tie_odds: Davidson's nu;
-        - unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
-          `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a
-          sentence where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
-          the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
-        - strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
-          None with fewer than three;
-        - tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
-          `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
-          accuracy_calibrated is hence no test;
-        - ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
-          (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
-          with each of these names;
-        - margins: see `Preferences.margins`; system_pairs: a record a pair of systems that met: first, second, pairs,
-          win_share of the first, human_win_share, agreement with the humans where they prefer one (with ends).
+        A record per cell, in the order in which these appear; see above.
 
     Raises:
         ValueError: see `cells.checked`, or a column of compared texts is missing.
@@ -83,17 +95,14 @@ def pairwise_records(
         return []
     if missing := [name for name in NEEDED if name not in columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
+    asked: dict[str, Any] = {name: getattr(ranking, name) for name in _ASKED} | {"resamples": resamples, "seed": seed}
     found = {cell: TextPairs.of(columns, rows) for cell, rows in cells(columns).items()}
-    thresholds = {
-        cell: best_threshold(pairs.preferences(ranking)) for cell, pairs in found.items() if cell.split == DEV
-    }
     records = []
     for cell, pairs in found.items():
-        head: dict[str, Any] = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)}
-        head |= {name: getattr(ranking, name) for name in ("outcome", "ties", "prior", "reference", "human_tie")}
-        head |= {"resamples": resamples, "seed": seed}
-        threshold = thresholds.get(cell._replace(split=DEV))
-        records.append(head | _record(cell, pairs, ranking, threshold, resamples, seed))
+        named = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)}
+        dev = found.get(cell._replace(split=DEV))
+        threshold = None if dev is None else best_threshold(dev.preferences(ranking))
+        records.append(named | asked | _record(cell, pairs, ranking, threshold, resamples, seed))
     return records
 
 
@@ -149,48 +158,49 @@ def _record(
 
 
 def _side(comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> _Side:
+    unranked, resting = _determined(comparisons, model, systems)
+    if unranked is not None:
+        return _Side(comparisons, None, unranked, None)
+    fitted = bradley_terry.fit_strengths(comparisons, weights, model)
+    if not np.isfinite(fitted.strengths[0]).all():
+        reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
+        return _Side(comparisons, None, f"{reason}pairwise.prior=1 holds them back", None)
+    return _Side(comparisons, fitted, None, resting)
+
+
+def _determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -> tuple[str | None, str | None]:
+    """Sentences that say why there are no strengths, and why they are finite by the prior alone; None where neither."""
     if len(systems) > MOST_RANKED:
-        reason = f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
-        return _Side(comparisons, None, reason, None)
-    table = comparisons.table()
+        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked", None
     if len(systems) < 2:
-        return _Side(comparisons, None, f"all texts are by one system, {systems[0] if systems else 'none'}", None)
-    if not table.sum():
-        return _Side(comparisons, None, "nobody compared these texts", None)
+        return f"all texts are by one system, {systems[0] if systems else 'none'}", None
+    if not comparisons.table().sum():
+        return "nobody compared these texts", None
     apart = parts(comparisons)
     if len(apart) > 1:
         named = "; ".join(_listed([systems[i] for i in part]) for part in apart)
-        reason = f"the systems fall into {len(apart)} parts that never met, directly or through others: {named}"
-        return _Side(comparisons, None, reason, None)
+        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {named}", None
+    resting = None
     levels = dominant(comparisons, model.ties)
     if len(levels) > 1:
         top, bottom = (_listed([systems[i] for i in levels[end]]) for end in (0, -1))
-        lost = "lost to" if model.ties == DAVIDSON else "lost to or tied with"
-        told = f"{top} never {lost} {bottom if len(levels) == 2 else 'any of the others'}"
+        lost, won = ("lost to", "won against") if model.ties == DAVIDSON else _WITH_TIES
+        never = f"{top} never {lost} {bottom if len(levels) == 2 else 'any of the others'}"
         if len(levels[0]) > len(levels[-1]):
-            won = "won against" if model.ties == DAVIDSON else "won against or tied with"
-            told = f"{bottom} never {won} any of the others"
+            never = f"{bottom} never {won} any of the others"
         if not model.prior:
-            reason = f"{told}: the likeliest strengths are infinite; pairwise.prior=1 holds them back"
-            return _Side(comparisons, None, reason, None)
-        resting = f"{told}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
-    else:
-        resting = None
+            return f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back", None
+        resting = f"{never}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
     for name, asked, signs in (
         ("the place", model.place, comparisons.place),
         ("the attack", model.attack, comparisons.attacked),
     ):
         if asked and decided_by(comparisons, signs):
             if not model.prior:
-                reason = f"{name} decides every comparison, so nothing is told of strengths"
-                return _Side(comparisons, None, reason, None)
+                return f"{name} decides every comparison, so nothing is told of strengths", None
             resting = f"{name} decides every comparison: what it is worth is finite by pairwise.prior ({model.prior:g})"
             resting += " alone, and nothing is told of strengths"
-    fitted = bradley_terry.fit(comparisons, weights, model)
-    if not np.isfinite(fitted.strengths[0]).all():
-        reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
-        return _Side(comparisons, None, f"{reason}pairwise.prior=1 holds them back", None)
-    return _Side(comparisons, fitted, None, resting)
+    return None, resting
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:

@@ -1,4 +1,4 @@
-"""Whether a judge's preference between two texts is the humans': pair by pair, ties included."""
+"""Agreement of a judge's preferences between two texts with the humans', pair by pair, and the weight of the order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,84 @@ import numpy as np
 from scipy import sparse
 
 from judgebench.metrics.correlation import MOST_ENTRIES, ratio
-from judgebench.metrics.group_means import with_interval
+from judgebench.metrics.resampling import RESAMPLES, means, unknown, weights_of, with_interval
 
-MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
+MEASURES = ("position_bias", "consistency", "human_agreement")
+"""The numbers of `comparative` that have an interval."""
+
+_EQUAL = 1e-9  # probabilities, or preferences, no farther apart differ by rounding alone
+
+
+def comparative(
+    first: np.ndarray,
+    second: np.ndarray,
+    human: np.ndarray,
+    groups: np.ndarray,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures of pairs that were read in both orders, with 95 % percentile intervals, groups resampled.
+
+    Args:
+        first, second: [n] the probability that the judged text wins where it stands first, and where it stands second.
+        human: [n] by how much the humans prefer it; NaN where nobody rated both texts.
+        groups: [n] labels.
+        resamples, seed: see `check_metric_settings`.
+
+    Returns:
+        - position_bias: the probability that the text in place one wins, mean over pairs and orders, less 1/2: 1/2
+          where place one always wins, -1/2 where place two does;
+        - consistency: share of pairs in which the same text wins in both orders; an order that is undecided has no
+          winner, so a pair with a tie in an order counts as no such pair;
+        - decided_consistency: the same share of the pairs that both orders decide; None where there is none;
+          tied_share: share of pairs with a tie in an order, or in both;
+        - human_agreement: share of the pairs with a human preference in which the humans' text is the judge's winner,
+          both orders averaged; undecided pairs count half; None where there is no such pair;
+        - pairs: how many there are; preferred: how many of them with a human preference.
+
+        Each of `MEASURES` and decided_consistency with `_low` and `_high`, which are None with fewer than two groups or
+        without resamples.
+
+    Raises:
+        ValueError: columns of different lengths.
+
+    Example:
+        >>> found = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
+        >>> [round(found[name], 3) for name in MEASURES]
+        [0.25, 0.5, 0.5]
+    """
+    if len(lengths := {len(column) for column in (first, second, human, groups)}) > 1:
+        raise ValueError(f"first, second, human and groups must have one length, got {sorted(lengths)}")
+    rated = np.isfinite(human) & (np.abs(np.where(np.isfinite(human), human, 0.0)) > _EQUAL)
+    if not len(first):
+        return {"pairs": 0, "preferred": 0} | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
+    labels, group = np.unique(groups, return_inverse=True)
+    weights = weights_of(len(labels), resamples, seed)
+    every = np.ones(len(first), dtype=bool)
+    winners = [_winner(side) for side in (first, second)]
+    decided = (winners[0] != 0) & (winners[1] != 0)
+    same = (winners[0] == winners[1]).astype(float)
+    sides = (1 + _winner((first + second) / 2) * np.sign(np.where(rated, human, 0.0))) / 2
+    found = {
+        "position_bias": means((first - second) / 2, group, weights, every),
+        "consistency": means(same * decided, group, weights, every),
+        "human_agreement": means(sides, group, weights, rated),
+    }
+    record: dict[str, Any] = {"pairs": len(first), "preferred": int(rated.sum())}
+    for name in MEASURES:
+        record |= with_interval(name, found[name])
+    record |= with_interval("decided_consistency", means(same, group, weights, decided))
+    return record | {"tied_share": float(1 - decided.mean())}
+
+
+def _winner(probability: np.ndarray) -> np.ndarray:
+    """[n] 1 where the judged text wins, -1 where its rival does, 0 where nothing is decided."""
+    apart = probability - 0.5
+    return np.where(np.abs(apart) <= _EQUAL, 0.0, np.sign(apart))
+
+
+AGREEMENT_MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
 """The numbers of `Preferences.agreement` that have an interval."""
-
-_EQUAL = 1e-9  # preferences no farther apart differ by rounding alone
 
 
 @dataclass(frozen=True)
@@ -50,7 +122,7 @@ class Preferences:
         return np.where(np.abs(self.judge) <= threshold + _EQUAL, 0.0, np.sign(self.judge))
 
     def agreement(self, weights: np.ndarray, threshold: float | None) -> dict[str, Any]:
-        """How far judge and humans prefer alike, with 95 % percentile intervals.
+        """Agreement of judge and humans, with 95 % percentile intervals.
 
         Args:
             weights: [1 + B, G] how often each group counts, in the data first.
@@ -67,7 +139,7 @@ class Preferences:
             - tie_threshold: that threshold; human_tie_share, judge_tie_share: shares of pairs that are ties;
             - rated: distinct pairs.
 
-            Each of `MEASURES` with `_low` and `_high`; None where nothing is known.
+            Each of `AGREEMENT_MEASURES` with `_low` and `_high`; None where nothing is known.
         """
         sides, winners = self.sides, self.winners()
         product = sides * winners
@@ -83,7 +155,7 @@ class Preferences:
             else self._accuracy(threshold, weights, total),
         }
         record: dict[str, Any] = {"rated": float(total[0])}
-        for name in MEASURES:
+        for name in AGREEMENT_MEASURES:
             record |= with_interval(name, found[name])
         known = total[0] > 0
         return record | {
@@ -93,7 +165,7 @@ class Preferences:
         }
 
     def margins(self, bins: int, weights: np.ndarray) -> list[dict[str, Any]]:
-        """How far they agree by how far apart the humans find the texts: bins with as many pairs each as can be.
+        """Agreement by how far apart the humans find the texts: bins with as many pairs each as can be.
 
         Returns:
             A record a bin, the closest first: above, up_to (of the humans' difference); pairs; agreement, the share in
@@ -118,8 +190,8 @@ class Preferences:
         return found
 
     def named(self, weights: np.ndarray) -> dict[str, Any]:
-        """How often the judge names the humans' text, of the pairs in which they prefer one: pairs, agreement with
-        `_low` and `_high`."""
+        """Share of the pairs in which the judge names the text that the humans prefer: pairs, agreement with `_low` and
+        `_high`."""
         rows = self.of(self.sides != 0)
         right = (1 + rows.winners() * rows.sides) / 2
         total = rows._sums(np.ones(len(right)), weights)

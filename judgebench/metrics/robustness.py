@@ -1,4 +1,4 @@
-"""What an attack changes: attacked texts against the same texts unattacked, scored alike."""
+"""Effects of attacks, attacked texts against the same texts unattacked, and costs of defenses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import Cell
-from judgebench.metrics.group_means import means, unknown, weights_of, with_interval
 from judgebench.metrics.levels import Correlated, correlate
+from judgebench.metrics.resampling import RESAMPLES, means, unknown, weights_of, with_interval
 from judgebench.types import ScoreRange
 
 CLEAN = "none"
@@ -73,7 +72,7 @@ def pair(clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray]) ->
 
 
 def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """What an attack changes of the scores, with paired 95 % percentile intervals: groups are resampled, and with a
+    """Changes of the scores by an attack, with paired 95 % percentile intervals: groups are resampled, and with a
     text come both its clean and its attacked score.
 
     Returns:
@@ -168,7 +167,7 @@ def against_clean(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """What an attack changes of one cell, an entry a level: `robustness` and `spearman_change`, all None where there is
+    """Changes of one cell by its attack, an entry a level: `robustness` and `spearman_change`, all None where there is
     no clean cell.
 
     Args:
@@ -214,7 +213,7 @@ def _by_text(paired: Paired, group: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where a text stands with its `own` score among the clean scores of the others of its group.
+    """Standing of a text with its `own` score among the clean scores of the others of its group.
 
     Returns:
         [n] rank, 1 is best and ties share theirs; [n] its share of the first place; [n] whether there are others.
@@ -237,3 +236,42 @@ def _standing(clean: np.ndarray, own: np.ndarray, group: np.ndarray) -> tuple[np
 def _over(change: np.ndarray, clean: np.ndarray) -> np.ndarray:
     """change / clean; NaN where clean is not above 0."""
     return np.divide(change, clean, out=np.full(len(clean), np.nan), where=clean > 0)
+
+
+def cost_records(
+    columns: Mapping[str, Sequence[Any]], ready: Mapping[str, Mapping[str, float]], dataset: str
+) -> list[dict[str, Any]]:
+    """A record for each defense, in the order of the readings.
+
+    Args:
+        columns: those of readings.parquet.
+        ready: defense -> its seconds of getting ready, `once`, for each `context` and for each `text`.
+        dataset: its name.
+
+    Returns:
+        `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, which is what the models took when they read
+        the prompt, be it now or in an earlier run; `text_seconds`, of what the defense made for a text alone, or its
+        share of what it made for the context of several; `context_seconds`, of what it made for one context, which is
+        what a text costs that nobody shares the context with; `once_seconds`, whatever is judged, as this run took;
+        `seconds`, the first two together.
+    """
+    seconds: dict[str, list[float]] = {}
+    for defense, taken in zip(columns["defense"], columns["seconds"], strict=True):
+        seconds.setdefault(defense, []).append(taken)
+    records = []
+    for defense, held in seconds.items():
+        cost = ready.get(defense, {})
+        mean, text = float(np.mean(held)), float(cost.get("text", 0.0))
+        records.append(
+            {
+                "dataset": dataset,
+                "defense": defense,
+                "n": len(held),
+                "reading_seconds": mean,
+                "text_seconds": text,
+                "context_seconds": float(cost.get("context", 0.0)),
+                "once_seconds": float(cost.get("once", 0.0)),
+                "seconds": mean + text,
+            }
+        )
+    return records

@@ -1,4 +1,4 @@
-"""What a learned phrase does as it grows, on what it was learned on and on what it never saw.
+"""Effects of a learned phrase as it grows, on what it was learned on and on what it never saw.
 
 The curves of Raina et al. 2024 ("Is LLM-as-a-Judge Robust?"), and of figures 6 and 7 of the CAP paper.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import Cell, cells, checked
+from judgebench.metrics.resampling import RESAMPLES
 from judgebench.metrics.robustness import CHANGES, CLEAN, pair, robustness
 from judgebench.types import ScoreRange
 
@@ -57,7 +58,7 @@ class Suffix:
         return len(self.phrases)
 
     def attack(self, length: int) -> str:
-        """What the column `attack` calls its first `length` words; 0 are the clean texts."""
+        """The name in column `attack` of its first `length` words; 0 are the clean texts."""
         return f"{self.name}_{length}" if length else CLEAN
 
     def phrase(self, length: int) -> str:
@@ -72,7 +73,7 @@ def suffix_records(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """What each phrase changes, by its length and by whether it was learned on the text's context and system.
+    """Changes by each phrase, by its length and by whether it was learned on the text's context and system.
 
     Args:
         scores: columns of scores, as `evaluate` takes them; attacks as `Suffix.attack` calls them.
@@ -100,33 +101,24 @@ def suffix_records(
     records = []
     for suffix in suffixes:
         for cell in (cell for cell in rows_of if cell.attack == CLEAN):
-            lengths = [
-                length for length in range(suffix.most + 1) if cell._replace(attack=suffix.attack(length)) in rows_of
-            ]
-            if lengths == [0]:
+            attacks = {length: cell._replace(attack=suffix.attack(length)) for length in range(suffix.most + 1)}
+            rows = {length: rows_of[attacked] for length, attacked in attacks.items() if attacked in rows_of}
+            if list(rows) == [0]:
                 continue
-            for contexts in (UNSEEN, SEEN):
-                for systems in (ALL, UNSEEN, SEEN):
-                    sides = [_part(columns, rows_of, cell, suffix, length, contexts, systems) for length in lengths]
-                    for length, side in zip(lengths, sides, strict=True):
-                        named = {"contexts": contexts, "systems": systems}
-                        measured = _measured(sides[0], side, cell, resamples, seed)
-                        if measured["n"]:
-                            records.append({"dataset": dataset} | _head(suffix, length, cell) | named | measured)
+            for contexts, systems in product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)):
+                sides = {length: _part(columns, own, suffix, contexts, systems) for length, own in rows.items()}
+                for length, side in sides.items():
+                    named = {"contexts": contexts, "systems": systems}
+                    measured = _measured(sides[0], side, cell, resamples, seed)
+                    if measured["n"]:
+                        records.append({"dataset": dataset} | _head(suffix, length, cell) | named | measured)
     return records
 
 
 def _part(
-    columns: Mapping[str, np.ndarray],
-    rows_of: Mapping[Cell, np.ndarray],
-    cell: Cell,
-    suffix: Suffix,
-    length: int,
-    contexts: str,
-    systems: str,
+    columns: Mapping[str, np.ndarray], rows: np.ndarray, suffix: Suffix, contexts: str, systems: str
 ) -> dict[str, np.ndarray]:
-    """The columns of the texts under the phrase of a length that belong to a part."""
-    rows = rows_of[cell._replace(attack=suffix.attack(length))]
+    """The columns of those texts that belong to a part."""
     keep = _among(columns["group_id"][rows], suffix.contexts, contexts)
     keep &= _among(columns["system_id"][rows], suffix.systems, systems)
     return {name: columns[name][rows[keep]] for name in _USED}

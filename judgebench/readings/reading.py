@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from judgebench.decoding.decode import key_columns
+from judgebench.decoding.scores import key_columns
 from judgebench.errors import UserError
 from judgebench.types import Prompt, Reading
 

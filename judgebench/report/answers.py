@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
+from judgebench.metrics.resampling import FEWEST
 from judgebench.report.differences import Comparison, Difference, note, verdict
 from judgebench.report.humans import Scale, human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block

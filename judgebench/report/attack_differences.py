@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.metrics.attack_differences import LESS, MORE
+from judgebench.metrics.paired import LESS, MORE
 from judgebench.report.differences import about, place_of, setting_of
 from judgebench.report.results import Estimate
 from judgebench.report.series import number, shown_split

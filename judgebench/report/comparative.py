@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.metrics.comparative import MEASURES
 from judgebench.metrics.levels import shown_level
+from judgebench.metrics.preference import MEASURES
 from judgebench.report.results import Estimate, estimate
 from judgebench.report.series import SeriesIndex, setting, shown_split
 
@@ -28,7 +28,7 @@ class PairRow:
     Attributes:
         judge: main, assistant or the pair.
         series: its name with the decoding, and lambda and t where it has them.
-        position_bias, decided_consistency, tied_share, human_agreement: see `judgebench.metrics.comparative`. Runs of
+        position_bias, decided_consistency, tied_share, human_agreement: see `judgebench.metrics.preference`. Runs of
             earlier versions know neither the second nor the third, and have consistency in place of the second.
     """
 

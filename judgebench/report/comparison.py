@@ -11,8 +11,8 @@ import pandas as pd
 
 from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
-from judgebench.metrics.compare import compare, corrected_together
 from judgebench.metrics.levels import shown_level
+from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report import differences
 from judgebench.report.browser.data import browse
 from judgebench.report.correlation_figure import correlation_figure
@@ -122,9 +122,10 @@ def render_comparison(
 
 
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
-    """Records of `judgebench.metrics.compare` between each two runs, of every decoding of the main model and of the
-    pair that both have, on the examples that both have judged; of test examples where there are such. Nobody asks which
-    run's assistant is the better judge, and each comparison more makes Holm's correction stricter: it is over all."""
+    """Records of `judgebench.metrics.paired.compare` between each two runs, of every decoding of the main model and of
+    the pair that both have, on the examples that both have judged; of test examples where there are such. Nobody asks
+    which run's assistant is the better judge, and each comparison more makes Holm's correction stricter: it is over
+    all."""
     records = []
     for one, other in itertools.combinations(runs, 2):
         if one.content.dataset != other.content.dataset:

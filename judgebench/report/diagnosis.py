@@ -80,7 +80,7 @@ def arrange_diagnostics(
 
     Args:
         records: metrics.json.
-        similarity: `judgebench.metrics.diagnostics.family_records` of the readings.
+        similarity: `judgebench.metrics.bias.family_records` of the readings.
     """
     split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records)

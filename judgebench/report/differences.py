@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.metrics.compare import BETTER, WORSE
 from judgebench.metrics.levels import shown_level
-from judgebench.metrics.power import FEWEST, SIGNIFICANCE
+from judgebench.metrics.paired import BETTER, WORSE
+from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
 from judgebench.report.series import range_of, setting, shown_split
 
 SHOWN = "spearman"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judgebench.metrics import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
+from judgebench.metrics.resampling import FEWEST
 from judgebench.report.results import Block, has_intervals
 from judgebench.tuning.tune import EDGE
 

@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
-from judgebench.metrics import CORRELATIONS
+from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.report import attack_differences as fooling
 from judgebench.report import (

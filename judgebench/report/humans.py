@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.metrics.histogram import candidate_index, histogram, mapped
+from judgebench.metrics.bias import candidate_index, histogram, mapped
 from judgebench.types import ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from judgebench.metrics import CORRELATIONS
+from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import (
     choices,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
-from judgebench.metrics.comparisons import DAVIDSON
+from judgebench.metrics.comparisons import AGREED, DAVIDSON, MAJORITY
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.ranking import AGREED, MAJORITY
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.results import Estimate
 from judgebench.report.series import Series, SeriesIndex, number, setting, shown_split

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from judgebench.report.choices import Choices, place
 from judgebench.report.series import number
 from judgebench.report.style import MUTED, finish, house_style, panels
-from judgebench.tuning.curves import Curve, curves
+from judgebench.tuning.curves import KappaCurve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _OPTIMAL = "#009E73"
@@ -72,7 +72,7 @@ def path_figure(
         return finish(figure, f"The exact path, {choices.dimension}: {choices.decoding}", caption, handles, labels)
 
 
-def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, Curve], most: float) -> None:
+def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, KappaCurve], most: float) -> None:
     exact = row["exact"]
     for low, high in exact["intervals"] if exact else []:
         axis.axvspan(low, min(most, most if high is None else high), color=_OPTIMAL, alpha=0.3, linewidth=1.0, zorder=1)

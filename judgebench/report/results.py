@@ -9,7 +9,7 @@ from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.resampling import FEWEST
 from judgebench.report.series import Series, SeriesIndex, number, range_of, setting
 from judgebench.types import ScoreRange
 
@@ -70,7 +70,7 @@ class Block:
             most).
         groups: how many groups it rests on: (fewest, most).
         averages: means over the ranges, of the series that have every range; empty where there is one range.
-        level: of the records, see `judgebench.metrics.correlate`.
+        level: of the records, see `judgebench.metrics.levels.correlate`.
     """
 
     dimension: str

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from judgebench.metrics.diagnostics import family_records
+from judgebench.metrics.bias import family_records
 from judgebench.report.browser.judged import Judged
 from judgebench.report.defense_files import DefenseRecords, read_defenses
 from judgebench.report.example_files import ExampleTexts, read_examples

@@ -208,7 +208,7 @@ class RunFolder:
         self.write_json("metrics.json", list(records))
 
     def write_comparisons(self, comparisons: Sequence[Mapping[str, Any]]) -> None:
-        """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.compare`."""
+        """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.paired.compare`."""
         self.write_json("comparisons.json", list(comparisons))
 
     def write_pairwise(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -254,7 +254,7 @@ class RunFolder:
 
     def write_attack_differences(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Writes attack/differences.json: how much more attacks change of one decoding's scores than of another's, see
-        `judgebench.metrics.attack_differences`."""
+        `judgebench.metrics.paired.attack_differences`."""
         self.write_json("attack/differences.json", list(records))
 
     def write_tables(self, tables: Mapping[str, str]) -> list[Path]:

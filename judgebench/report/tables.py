@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.evaluation import CONSTANT
 from judgebench.report.results import (
     Block,
     Estimate,

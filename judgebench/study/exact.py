@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.decoding.contrastive import Contrastive
+from judgebench.decoding.rules import Contrastive
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
 from judgebench.report.run_folder import RunFolder

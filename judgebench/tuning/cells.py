@@ -1,26 +1,93 @@
-"""What tuning looks at: one dimension and range under one decoding, its dev and its test examples."""
+"""One dimension and range under one decoding: the settings of lambda and t, and what they are worth on dev and test."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.decoding.contrastive import Contrastive
+from judgebench.decoding.rules import Contrastive
+from judgebench.errors import UserError
 from judgebench.metrics.correlation import is_constant, spearman
-from judgebench.tuning.grid import Grid, Setting, same
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
 from judgebench.types import Reading, ScoreRange
+
+LAMBDAS = (0.01, 0.1, 0.5, 1.0)
+TEMPERATURES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+"""The paper's grid (its section 4)."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """One choice of the knobs; scores depend on `kappa` alone."""
+
+    lambda_: float
+    temperature: float
+
+    @property
+    def kappa(self) -> float:
+        return self.lambda_ / self.temperature
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every lambda with every t.
+
+    Attributes:
+        lambdas: at least 0 (config key `tune.lambdas`).
+        temperatures: above 0 (`tune.temperatures`).
+
+    Raises:
+        UserError: an empty list, or a value outside of these bounds.
+
+    Example:
+        >>> grid = Grid()
+        >>> len(grid.settings), len(set(map(same, grid.settings)))
+        (24, 18)
+    """
+
+    lambdas: Sequence[float] = LAMBDAS
+    temperatures: Sequence[float] = TEMPERATURES
+
+    def __post_init__(self) -> None:
+        for key, least in (("lambdas", "at least 0"), ("temperatures", "above 0")):
+            given: Any = getattr(self, key)
+            # Hydra's lists are sequences of their own kind
+            if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
+                raise UserError(f"tune.{key}: {given!r} is not a list with at least one number.")
+            for one in given:
+                number = isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+                if not number or one < 0 or (one == 0 and key == "temperatures"):
+                    raise UserError(f"tune.{key}: {one!r} is not a finite number {least}.")
+            object.__setattr__(self, key, tuple(float(one) for one in given))
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Lambda by lambda, in each t by t."""
+        return [Setting(lambda_, temperature) for lambda_ in self.lambdas for temperature in self.temperatures]
+
+    def at_edge(self, setting: Setting) -> bool:
+        """True where a setting's kappa is not strictly between the grid's smallest and largest."""
+        kappas = [same(one) for one in self.settings]
+        return not min(kappas) < same(setting) < max(kappas)
+
+
+def same(setting: Setting) -> float:
+    """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are one decoding."""
+    return float(f"{setting.kappa:.12g}")
+
 
 Cell = tuple[str, ScoreRange]
 """Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the others too."""
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitExamples:
     """One split's examples of a cell.
 
     Attributes:
@@ -35,7 +102,7 @@ class Part:
     groups: int
 
     @classmethod
-    def of(cls, readings: Sequence[Reading]) -> Part:
+    def of(cls, readings: Sequence[Reading]) -> SplitExamples:
         """From readings of one condition that have log-probabilities of main model and assistant."""
         examples = [reading.prompt.example for reading in readings]
         return cls(
@@ -47,7 +114,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredSetting:
     """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example.
 
     Attributes:
@@ -61,7 +128,7 @@ class Point:
     constant: bool | None
 
 
-class Measured:
+class MeasuredCell:
     """A cell under one contrasting decoding: what any setting of lambda and t is worth there.
 
     Args:
@@ -71,40 +138,40 @@ class Measured:
         grid: of settings.
     """
 
-    def __init__(self, cell: Cell, parts: dict[str, Part], decoding: Contrastive, grid: Grid) -> None:
+    def __init__(self, cell: Cell, parts: dict[str, SplitExamples], decoding: Contrastive, grid: Grid) -> None:
         self.cell = cell
         self.parts = parts
         self.decoding = decoding
         self.grid = grid
         self._values = np.array(cell[1].values)
-        self._known: dict[float, Point] = {}
+        self._known: dict[float, MeasuredSetting] = {}
         self._vectors: dict[float, bytes] = {}
 
-    def at(self, setting: Setting) -> Point:
-        """What a setting is worth."""
+    def at(self, setting: Setting) -> MeasuredSetting:
+        """Spearman's rho on dev and test under a setting."""
         key = setting.kappa
         if key not in self._known:
             decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
             scores = {s: decoding.scores(p.main, p.assistant, self._values) for s, p in self.parts.items()}
             worth = {split: spearman(scores[split], part.human) for split, part in self.parts.items()}
             constant = is_constant(scores[DEV]) if DEV in scores else None
-            self._known[key] = Point(setting, worth.get(DEV), worth.get(TEST), constant)
+            self._known[key] = MeasuredSetting(setting, worth.get(DEV), worth.get(TEST), constant)
             self._vectors[key] = b"".join(scores[split].tobytes() for split in sorted(scores))
         return replace(self._known[key], setting=setting)
 
     @cached_property
-    def points(self) -> list[Point]:
+    def points(self) -> list[MeasuredSetting]:
         """The grid's points, in its order."""
         return [self.at(setting) for setting in self.grid.settings]
 
     @cached_property
     def distinct(self) -> tuple[int, int]:
-        """How many different kappas the grid has, and how many different vectors of scores (over both splits)."""
+        """Numbers of different kappas in the grid, and of different vectors of scores (over both splits)."""
         settings = [point.setting for point in self.points]
         return len(set(map(same, settings))), len({self._vectors[setting.kappa] for setting in settings})
 
     @cached_property
-    def best(self) -> Point | None:
+    def best(self) -> MeasuredSetting | None:
         """The grid's best by dev, see `best_of`; None without dev examples."""
         values = [point.dev for point in self.points if point.dev is not None]
         constant = [int(bool(point.constant)) for point in self.points]
@@ -121,7 +188,7 @@ class Measured:
 
 
 def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
-    """Which of the grid's settings has the largest value; of equals the smallest kappa, then the first.
+    """Index of the grid's setting with the largest value; of equals the smallest kappa, then the first.
 
     Equal are values that differ by rounding alone. The smallest kappa changes the judge least.
 
@@ -137,11 +204,11 @@ def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int
     return min(best, key=lambda i: (same(settings[i]), i))
 
 
-def parts_of(readings: Sequence[Reading]) -> dict[Cell, dict[str, Part]]:
+def parts_of(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
     """Cell -> split -> examples, of the readings of clean texts without a defense, in order of appearance."""
     held: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:
         condition = reading.prompt.condition
         if (condition.attack, condition.defense) == ("none", "none"):
             held.setdefault((condition.dimension, condition.range), {}).setdefault(reading.split, []).append(reading)
-    return {cell: {split: Part.of(rows) for split, rows in splits.items()} for cell, splits in held.items()}
+    return {cell: {split: SplitExamples.of(rows) for split, rows in splits.items()} for cell, splits in held.items()}

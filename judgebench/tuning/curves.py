@@ -1,20 +1,69 @@
-"""The step functions behind a tuning: Spearman on each split as kappa runs over [0, inf), for figures."""
+"""Correlation with the humans along the path of kappa, without correlating anew: a change moves one example.
+
+From piece to piece only counts change, so they are summed along the path: how many examples each candidate holds, and
+how much of the humans' ranks. Counts and ranks are whole numbers, so those sums are exact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+from scipy import stats
 
-from judgebench.decoding.path import kappa_path
-from judgebench.tuning.along import spearman_along
-from judgebench.tuning.record import Record
+from judgebench.decoding.path import KappaPath, kappa_path
+from judgebench.metrics.correlation import ratio
 from judgebench.types import ScoreRange
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
+    """Spearman's rho of the scores on each piece with `human` [N] -> [P]; 0.0 where either is constant.
+
+    Raises:
+        ValueError: another shape, NaN or infinite values.
+    """
+    human = np.asarray(human, dtype=np.float64)
+    if human.shape != path.start.shape:
+        raise ValueError(f"human must have shape [{len(path.start)}], got {list(human.shape)}")
+    if not np.isfinite(human).all():
+        raise ValueError("human must be finite numbers")
+    # twice the distance from the mean rank, whole numbers
+    ranks = (2 * stats.rankdata(human)).astype(np.int64) - (len(human) + 1)
+    counts = _summed(path, np.ones(len(human), dtype=np.int64))
+    held = _summed(path, ranks)
+    places = 2 * counts.cumsum(axis=1) - counts - len(human)
+    varied = (counts * places * places).sum(axis=1)
+    human_varied = np.full(len(path), (ranks * ranks).sum())
+    return ratio(*(part.astype(np.float64) for part in ((places * held).sum(axis=1), varied, human_varied)))
+
+
+def constant_along(path: KappaPath) -> np.ndarray:
+    """True where all scores on a piece are equal: [P] bool; see `judgebench.metrics.correlation.is_constant`."""
+    counts = _summed(path, np.ones(len(path.start), dtype=np.int64))
+    return np.asarray((counts > 0).sum(axis=1) <= 1)
+
+
+def _summed(path: KappaPath, weights: np.ndarray) -> np.ndarray:
+    """Sums of the examples' weights [N] by candidate on each piece: [P, K]."""
+    count = len(path.values)
+    begin = np.zeros(count, dtype=weights.dtype)
+    np.add.at(begin, path.start, weights)
+    moved = np.zeros((len(path), count), dtype=weights.dtype)
+    piece = np.searchsorted(path.reached, np.arange(len(path.kappa)), side="right")
+    inside = piece < len(path)  # what changes after the last piece cannot be seen
+    carried = weights[path.example[inside]]
+    np.add.at(moved, (piece[inside], path.before[inside]), -carried)
+    np.add.at(moved, (piece[inside], path.after[inside]), carried)
+    return np.asarray(begin + moved.cumsum(axis=0))
 
 
 @dataclass(frozen=True)
-class Curve:
+class KappaCurve:
     """A step function of kappa on [0, inf).
 
     Attributes:
@@ -26,7 +75,7 @@ class Curve:
     value: np.ndarray
 
 
-def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Record) -> dict[str, Curve]:
+def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, Any]) -> dict[str, KappaCurve]:
     """Split -> Spearman's rho of the greedy contrastive scores with the humans, exactly, as a function of kappa.
 
     Args:
@@ -50,11 +99,11 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Record) -> dict
         path = kappa_path(main, assistant, values, float(record["alpha"]))
         rho = spearman_along(path, np.array([human[example] for example in rows["example_id"]], dtype=np.float64))
         steps = np.concatenate([[True], np.diff(rho) != 0])
-        found[str(split)] = Curve(path.low[steps], rho[steps])
+        found[str(split)] = KappaCurve(path.low[steps], rho[steps])
     return found
 
 
-def _cell(frame: pd.DataFrame, record: Record) -> pd.DataFrame:
+def _cell(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
     held = (frame["attack"] == "none") & (frame["defense"] == "none")
     for name in ("dimension", "range_min", "range_max", "range_step"):
         held &= frame[name] == record[name]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judgebench.decoding.contrastive import LARGEST_KAPPA, Contrastive
 from judgebench.decoding.path import KappaPath, kappa_path
-from judgebench.tuning.along import constant_along, spearman_along
+from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive
+from judgebench.tuning.curves import constant_along, spearman_along
 
 EQUAL = 1e-12
 """Correlations closer than this are one: they differ by the rounding of a square root."""
@@ -16,7 +16,7 @@ EQUAL = 1e-12
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where Spearman's rho with the humans is best over all kappa in [0, inf).
+    """The best Spearman's rho with the humans over all kappa in [0, inf), and the intervals that reach it.
 
     Kappas that give every text the same score have no correlation: they are left out unless all are such.
 

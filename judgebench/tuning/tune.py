@@ -1,4 +1,40 @@
-"""Tuning of a run: which lambda and t each dimension and range gets, and the records of tuning.json."""
+"""Tuning of a run: the lambda and t of each dimension and range, and the records of tuning.json.
+
+A record for each dimension, range and tuned decoding, in JSON's own types, never NaN:
+
+    {"tune": "dev",                  # dev, exact, published or shared: how lambda and t were chosen (dev also for the
+                                     # tuning per range that tune=shared keeps beside its own, and for
+                                     # expectations under tune=exact)
+     "decoding": "contrastive",      # its name in scores.parquet, where `judge` is "pair"
+     "rule": "argmax",               # or "expectation"
+     "alpha": 0.0,                   # plausibility
+     "dimension": "coherence", "range_min": 0.0, "range_max": 4.0, "range_step": 1.0,
+     "lambda": 0.1, "temperature": 4.0, "kappa": 0.025,   # the choice
+     "dev": 0.31, "test": 0.29,      # Spearman of the choice, level dataset; null where a split has no example
+     "constant": false,              # every dev text has the same score: dev is 0 because there is no correlation; such
+                                     # a point is chosen only where all are such; null without a dev split
+     "dev_examples": 160, "dev_groups": 10, "test_examples": 1440, "test_groups": 90,
+     "edge": false,                  # the choice lies at an end of what was looked at, see below
+     "shared": null,                 # tune=shared: {"dev": 0.30, "test": 0.28}, means over the ranges; null otherwise
+     "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev": 0.30, "test": 0.28, "constant": false}, ...],
+     "grid_best": {...},             # the point of `grid` that tune=dev chooses; null without a dev split
+     "grid_kappas": 18,              # distinct decodings in the grid, for scores depend on kappa alone
+     "grid_scores": 7,               # truly distinct score vectors among them, over both splits
+     "exact": {"kappa": 0.031, "dev": 0.33, "test": 0.30,   # null where rule is expectation, or without a dev split
+               "constant": false,            # on dev, whatever kappa: there is nothing to choose by
+               "low": 0.027, "high": 0.035,  # ends of the interval that kappa lies in; high null: it never ends
+               "width": 0.008,               # null: it never ends
+               "intervals": [[0.027, 0.035], ...],  # all optimal ones, ascending; [low, null] never ends
+               "breakpoints": 503},          # distinct values of kappa at which any dev score changes
+     "grid_below_exact": 0.02}       # exact.dev - grid_best.dev, never below 0; null where either is, or one alone is
+                                     # constant
+
+`grid` is in the order lambda by lambda, in each t by t, whatever `tune` is. `edge` is true where the chosen kappa is
+the smallest or the largest of the grid, or beyond (tune=exact: where the interval of the choice begins at 0 or never
+ends): the best may lie farther out. An interval's ends are breakpoints, at which candidates tie; what is said holds
+strictly between them. One that begins at 0 holds at 0 too. The step functions themselves are no part of the file;
+`curves` computes them.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +44,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.decoding.contrastive import Contrastive
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.errors import UserError
-from judgebench.tuning.cells import Cell, Measured, Part, Point, parts_of
-from judgebench.tuning.grid import Setting
+from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, SplitExamples, parts_of
 from judgebench.tuning.optimum import EQUAL
-from judgebench.tuning.record import Record
 from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner
 from judgebench.types import Reading
+
+Record = Mapping[str, Any]
+"""One record of tuning.json."""
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
@@ -24,7 +60,7 @@ EDGE = "edge"
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning leaves.
+    """The outcome of tuning.
 
     Attributes:
         decodings: cell -> name -> decoding: those that stand there for the configured one of that name, or beside.
@@ -100,7 +136,7 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
     found: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
-        measured = {cell: Measured(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()}
+        measured = {cell: MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()}
         for dimension in dict.fromkeys(dimension for dimension, _ in parts):
             held = [one for cell, one in measured.items() if cell[0] == dimension]
             for suffix, settings in tuner.choose(held).items():
@@ -126,7 +162,7 @@ def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contras
     return {name: one for name, one in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
 
 
-def _means(measured: Sequence[Measured], settings: Sequence[Setting]) -> dict[str, float | None]:
+def _means(measured: Sequence[MeasuredCell], settings: Sequence[Setting]) -> dict[str, float | None]:
     points = [one.at(setting) for one, setting in zip(measured, settings, strict=True)]
     sides = {DEV: [point.dev for point in points], TEST: [point.test for point in points]}
     return {side: _mean(values) for side, values in sides.items()}
@@ -141,7 +177,7 @@ def _record(
     tuner: Tuner,
     how: str,
     name: str,
-    measured: Measured,
+    measured: MeasuredCell,
     setting: Setting,
     shared: Mapping[str, float | None] | None,
 ) -> Record:
@@ -178,13 +214,13 @@ def _record(
 _SIZES = ("examples", "groups")
 
 
-def _size(part: Part | None, what: str) -> int:
+def _size(part: SplitExamples | None, what: str) -> int:
     if part is None:
         return 0
     return len(part.human) if what == "examples" else part.groups
 
 
-def _point(point: Point) -> dict[str, float | None]:
+def _point(point: MeasuredSetting) -> dict[str, float | None]:
     setting = point.setting
     return {
         "lambda": setting.lambda_,
@@ -196,7 +232,7 @@ def _point(point: Point) -> dict[str, float | None]:
     }
 
 
-def _exact(measured: Measured) -> dict[str, Any] | None:
+def _exact(measured: MeasuredCell) -> dict[str, Any] | None:
     found = measured.exact
     if found is None:
         return None

@@ -1,22 +1,78 @@
-"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names."""
+"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names.
+
+published.csv holds tables 3 to 5 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" (arXiv
+2510.18196), with the models' hub ids for their printed names.
+"""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
 from judgebench.errors import UserError
-from judgebench.tuning.cells import Cell, Measured, best_of
-from judgebench.tuning.grid import LAMBDAS, TEMPERATURES, Grid, Setting
-from judgebench.tuning.published import Published as Table
+from judgebench.tuning.cells import LAMBDAS, TEMPERATURES, Cell, Grid, MeasuredCell, Setting, best_of
+from judgebench.types import ScoreRange
+
+FILE = Path(__file__).with_name("published.csv")
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """The paper's settings.
+
+    Attributes:
+        rows: (main, assistant) -> (dimension, range) -> setting.
+    """
+
+    rows: Mapping[tuple[str, str], Mapping[tuple[str, ScoreRange], Setting]]
+
+    @classmethod
+    @cache
+    def load(cls) -> PublishedSettings:
+        """From the file inside the package."""
+        rows: dict[tuple[str, str], dict[tuple[str, ScoreRange], Setting]] = {}
+        with FILE.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(line for line in file if not line.startswith("#")):
+                cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
+                setting = Setting(float(row["lambda"]), float(row["temperature"]))
+                rows.setdefault((row["main"], row["assistant"]), {})[cell] = setting
+        return cls(rows)
+
+    def settings(
+        self, main: str | None, assistant: str | None, cells: Sequence[tuple[str, ScoreRange]]
+    ) -> dict[tuple[str, ScoreRange], Setting]:
+        """The paper's choices for a pair of models in each cell.
+
+        Raises:
+            UserError: the paper has no such pair; or it lacks cells, which are named.
+        """
+        held = self.rows.get((main or "", assistant or ""))
+        if held is None:
+            pairs = "; ".join(f"{one} with {other}" for one, other in self.rows)
+            raise UserError(
+                f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
+                f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
+            )
+        if missing := [cell for cell in cells if cell not in held]:
+            named = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
+            raise UserError(
+                f"tune=published: the paper has no setting for {named}; it has coherence, relevance and consistency in "
+                "0-4, 1-5, 2-6 and 3-7. Leave the others out of dimensions and ranges, or take tune=dev."
+            )
+        return {cell: held[cell] for cell in cells}
+
 
 PER_RANGE = "_per_range"
 """What is added to a decoding's name where it is tuned range by range beside another tuning."""
 
 
 class Tuner:
-    """What all ways of tuning share.
+    """Base of all ways of tuning.
 
     Args:
         lambdas, temperatures: the grid, see `Grid`; it is measured, whichever way the choice is made.
@@ -55,7 +111,7 @@ class Tuner:
             UserError: names what is missing.
         """
 
-    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         """The settings of one decoding in all ranges of one dimension.
 
         Returns:
@@ -63,16 +119,16 @@ class Tuner:
         """
         raise NotImplementedError
 
-    def way(self, measured: Measured) -> str:
+    def way(self, measured: MeasuredCell) -> str:
         """The name of how this cell's choice is made."""
         return self.name
 
-    def at_edge(self, measured: Measured, setting: Setting) -> bool:
-        """Whether a choice lies at an end of what was looked at, so that the best may lie beyond."""
+    def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
+        """True where a choice lies at an end of what was looked at, so that the best may lie beyond."""
         return self.grid.at_edge(setting)
 
 
-def _grid_best(measured: Sequence[Measured]) -> list[Setting]:
+def _grid_best(measured: Sequence[MeasuredCell]) -> list[Setting]:
     return [one.best.setting for one in measured if one.best is not None]
 
 
@@ -85,7 +141,7 @@ class Dev(Tuner):
 
     name = "dev"
 
-    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         """See `Tuner.choose`."""
         return {"": _grid_best(measured)}
 
@@ -99,17 +155,17 @@ class Exact(Tuner):
 
     name = "exact"
 
-    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         """See `Tuner.choose`."""
         pairs = zip(measured, _grid_best(measured), strict=True)
         return {"": [best if one.exact is None else Setting(one.exact.kappa, 1.0) for one, best in pairs]}
 
-    def way(self, measured: Measured) -> str:
+    def way(self, measured: MeasuredCell) -> str:
         """See `Tuner.way`."""
         return Dev.name if measured.exact is None else self.name
 
-    def at_edge(self, measured: Measured, setting: Setting) -> bool:
-        """Whether the optimal interval begins at 0, where nothing is contrasted, or never ends."""
+    def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
+        """True where the optimal interval begins at 0, where nothing is contrasted, or never ends."""
         if measured.exact is None:
             return super().at_edge(measured, setting)
         return measured.exact.low == 0 or measured.exact.high == float("inf")
@@ -125,7 +181,7 @@ class Shared(Tuner):
 
     name = "shared"
 
-    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         """See `Tuner.choose`."""
         settings = list(zip(*(one.points for one in measured), strict=True))  # each with its points over the ranges
         means = [fmean(point.dev or 0.0 for point in points) for points in settings]
@@ -157,8 +213,8 @@ class Published(Tuner):
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
         """See `Tuner.check`; looks the settings up."""
         main, assistant = self.main or models[0], self.assistant or models[1]
-        self._chosen = Table.load().settings(main, assistant, cells)
+        self._chosen = PublishedSettings.load().settings(main, assistant, cells)
 
-    def choose(self, measured: Sequence[Measured]) -> Mapping[str, Sequence[Setting]]:
+    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         """See `Tuner.choose`."""
         return {"": [self._chosen[one.cell] for one in measured]}

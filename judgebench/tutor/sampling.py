@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from judgebench.decoding.law import checked_logits
+from judgebench.decoding.rules import checked_logits
 from judgebench.errors import UserError
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 import lightning as L
 import numpy as np
 
-from judgebench.decoding.decode import decode
-from judgebench.decoding.expectation import Expectation
-from judgebench.decoding.greedy import Greedy
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding, Expectation, Greedy
+from judgebench.decoding.scores import decode
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
 from judgebench.judges.reader import Reader

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.decoding.greedy import Greedy
+from judgebench.decoding.rules import Greedy
 from judgebench.judges.generation import Side, generate, stops_of
 from judgebench.judges.judge import Models
 from judgebench.judges.loading import ModelSource

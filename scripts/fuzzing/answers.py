@@ -10,7 +10,7 @@ import re
 from fuzzing.chance import odd_text
 from fuzzing.target import Target
 from judgebench.decoding import parse_answer
-from judgebench.decoding.answer import parse_final, parse_place
+from judgebench.decoding.parser import parse_final, parse_place
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
 
 _ENDS = [(1, 5), (1, 5, 0.5), (0, 4), (2, 6), (3, 7), (1, 10), (0, 100), (-2, 2), (0, 1, 0.25), (-40, -10, 10)]

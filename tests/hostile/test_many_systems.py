@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.metrics import compare, evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.levels import MOST_SYSTEMS
+from judgebench.metrics.paired import compare
 from judgebench.metrics.pairwise import MOST_RANKED, pairwise_records
 from judgebench.metrics.robustness import Paired, robustness
 from judgebench.report.levels import arrange_levels, levels_note

@@ -10,8 +10,7 @@ import torch
 import transformers as tf
 from safetensors.torch import load_file, save_file
 
-from judgebench.decoding.contrastive import Contrastive
-from judgebench.decoding.greedy import Greedy
+from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.errors import UserError
 from judgebench.judges import hardware
 from judgebench.judges.assistants import Assistant

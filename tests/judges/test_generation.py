@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.decoding.contrastive import Contrastive
-from judgebench.decoding.greedy import Greedy
+from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate, speculate
 from judgebench.judges.plain import PlainEngine

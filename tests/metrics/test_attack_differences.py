@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics import DIFFERENCES, LESS, MORE, NOT_TOLD_APART, attack_differences, evaluate, group_weights
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.paired import DIFFERENCES, LESS, MORE, NOT_TOLD_APART, attack_differences
+from judgebench.metrics.resampling import group_weights
 from tests.metrics.test_evaluate import joined, scores, table
 
 PAIR, MAIN = ("pair", "contrastive"), ("main", "greedy")

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from judgebench.metrics.bradley_terry import Model, fit, ranks
+from judgebench.metrics.bradley_terry import Model, fit_strengths, ranks
 from judgebench.metrics.comparisons import DAVIDSON, Comparisons, decided_by, dominant, parts
-from judgebench.metrics.group_means import weights_of
+from judgebench.metrics.resampling import weights_of
 
 ALONE = np.ones((1, 1))
 
@@ -22,7 +22,7 @@ def met(rows, systems=None, groups=1):
     outcomes = np.array([row[2:5] for row in rows], dtype=float).T
     place, attacked, group = (np.array([m.get(n, 0) for m in more]) for n in ("place", "attacked", "group"))
     count = systems or int(max(one.max(), other.max())) + 1
-    return Comparisons.of(count, groups, one, other, group, outcomes, place, attacked)
+    return Comparisons.of(count, groups, np.stack([one, other, place, attacked]), group, outcomes)
 
 
 def sigmoid(x):
@@ -55,15 +55,15 @@ def drawn(rng, systems=4, groups=6, often=3, ties=0.2):
 
 @pytest.mark.parametrize(("wins", "ties", "losses"), [(3, 0, 1), (5, 0, 5), (2, 4, 1), (0.7, 0, 0.3)])
 def test_two_systems_are_as_far_apart_as_the_log_odds_of_winning(wins, ties, losses):
-    found = fit(met([(0, 1, wins, ties, losses)]), ALONE, Model()).strengths[0]
+    found = fit_strengths(met([(0, 1, wins, ties, losses)]), ALONE, Model()).strengths[0]
     assert found == pytest.approx(np.array([0.5, -0.5]) * np.log((wins + ties / 2) / (losses + ties / 2)))
 
 
 def test_three_systems_with_one_cycle_are_equal_and_a_chain_is_as_strong_as_its_links():
     cycle = [(0, 1, 3, 0, 1), (1, 2, 3, 0, 1), (2, 0, 3, 0, 1)]
-    assert fit(met(cycle), ALONE, Model()).strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
+    assert fit_strengths(met(cycle), ALONE, Model()).strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
     # without the third pair the likeliest strengths fit both others exactly
-    chain = fit(met([(0, 1, 3, 0, 1), (1, 2, 2, 0, 1)]), ALONE, Model()).strengths[0]
+    chain = fit_strengths(met([(0, 1, 3, 0, 1), (1, 2, 2, 0, 1)]), ALONE, Model()).strengths[0]
     assert (chain[0] - chain[1], chain[1] - chain[2]) == pytest.approx((np.log(3), np.log(2)))
     assert chain.sum() == pytest.approx(0)
 
@@ -75,7 +75,7 @@ strengths_of = st.lists(st.floats(-2, 2), min_size=2, max_size=6)
 @settings(max_examples=40)
 def test_what_is_expected_of_strengths_gives_them_back(strengths, place, nu):
     rows = expected_rows(strengths, place or 0.5, nu) + expected_rows(strengths, place or 0.5, nu, sign=-1)
-    found = fit(met(rows), ALONE, Model(DAVIDSON, place=True))
+    found = fit_strengths(met(rows), ALONE, Model(DAVIDSON, place=True))
     assert found.strengths[0] == pytest.approx(np.array(strengths) - np.mean(strengths), abs=1e-6)
     assert found.place[0] == pytest.approx(place or 0.5, abs=1e-6)
     assert found.tie[0] == pytest.approx(nu, abs=1e-6)
@@ -83,7 +83,7 @@ def test_what_is_expected_of_strengths_gives_them_back(strengths, place, nu):
 
 def test_it_agrees_with_a_logistic_regression_without_a_penalty():
     rows = drawn(np.random.default_rng(0), systems=5, ties=0)
-    found = fit(met(rows, groups=6), np.ones((1, 6)), Model(place=True))
+    found = fit_strengths(met(rows, groups=6), np.ones((1, 6)), Model(place=True))
     design = np.zeros((len(rows), 6))
     for line, row in zip(design, rows, strict=True):
         line[row[0]], line[row[1]], line[5] = 1, -1, row[5]["place"]
@@ -97,14 +97,14 @@ def test_it_agrees_with_a_logistic_regression_without_a_penalty():
 
 
 def test_davidsons_two_systems_have_his_closed_form():
-    found = fit(met([(0, 1, 6, 3, 2)]), ALONE, Model(DAVIDSON))
+    found = fit_strengths(met([(0, 1, 6, 3, 2)]), ALONE, Model(DAVIDSON))
     assert found.strengths[0] == pytest.approx(np.array([0.5, -0.5]) * np.log(6 / 2))
     assert found.tie[0] == pytest.approx(3 / np.sqrt(6 * 2))
 
 
 def test_davidsons_likelihood_is_flat_where_it_is_highest():
     rows = drawn(np.random.default_rng(1))
-    found = fit(met(rows, groups=6), np.ones((1, 6)), Model(DAVIDSON, place=True))
+    found = fit_strengths(met(rows, groups=6), np.ones((1, 6)), Model(DAVIDSON, place=True))
     best = np.array([*found.strengths[0], found.place[0], found.tie[0]])
 
     def likelihood(given):
@@ -130,7 +130,7 @@ def test_davidsons_likelihood_is_flat_where_it_is_highest():
 def test_what_systems_are_called_does_not_matter(order, model):
     rows = drawn(np.random.default_rng(2))
     named = [(order[row[0]], order[row[1]], *row[2:]) for row in rows]
-    ours, theirs = (fit(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, named))
+    ours, theirs = (fit_strengths(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, named))
     assert theirs.strengths[0][list(order)] == pytest.approx(ours.strengths[0], abs=1e-8)
     assert theirs.place[0] == pytest.approx(ours.place[0], abs=1e-8)
 
@@ -142,7 +142,7 @@ def test_seen_from_the_other_side_nothing_changes_and_lost_for_won_turns_all_aro
     turned = [(row[1], row[0], *row[4:1:-1], {**row[5], "place": -row[5]["place"]}) for row in rows]
     lost = [(*row[:2], *row[4:1:-1], row[5]) for row in rows]
     model = Model(DAVIDSON, 0.5, place=True)
-    ours, same, opposite = (fit(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, turned, lost))
+    ours, same, opposite = (fit_strengths(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, turned, lost))
     assert same.strengths == pytest.approx(ours.strengths, abs=1e-8)
     assert opposite.strengths == pytest.approx(-ours.strengths, abs=1e-8)
     assert (same.place, opposite.place) == (pytest.approx(ours.place, abs=1e-8), pytest.approx(-ours.place, abs=1e-8))
@@ -153,10 +153,10 @@ def test_seen_from_the_other_side_nothing_changes_and_lost_for_won_turns_all_aro
 def test_each_resample_is_as_if_its_groups_had_been_copied(model):
     rows = drawn(np.random.default_rng(3))
     weights = weights_of(6, 25, seed=4)
-    found = fit(met(rows, groups=6), weights, model)
+    found = fit_strengths(met(rows, groups=6), weights, model)
     for b, counts in enumerate(weights):
         copied = [row for row in rows for _ in range(int(counts[row[5]["group"]]))]
-        alone = fit(met(copied, systems=4, groups=6), np.ones((1, 6)), model)
+        alone = fit_strengths(met(copied, systems=4, groups=6), np.ones((1, 6)), model)
         np.testing.assert_allclose(found.strengths[b], alone.strengths[0], atol=1e-10)
         if model.place:
             np.testing.assert_allclose(found.place[b], alone.place[0], atol=1e-10)
@@ -166,11 +166,11 @@ def test_each_resample_is_as_if_its_groups_had_been_copied(model):
 
 def test_who_never_lost_has_no_likeliest_strength_but_one_with_a_prior():
     undefeated = met([(0, 1, 3, 0, 0), (1, 2, 2, 0, 1)])
-    assert np.isnan(fit(undefeated, ALONE, Model()).strengths).all()
+    assert np.isnan(fit_strengths(undefeated, ALONE, Model()).strengths).all()
     assert dominant(undefeated) == [[0], [1, 2]]
     # two imagined comparisons of each with a system of strength 0 leave 4 : 1 and 1 : 4 against it and each other
     pair = met([(0, 1, 3, 0, 0)])
-    strong = fit(pair, ALONE, Model(prior=2.0)).strengths[0][0]
+    strong = fit_strengths(pair, ALONE, Model(prior=2.0)).strengths[0][0]
     # where the slope is 0: 3 (1 - P(0 beats 1)) + 1 - 2 P(0 beats the imagined one)
     assert 3 * (1 - sigmoid(2 * strong)) + 1 - 2 * sigmoid(strong) == pytest.approx(0, abs=1e-9)
     assert strong > 0
@@ -178,12 +178,12 @@ def test_who_never_lost_has_no_likeliest_strength_but_one_with_a_prior():
 
 def test_a_tie_is_half_a_loss_under_half_and_none_under_davidson():
     drew_once = met([(0, 1, 3, 1, 0)])
-    assert np.isfinite(fit(drew_once, ALONE, Model()).strengths).all()
+    assert np.isfinite(fit_strengths(drew_once, ALONE, Model()).strengths).all()
     assert len(dominant(drew_once)) == 1
     # whose likelihood has no highest point: the stronger the first and the likelier ties, the better
-    assert np.isnan(fit(drew_once, ALONE, Model(DAVIDSON)).strengths).all()
+    assert np.isnan(fit_strengths(drew_once, ALONE, Model(DAVIDSON)).strengths).all()
     assert dominant(drew_once, DAVIDSON) == [[0], [1]]
-    assert np.isfinite(fit(drew_once, ALONE, Model(DAVIDSON, 1.0)).strengths).all()
+    assert np.isfinite(fit_strengths(drew_once, ALONE, Model(DAVIDSON, 1.0)).strengths).all()
 
 
 def test_systems_that_never_met_fall_into_parts():
@@ -194,7 +194,7 @@ def test_systems_that_never_met_fall_into_parts():
 def test_without_ties_davidsons_model_is_bradley_and_terrys():
     rows = drawn(np.random.default_rng(5), ties=0)
     plain, davidson = (
-        fit(met(rows, groups=6), np.ones((1, 6)), Model(ties, place=True)) for ties in ("half", DAVIDSON)
+        fit_strengths(met(rows, groups=6), np.ones((1, 6)), Model(ties, place=True)) for ties in ("half", DAVIDSON)
     )
     assert davidson.strengths == pytest.approx(plain.strengths, abs=1e-8)
     assert davidson.tie.tolist() == [0.0]
@@ -204,20 +204,22 @@ def test_a_place_that_decides_everything_says_nothing_of_strengths():
     rows = [
         (i, k, place > 0, 0, place < 0, {"place": place}) for i, k in combinations(range(3), 2) for place in (1, -1)
     ]
-    assert np.isnan(fit(met(rows), ALONE, Model(place=True)).strengths).all()
+    assert np.isnan(fit_strengths(met(rows), ALONE, Model(place=True)).strengths).all()
     assert decided_by(met(rows), met(rows).place)
     mixed = met([*rows, (0, 1, 0.1, 0, 0.9, {"place": 1})])
     assert not decided_by(mixed, mixed.place)
-    held = fit(met(rows), ALONE, Model(prior=1.0, place=True))
+    held = fit_strengths(met(rows), ALONE, Model(prior=1.0, place=True))
     assert held.strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
     assert held.place[0] > 1
 
 
 def test_the_place_is_told_from_strengths_only_where_texts_change_it():
     fixed = [(0, 1, 3, 0, 1, {"place": 1}), (1, 2, 3, 0, 1, {"place": 1}), (0, 2, 3, 0, 1, {"place": 1})]
-    assert fit(met(fixed[:2]), ALONE, Model(place=True)).place is None
-    assert fit(met(fixed), ALONE, Model(place=True)).place is not None  # three pairs, two differences of strengths
-    assert fit(met([(0, 1, 3, 0, 1)]), ALONE, Model(place=True)).place is None
+    assert fit_strengths(met(fixed[:2]), ALONE, Model(place=True)).place is None
+    assert (
+        fit_strengths(met(fixed), ALONE, Model(place=True)).place is not None
+    )  # three pairs, two differences of strengths
+    assert fit_strengths(met([(0, 1, 3, 0, 1)]), ALONE, Model(place=True)).place is None
 
 
 def test_what_an_attack_is_worth_is_found_beside_strengths():
@@ -227,7 +229,7 @@ def test_what_an_attack_is_worth_is_found_beside_strengths():
         for sign in (1, -1):
             p = sigmoid(strengths[i] - strengths[k] + sign * worth)
             rows.append((i, k, p, 0, 1 - p, {"attacked": sign}))
-    found = fit(met(rows), ALONE, Model(attack=True))
+    found = fit_strengths(met(rows), ALONE, Model(attack=True))
     assert found.strengths[0] == pytest.approx(strengths, abs=1e-8)
     assert found.attack[0] == pytest.approx(worth)
     assert found.against(2)[0] == pytest.approx(strengths - strengths[2], abs=1e-8)
@@ -235,7 +237,7 @@ def test_what_an_attack_is_worth_is_found_beside_strengths():
 
 def test_a_resample_without_an_answer_leaves_the_others_theirs():
     rows = [(0, 1, 1, 0, 0, {"group": 0}), (0, 1, 0, 0, 1, {"group": 1})]
-    found = fit(met(rows, groups=2), np.array([[1, 1], [2, 0], [0, 2], [1, 3]], dtype=float), Model())
+    found = fit_strengths(met(rows, groups=2), np.array([[1, 1], [2, 0], [0, 2], [1, 3]], dtype=float), Model())
     assert np.isnan(found.strengths[:, 0]).tolist() == [False, True, True, False]
     assert found.strengths[3] == pytest.approx(np.array([0.5, -0.5]) * np.log(1 / 3))
 

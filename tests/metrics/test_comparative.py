@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics import evaluate, group_weights
-from judgebench.metrics.comparative import MEASURES, comparative
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.preference import MEASURES, comparative
+from judgebench.metrics.resampling import group_weights
 from judgebench.metrics.robustness import Paired, robustness
 from judgebench.types import ScoreRange
 from tests.metrics.test_evaluate import joined, table

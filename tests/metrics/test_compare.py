@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.metrics import compare, correlate, default_pairs, group_weights, holm, interval
-from judgebench.metrics.compare import corrected_together
+from judgebench.metrics.levels import correlate
+from judgebench.metrics.paired import compare, corrected_together, default_pairs
+from judgebench.metrics.resampling import group_weights, holm, percentile_interval
 
 PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
 KEYS = [
@@ -100,7 +101,7 @@ def test_the_mean_over_ranges_is_resampled_jointly():
             gaps += sign * correlate("dataset", *four, resamples=80, seed=3).resampled[1] / 2
     mean = records[-1]
     assert mean["difference"] == pytest.approx((records[0]["difference"] + records[1]["difference"]) / 2)
-    assert (mean["low"], mean["high"]) == pytest.approx(interval(gaps))
+    assert (mean["low"], mean["high"]) == pytest.approx(percentile_interval(gaps))
     assert mean["se"] == pytest.approx(gaps.std(ddof=1))
     assert group_weights(12, 80, 3).shape == (80, 12)
 

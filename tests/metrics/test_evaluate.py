@@ -7,8 +7,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
-from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evaluate
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.evaluation import MOST_RESAMPLES, check_metric_settings, evaluate
+from judgebench.metrics.levels import correlate
+from judgebench.metrics.resampling import FEWEST
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")
@@ -231,15 +232,17 @@ def test_without_resamples_there_are_values_and_no_intervals():
 )
 def test_settings_that_cannot_be_are_sentences_at_both_doors(settings, told):
     whole = {"levels": ["dataset"], "resamples": 10, "seed": 0} | settings
-    for door in (lambda: check_settings(**whole), lambda: evaluate(table(scores, scores), "mini", **whole)):
+    for door in (lambda: check_metric_settings(**whole), lambda: evaluate(table(scores, scores), "mini", **whole)):
         with pytest.raises(UserError) as caught:
             door()
         assert str(caught.value).startswith(told)
 
 
 def test_settings_from_a_configuration_are_taken():
-    check_settings(**OmegaConf.create({"levels": ["system", "dataset"], "resamples": 0, "seed": np.int64(3).item()}))
-    check_settings(("document",), np.int64(MOST_RESAMPLES), 0)
+    check_metric_settings(
+        **OmegaConf.create({"levels": ["system", "dataset"], "resamples": 0, "seed": np.int64(3).item()})
+    )
+    check_metric_settings(("document",), np.int64(MOST_RESAMPLES), 0)
 
 
 def test_the_humans_scale_gives_the_bias():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.metrics import correlate, group_weights, kendall, pearson, spearman
+from judgebench.metrics.correlation import kendall, pearson, spearman
+from judgebench.metrics.levels import correlate
+from judgebench.metrics.resampling import group_weights
 
 ALL = (pearson, spearman, kendall)
 

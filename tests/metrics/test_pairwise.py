@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.metrics import group_weights, kendall, pearson, spearman
+from judgebench.metrics.comparisons import Ranking
+from judgebench.metrics.correlation import kendall, pearson, spearman
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.ranking import Ranking
+from judgebench.metrics.resampling import group_weights
 
 WHOLE = {
     "outcome": "mean",

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from judgebench.metrics.group_means import weights_of
-from judgebench.metrics.preference import MEASURES, Preferences, best_threshold
+from judgebench.metrics.preference import AGREEMENT_MEASURES, Preferences, best_threshold
+from judgebench.metrics.resampling import weights_of
 
 ALONE = np.ones((1, 1))
 
@@ -87,13 +87,13 @@ def test_intervals_are_those_of_explicitly_resampled_groups():
     judge, human, share, group = drawn(np.random.default_rng(2))
     weights = weights_of(6, 30, seed=1)
     found = told(judge, human, share, group).agreement(weights, 0.1)
-    resampled = {name: [] for name in MEASURES}
+    resampled = {name: [] for name in AGREEMENT_MEASURES}
     for counts in weights[1:]:
         rows = np.concatenate([np.flatnonzero(group == g) for g, k in enumerate(counts) for _ in range(int(k))])
         again = told(judge[rows], human[rows], share[rows]).agreement(ALONE, 0.1)
-        for name in MEASURES:
+        for name in AGREEMENT_MEASURES:
             resampled[name].append(again[name])
-    for name in MEASURES:
+    for name in AGREEMENT_MEASURES:
         low, high = np.quantile(resampled[name], (0.025, 0.975))
         assert (found[f"{name}_low"], found[f"{name}_high"]) == pytest.approx((low, high), abs=1e-10)
 
@@ -120,6 +120,6 @@ def test_what_humans_call_a_tie_is_theirs_to_say():
 
 def test_without_pairs_nothing_is_known():
     found = told([], []).agreement(ALONE, 0.0)
-    assert {found[name] for name in (*MEASURES, "human_tie_share")} == {None}
+    assert {found[name] for name in (*AGREEMENT_MEASURES, "human_tie_share")} == {None}
     assert best_threshold(told([], [])) is None
     assert told([0.1], [0]).agreement(ALONE, 0.0)["auc"] is None

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judgebench.metrics import CHANGES, evaluate, group_weights
-from judgebench.metrics.robustness import Paired, robustness
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.resampling import group_weights
+from judgebench.metrics.robustness import CHANGES, Paired, robustness
 from judgebench.types import ScoreRange
 from tests.metrics.test_evaluate import joined, scores, table
 

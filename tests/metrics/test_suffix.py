@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics import ALL, CHANGES, SEEN, UNSEEN, Suffix, evaluate, suffix_records
-from judgebench.metrics.robustness import Paired, robustness
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.robustness import CHANGES, Paired, robustness
+from judgebench.metrics.suffix import ALL, SEEN, UNSEEN, Suffix, suffix_records
 from judgebench.types import ScoreRange
 from tests.metrics.test_evaluate import joined, scores, table
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics import Suffix, attack_differences, default_pairs, evaluate, suffix_records
+from judgebench.metrics.evaluation import evaluate
+from judgebench.metrics.paired import attack_differences, default_pairs
+from judgebench.metrics.suffix import Suffix, suffix_records
 from tests.report.conftest import RULES, Run, columns
 
 PHRASES = ("truly", "truly great", "truly great wow")

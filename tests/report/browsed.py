@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.example_files import write_examples
 from judgebench.report.run_folder import RunFolder
 from judgebench.types import Condition, Example, Prompt, ScoreRange

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from judgebench.decoding import Contrastive
-from judgebench.metrics.compare import compare, default_pairs
-from judgebench.metrics.diagnostics import family_records
+from judgebench.metrics.bias import family_records
+from judgebench.metrics.paired import compare, default_pairs
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import Dev, Tuner
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -173,7 +173,7 @@ def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:
 def comparisons_of(run: Run, **settings) -> list[dict]:
     """comparisons.json of a run."""
     given = columns(run.scores)
-    return compare(given, default_pairs(given, RULES), "summeval", **{"resamples": 200, "permutations": 199} | settings)
+    return compare(given, default_pairs(given, RULES), "summeval", **{"resamples": 200} | settings)
 
 
 def similarity_of(run: Run) -> list[dict]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
+from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.answers import (
     Favorite,
     best_sentences,

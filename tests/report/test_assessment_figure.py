@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.assessment_figure import assessment_figure, is_comparative
 from tests.metrics.test_evaluate import joined, table
 

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from judgebench.data.pairs import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode
-from judgebench.metrics import evaluate
+from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.metrics.evaluation import evaluate
 from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.defended import (
     DefenseBlock,
     DefenseRow,

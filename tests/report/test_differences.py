@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.compare import BETTER, NOT_TOLD_APART
+from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.differences import (
     about,
     arrange_comparisons,

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.answers import favorites
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures import draw_all

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.answers import change_sentences
 from judgebench.report.differences import arrange_comparisons
 from judgebench.report.figures import draw_all

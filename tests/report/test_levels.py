@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.levels import arrange_levels, levels_note
 from judgebench.report.printed import run_tables
 from judgebench.types import ScoreRange

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode
-from judgebench.metrics import evaluate
+from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.metrics.comparisons import Ranking
+from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.ranking import Ranking
 from judgebench.readings.reading import reading_columns
 from judgebench.report import pairwise
 from judgebench.report.figures import draw_all

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.results import arrange, few_note
 from judgebench.report.series import SeriesIndex
 from judgebench.report.tables import agreement_lines, interval, metrics_table

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.results import arrange
 from judgebench.report.robustness import arrange_attacks, attack_sentences, attacks_note, rates, share, unattacked
 from tests.report.conftest import columns

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from markupsafe import escape
 
-from judgebench.metrics import Suffix, suffix_records
+from judgebench.metrics.suffix import Suffix, suffix_records
 from judgebench.report.contract import FIGURE
 from judgebench.report.figures import draw_all
 from judgebench.report.suffix_curves import arrange_suffix, constant_note, suffix_note

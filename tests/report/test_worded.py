@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.metrics import evaluate
+from judgebench.metrics.evaluation import evaluate
 from judgebench.report.defended import arrange_defenses, defended_note
 from judgebench.report.robustness import arrange_attacks
 from judgebench.report.worded import with_stand_ins

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.metrics.compare import compare, default_pairs
+from judgebench.metrics.paired import compare, default_pairs
 from judgebench.report.run_folder import RunFolder
 from judgebench.tracking.summary import differences, scalars
 from tests.report.attacked import attacked_run

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.decoding.decode import decode
+from judgebench.decoding.scores import decode
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
-from judgebench.metrics.evaluate import evaluate
-from judgebench.tuning import Dev, Exact, Published, Shared, check_tuning, tune
+from judgebench.metrics.evaluation import evaluate
+from judgebench.tuning import Dev, Exact, Published, Shared
+from judgebench.tuning.tune import check_tuning, tune
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 RANGES = (ScoreRange(1, 5), ScoreRange(0, 4))

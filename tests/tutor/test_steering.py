@@ -10,7 +10,7 @@ import transformers as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.decoding.greedy import Greedy
+from judgebench.decoding.rules import Greedy
 from judgebench.errors import UserError
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate

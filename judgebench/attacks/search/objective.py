@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from judgebench.decoding.contrastive import Contrastive
-from judgebench.decoding.expectation import Expectation
-from judgebench.decoding.law import contrast
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Contrastive, Decoding, Expectation, contrast
 from judgebench.errors import UserError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.search import Search
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.errors import UserError
 from judgebench.types import Example
 

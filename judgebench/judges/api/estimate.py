@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.judges.api.passes import ApiPass
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.api.settings import ApiSpec

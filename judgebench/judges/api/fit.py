@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant

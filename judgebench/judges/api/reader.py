@@ -11,8 +11,8 @@ from typing import Any
 import lightning as L
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.decoding.decode import key_columns
-from judgebench.decoding.protocol import Decoding
+from judgebench.decoding.rules import Decoding
+from judgebench.decoding.scores import key_columns
 from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.bounds import Way, Ways

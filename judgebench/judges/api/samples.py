@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judgebench.decoding.answer import parse_answer, parse_place
+from judgebench.decoding.parser import parse_answer, parse_place
 from judgebench.types import FAILED, Prompt
 
 

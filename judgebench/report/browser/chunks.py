@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from judgebench.decoding.law import contrast
+from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import Index, rows_of
 from judgebench.report.browser.judged import Judged
 

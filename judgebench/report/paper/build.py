@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.power import FEWEST
+from judgebench.metrics.resampling import FEWEST
 from judgebench.report.paper.found import Found, Key, RunResults
 from judgebench.report.paper.published import (
     PrintedRow,

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.tuning.published import Published
+from judgebench.tuning.tuners import PublishedSettings
 from judgebench.types import ScoreRange
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
@@ -114,7 +114,7 @@ def printed_settings() -> tuple[PrintedSetting, ...]:
     """Tables 3-5 in print order; `judgebench.tuning` keeps them, for it can take them."""
     found = [
         PrintedSetting(_SETTINGS[dimension], dimension, main, assistant, at, setting.lambda_, setting.temperature)
-        for (main, assistant), cells in Published.load().rows.items()
+        for (main, assistant), cells in PublishedSettings.load().rows.items()
         for (dimension, at), setting in cells.items()
     ]
     return tuple(sorted(found, key=lambda one: one.table))

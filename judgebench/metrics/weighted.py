@@ -1,4 +1,11 @@
-"""Correlations of resampled scores of any kind, continuous ones too: over the distinct pairs of scores."""
+"""Correlations of resampled data, from how often each group was drawn: a row of whole weights a resample, [B, G].
+
+They follow from the weights without ever building the resampled data, exactly (not approximately) as if it had been
+built. One example's weight is its group's. Discrete scores take contingency tables: with Kx distinct scores of the
+judge and Ky of the humans, the table [Kx, Ky] of a group says all that the three correlations need of it. A resample
+then costs at most G * Kx * Ky multiplications for its table and a few sums over that, however many examples there are.
+Others go over the distinct pairs of scores.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,93 @@ from scipy import sparse
 
 from judgebench.metrics.correlation import MOST_ENTRIES, ratio
 
-_CHUNK = 1 << 18  # entries at work on at a time: they stay near the processor
+MOST_CELLS = 300
+"""Of a table; beyond, `DistinctPairs` is as fast."""
+
+_TABLE_CHUNK = 1 << 15  # entries of the tables at work on at a time: they stay in the processor's cache
+
+
+class ContingencyTables:
+    """Counts, by group, of each pair of a judge's and a human score."""
+
+    def __init__(self, judge: np.ndarray, human: np.ndarray, groups: np.ndarray, group_count: int) -> None:
+        """See `resampled_correlations` for the arguments; `fits` says whether this is the class for them."""
+        self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
+        self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
+        self.counts = sparse.csr_array(
+            (np.ones(len(x)), (x * len(self.y) + y, np.asarray(groups))),
+            shape=(len(self.x) * len(self.y), group_count),
+        )  # [Kx * Ky, G]; equal entries add up
+        self.shape = (len(self.x), len(self.y))
+        self.above_x, self.above_y = _above(len(self.x)), _above(len(self.y))
+
+    @staticmethod
+    def fits(judge: np.ndarray, human: np.ndarray, group_count: int) -> bool:
+        """True where scores are few enough for tables."""
+        cells = len(np.unique(judge)) * len(np.unique(human))
+        return cells <= MOST_CELLS and cells * group_count <= MOST_ENTRIES
+
+    def correlations(self, weights: np.ndarray) -> np.ndarray:
+        """[B, G] weights, whole numbers >= 0 -> [3, B]; 0.0 where a resample is constant."""
+        found = np.empty((3, len(weights)))
+        step = max(64, _TABLE_CHUNK // self.counts.shape[0])
+        for start in range(0, len(weights), step):
+            drawn = weights[start : start + step].T.astype(np.float64, order="C")
+            # A sparse product, though the tables are not: it is as fast here, and waits for no other thread.
+            tables = (self.counts @ drawn).reshape(*self.shape, -1)
+            found[:, start : start + step] = self._of(tables)
+        return found
+
+    def _of(self, tables: np.ndarray) -> np.ndarray:
+        """[Kx, Ky, b] tables of b resamples -> [3, b]. Resamples lie innermost, so that every step is on long rows."""
+        mx, my = tables.sum(axis=1), tables.sum(axis=0)
+        n = my.sum(axis=0)
+
+        dx, dy = _deviations(self.x, mx, n), _deviations(self.y, my, n)
+        pearson = ratio(_product(tables, dx, dy), _squares(mx, dx), _squares(my, dy))
+
+        # Twice the mid-ranks' distances from the mean rank, that is, how many stand below a score less how many above
+        # it: whole numbers, so that all sums are exact.
+        dx, dy = self.above_x @ mx, self.above_y @ my
+        spearman = ratio(_product(tables, dx, dy), _squares(mx, dx), _squares(my, dy))
+
+        # Ordered pairs of examples: those that x does not tie, those that y does not, and, from row to row of the
+        # table, those that agree less those that disagree.
+        agree, lower = np.zeros_like(n), np.zeros_like(my)
+        for row in tables:
+            agree += np.einsum("jb,jb->b", row, self.above_y @ lower)
+            lower += row
+        square = n * n
+        kendall = ratio(2 * agree, square - (mx * mx).sum(axis=0), square - (my * my).sum(axis=0))
+        return np.stack([pearson, spearman, kendall])
+
+
+def _above(count: int) -> np.ndarray:
+    """[K, K] 1 where the row's place lies above the column's, -1 where below."""
+    place = np.arange(count)
+    return np.sign(place[:, None] - place).astype(np.float64)
+
+
+def _deviations(values: np.ndarray, counts: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """[K] values, [K, b] how often each stands there, [b] the sums of it -> [K, b] distances from the resample's mean.
+
+    First to a value that the resample holds: one that is constant then differs from itself by exactly 0.
+    """
+    apart = values[:, None] - values[(counts > 0).argmax(axis=0)]
+    return apart - (counts * apart).sum(axis=0) / np.maximum(n, 1.0)
+
+
+def _product(tables: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """[Kx, Ky, b], [Kx, b], [Ky, b] -> [b] the sums over tables of count * dx * dy."""
+    return np.einsum("ib,ib->b", np.einsum("ijb,jb->ib", tables, dy), dx)
+
+
+def _squares(counts: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """[K, b] and [K, b] -> [b] the sums of count * deviation^2."""
+    return np.einsum("kb,kb,kb->b", counts, deviations, deviations)
+
+
+_PAIR_CHUNK = 1 << 18  # entries at work on at a time: they stay near the processor
 
 
 class DistinctPairs:
@@ -71,7 +164,7 @@ class DistinctPairs:
         Resamples lie innermost, so that every step is on long rows.
         """
         found = np.empty((3, len(weights)))
-        pairs_of, step = self.counts.T.tocsr(), max(16, _CHUNK // len(self.jx))
+        pairs_of, step = self.counts.T.tocsr(), max(16, _PAIR_CHUNK // len(self.jx))
         for start in range(0, len(weights), step):
             pairs = pairs_of @ np.ascontiguousarray(weights[start : start + step].T)  # [J, b]
             mx, my = self.of_x @ pairs, self.of_y @ pairs
@@ -129,3 +222,23 @@ def _centered_ranks(value_weights: np.ndarray) -> np.ndarray:
     """[K, b] weights of ascending values -> [K, b] twice their mid-ranks' distance from the mean rank."""
     upto = value_weights.cumsum(axis=0)
     return 2 * upto - value_weights - upto[-1]
+
+
+def resampled_correlations(judge: np.ndarray, human: np.ndarray, groups: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The correlations of each resample's examples.
+
+    Discrete scores take `ContingencyTables`, others `DistinctPairs`; both give the same to rounding.
+
+    Args:
+        judge, human: [N] finite numbers.
+        groups: [N] the group of each example, numbered 0 to G - 1.
+        weights: [B, G] how often each group was drawn. The identity gives each group's own correlation.
+
+    Returns:
+        [3, B] in the order of `CORRELATIONS`; 0.0 where a resample is constant.
+    """
+    if not len(judge) or not len(weights):
+        return np.zeros((3, len(weights)))
+    fitting = ContingencyTables.fits(judge, human, weights.shape[1])
+    data = (ContingencyTables if fitting else DistinctPairs)(judge, human, groups, weights.shape[1])
+    return data.correlations(weights)

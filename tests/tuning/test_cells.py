@@ -5,8 +5,7 @@ import math
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.tuning.cells import best_of
-from judgebench.tuning.grid import Grid, Setting, same
+from judgebench.tuning.cells import Grid, Setting, best_of, same
 
 
 def test_the_papers_24_points_are_18_kappas():

@@ -1,7 +1,8 @@
 """The one parser of free-text answers.
 
-Letters of a multiple choice become their scores (`letters`) and numbers become tokens (`numerals`); then ever weaker
-evidence is asked for the answer. The first kind that the text holds decides, and all that it finds must be one score:
+Letters of a multiple choice become their scores (`with_scores`) and numbers become tokens (`numerals`); then ever
+weaker evidence is asked for the answer. The first kind that the text holds decides, and all that it finds must be one
+score:
 
 1. a *final* answer: `Final rating: 3`;
 2. an *overall* one: `Overall: 3`;
@@ -19,8 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from judgebench.decoding.letters import with_scores
-from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, tokenize, value_of
+from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, token_value, tokenize
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 Evidence = Callable[[str], Sequence[str]]
@@ -113,7 +113,7 @@ def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence] | None
     if tokens is None:
         return math.nan
     for evidence in kinds or (_final, _overall, _marked, _headed, _prose, _lone):
-        found = {value_of(token) for token in evidence(tokens)}
+        found = {token_value(token) for token in evidence(tokens)}
         if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
             found = {value for value in found if score_range.minimum <= value <= score_range.maximum}
         if found:
@@ -213,3 +213,48 @@ def _prose(text: str) -> Sequence[str]:
 def _lone(text: str) -> Sequence[str]:
     alone = len(set(re.findall(TOKEN, text))) == 1
     return _LONE.findall(text) if alone else []
+
+
+_MARKUP = re.compile(r"[*_`\"“”„«»#$]")
+_CHOICE = re.compile(r"\b(?:option|choice|letter)\b", re.IGNORECASE)
+_ANSWERS = r"(?= ?(?:$|[.,;:!?(){}\[\]|→\n<]|-(?!\w)|(?:because|since|as|or|and|to)\b))"
+"""Lookahead: what may follow a letter that answers. `A good summary`, `B+` and `Option A is too generous` name none."""
+_LETTER = re.compile(rf"(?<![\w.&/+-])(?<![^\W\d]['’])(?P<letter>[A-H])(?![\w+-]|['’]\w)(?=['’]?{_ANSWERS})")
+_SMALL = re.compile(
+    r"(?P<before>\A\W*|\banswer(?: is)?\W{1,4}|[(\[])(?P<letter>[a-h])(?=[)\]]|[\s.,;:!?'(){}\[\]]*\Z)", re.I
+)
+
+
+def with_scores(text: str, choices: Mapping[str, float]) -> str:
+    """An answer with the score in the place of each letter that answers; where the choices are told again, that goes.
+
+    Args:
+        text: the answer.
+        choices: letter -> the score that it stands for.
+
+    Example:
+        >>> with_scores("A good text. Option B.", {"A": 5.0, "B": 4.0})
+        'A good text. answer 4.0.'
+    """
+    text = _MARKUP.sub(" ", text)
+    told = {letter: _telling(letter, score) for letter, score in choices.items()}
+    if sum(pattern.search(text) is not None for pattern in told.values()) > 1:
+        for pattern in told.values():
+            text = pattern.sub("\n", text)
+
+    def score(found: re.Match[str]) -> str:
+        letter = found["letter"].upper()
+        if letter not in choices:
+            return found[0]
+        return f"{found.groupdict().get('before', '')}{choices[letter]!r}"
+
+    return _SMALL.sub(score, _LETTER.sub(score, _CHOICE.sub("answer", text)))
+
+
+def _telling(letter: str, score: float) -> re.Pattern[str]:
+    """A letter with its own score beside it, or at the end of the line that it begins."""
+    written = f"{score:z.6f}".rstrip("0").rstrip(".")
+    number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
+    beside = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
+    ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
+    return re.compile(f"{beside}|{ending}", re.MULTILINE)

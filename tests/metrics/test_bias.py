@@ -8,10 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from judgebench.metrics import family_records, family_similarity
-from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agreement, stability
-from judgebench.metrics.histogram import SMOOTHING, candidate_index, histogram, kl_divergence, mapped, mode, wasserstein
-from judgebench.metrics.intervals import Resampled
+from judgebench.metrics.bias import (
+    SMOOTHING,
+    bias,
+    candidate_index,
+    family_records,
+    family_similarity,
+    favorite,
+    histogram,
+    is_unstable,
+    kl_divergence,
+    mapped,
+    self_agreement,
+    stability,
+    wasserstein,
+)
+from judgebench.metrics.resampling import Resampled
 from judgebench.types import ScoreRange
 
 FIVE = ScoreRange(1, 5)
@@ -73,7 +85,7 @@ def test_bins_are_the_nearest_candidates_half_up():
 
 
 def test_the_mode_is_the_lowest_of_equals():
-    assert mode(np.array([5.0, 2.0, 2.2, 5.0]), FIVE) == (2.0, 0.5)
+    assert favorite(np.array([5.0, 2.0, 2.2, 5.0]), FIVE) == {"modal_score": 2.0, "modal_share": 0.5}
     assert favorite(np.array([3.4, 3.3, 1.0]), FIVE) == {"modal_score": 3.0, "modal_share": pytest.approx(2 / 3)}
 
 

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics import group_weights, interval, kendall, pearson, resampled_correlations, spearman
-from judgebench.metrics.bootstrap import left_out
-from judgebench.metrics.contingency import ContingencyTables
-from judgebench.metrics.distinct_pairs import DistinctPairs
+from judgebench.metrics.correlation import kendall, pearson, spearman
+from judgebench.metrics.resampling import group_weights, left_out, percentile_interval
+from judgebench.metrics.weighted import ContingencyTables, DistinctPairs, resampled_correlations
 
 BOTH = (ContingencyTables, DistinctPairs)
 
@@ -161,8 +160,8 @@ def test_the_jackknife_leaves_out_each_group_or_many_at_a_time():
 
 
 def test_interval_by_hand():
-    assert interval(np.arange(1001.0)) == pytest.approx((25.0, 975.0))
-    assert interval(np.empty(0)) is None
+    assert percentile_interval(np.arange(1001.0)) == pytest.approx((25.0, 975.0))
+    assert percentile_interval(np.empty(0)) is None
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():
@@ -170,6 +169,8 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
     covered = 0
     for seed in range(200):
         judge, human = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 200).T
-        low, high = interval(resampled_correlations(judge, human, np.arange(200), group_weights(200, 200, seed))[0])
+        low, high = percentile_interval(
+            resampled_correlations(judge, human, np.arange(200), group_weights(200, 200, seed))[0]
+        )
         covered += low <= 0.5 <= high
     assert 0.88 <= covered / 200 <= 0.99

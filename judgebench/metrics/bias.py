@@ -1,4 +1,4 @@
-"""What is wrong with a judge, in numbers: its bias, its stability over ranges, its likeness to its assistant."""
+"""Diagnostics of a judge: its bias, its stability over ranges, its likeness to its assistant."""
 
 from __future__ import annotations
 
@@ -6,12 +6,63 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from judgebench.metrics.agreement import mean_pairwise_spearman
-from judgebench.metrics.correlation import CORRELATIONS, pearson
-from judgebench.metrics.histogram import kl_divergence, mapped, mode, wasserstein
-from judgebench.metrics.intervals import Resampled
+from judgebench.metrics.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
+from judgebench.metrics.resampling import Resampled
 from judgebench.types import ScoreRange
+
+SMOOTHING = 0.5
+"""Added to every count before `kl_divergence` takes shares: a score that was never given is rare, not impossible."""
+
+_TIE = 1e-9  # means of experts and steps of a range carry rounding errors; a tie must stay a tie
+
+
+def mapped(human: np.ndarray, scale: tuple[float, float], score_range: ScoreRange) -> np.ndarray | None:
+    """Human scores [n], mapped linearly from the data's scale to the range; None where the scale has no length.
+
+    Example:
+        >>> mapped(np.array([1, 2.5, 5]), (1, 5), ScoreRange(0, 4)).tolist()
+        [0.0, 1.5, 4.0]
+    """
+    low, high = scale
+    if not low < high:
+        return None
+    share = (np.asarray(human, dtype=np.float64) - low) / (high - low)
+    return score_range.minimum + share * (score_range.maximum - score_range.minimum)
+
+
+def candidate_index(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
+    """[n] int64 the position of the candidate nearest to each value; half up, never outside.
+
+    Example:
+        >>> candidate_index(np.array([1, 2.5, 9]), ScoreRange(1, 5)).tolist()
+        [0, 2, 4]
+    """
+    steps = (np.asarray(values, dtype=np.float64) - score_range.minimum) / score_range.step
+    nearest = np.floor(steps + 0.5 + _TIE).astype(np.int64)
+    return np.clip(nearest, 0, len(score_range.values) - 1)
+
+
+def histogram(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
+    """[candidates] int64 how many of the values [n] lie nearest to each candidate."""
+    return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
+
+
+def wasserstein(first: np.ndarray, second: np.ndarray, score_range: ScoreRange) -> float:
+    """The Wasserstein-1 distance of two samples [n] on the range, normalized to [0, 1]: how far scores must move.
+
+    Of samples of one size it is the mean distance of their sorted values.
+    """
+    width = score_range.maximum - score_range.minimum
+    return float(np.abs(np.sort(first) - np.sort(second)).mean() / width)
+
+
+def kl_divergence(first: np.ndarray, second: np.ndarray, score_range: ScoreRange) -> float:
+    """KL(first || second) in nats of two samples' histograms over the candidates, smoothed by `SMOOTHING`."""
+    p, q = (histogram(values, score_range) + SMOOTHING for values in (first, second))
+    return float(special.rel_entr(p / p.sum(), q / q.sum()).sum())
+
 
 UNSTABLE_ABOVE = 0.05
 """A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's own example, Llama
@@ -24,7 +75,7 @@ _NOISE = 0.95  # the quantile of what sampling alone brings about
 def bias(
     judge: np.ndarray, human: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> dict[str, float | None]:
-    """How far the judge's scores as a whole lie from the humans', whatever their order.
+    """Distance of the judge's scores as a whole from the humans', whatever their order.
 
     The humans are mapped linearly to the range. For `bias_kl` both are rounded half up to the nearest candidate.
 
@@ -49,9 +100,10 @@ def bias(
 
 
 def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
-    """modal_score: the candidate that most scores [n >= 1] lie nearest to; modal_share: their share."""
-    score, share = mode(judge, score_range)
-    return {"modal_score": score, "modal_share": share}
+    """modal_score: the candidate that most scores [n >= 1] lie nearest to, the lowest of equals; modal_share: their
+    share."""
+    counts = histogram(judge, score_range)
+    return {"modal_score": score_range.values[int(counts.argmax())], "modal_share": float(counts.max() / len(judge))}
 
 
 def stability(found: Sequence[Resampled]) -> float | None:
@@ -61,7 +113,7 @@ def stability(found: Sequence[Resampled]) -> float | None:
 
 
 def is_unstable(found: Sequence[Resampled]) -> bool:
-    """Whether Spearman depends on the range: `stability` above `UNSTABLE_ABOVE`, and more than sampling noise explains.
+    """True where Spearman depends on the range: `stability` above `UNSTABLE_ABOVE`, and beyond what noise explains.
 
     Sampling noise is the standard deviation over ranges of what a resample adds to each range's own mean; the articles
     are resampled jointly, so that an easy article, easy in every range, is no instability. `stability` must exceed what
@@ -79,7 +131,7 @@ def is_unstable(found: Sequence[Resampled]) -> bool:
 
 
 def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
-    """How far a judge ranks the same texts alike whatever the range: the mean Spearman over pairs of ranges.
+    """Agreement of a judge with itself: the mean Spearman over pairs of ranges.
 
     Args:
         scores: example_id -> score, for each range.
@@ -95,7 +147,7 @@ def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
 
 
 def family_similarity(main: np.ndarray, assistant: np.ndarray) -> dict[str, float | None]:
-    """How alike main model and assistant are in what they prefer to say: what contrasting them can take away.
+    """Likeness of main model and assistant in what they prefer to say: what contrasting them can take away.
 
     Args:
         main, assistant: [N, K] log-probabilities of the candidates.

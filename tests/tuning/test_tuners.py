@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.tuning.grid import Grid, Setting, same
-from judgebench.tuning.published import Published
+from judgebench.tuning.cells import Grid, Setting, same
+from judgebench.tuning.tuners import PublishedSettings
 from judgebench.types import ScoreRange
 
 QWEN = ("Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
@@ -16,7 +16,7 @@ CELLS = [(d, ScoreRange(k, k + 4)) for d in ("coherence", "relevance", "consiste
 
 
 def test_each_of_the_four_pairs_has_twelve_cells_all_on_the_papers_grid():
-    held = Published.load()
+    held = PublishedSettings.load()
     assert len(held.rows) == 4
     kappas = {same(setting) for setting in Grid().settings}
     for main, assistant in held.rows:
@@ -24,7 +24,7 @@ def test_each_of_the_four_pairs_has_twelve_cells_all_on_the_papers_grid():
 
 
 def test_table_3_by_hand():
-    found = Published.load().settings(*QWEN, CELLS[:4])
+    found = PublishedSettings.load().settings(*QWEN, CELLS[:4])
     assert list(found.values()) == [Setting(0.1, 2.0), Setting(0.01, 4.0), Setting(0.1, 1.0), Setting(0.1, 2.0)]
 
 
@@ -34,13 +34,13 @@ def test_it_is_what_the_shared_file_says():
     with SHARED.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
-            found = Published.load().rows[row["main"], row["assistant"]][cell]
+            found = PublishedSettings.load().rows[row["main"], row["assistant"]][cell]
             assert found == Setting(float(row["lambda"]), float(row["temperature"]))
 
 
 def test_what_the_paper_does_not_have_is_named():
     asked = [*CELLS, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
     with pytest.raises(UserError, match=r"coherence 1-10, fluency 1-5; .*tune=dev"):
-        Published.load().settings(*QWEN, asked)
+        PublishedSettings.load().settings(*QWEN, asked)
     with pytest.raises(UserError, match=r"no settings for /models/qwen with no second model.*tune\.main="):
-        Published.load().settings("/models/qwen", None, CELLS)
+        PublishedSettings.load().settings("/models/qwen", None, CELLS)

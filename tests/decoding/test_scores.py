@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from judgebench.data.pairs import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.decoding.answer import parse_place
-from judgebench.decoding.comparative import win_probabilities
-from judgebench.decoding.decode import decode
+from judgebench.decoding.parser import parse_place
+from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.types import ORDERS, PLACES, Condition, Example, Generation, Prompt, Reading, Score
 
 TEXTS = [Example(f"a/{i}", "a", f"s{i}", "Article.", f"Summary {i}.", {"fluency": float(i)}) for i in range(2)]

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judgebench.decoding import parse_answer
-from judgebench.decoding.answer import parse_final
+from judgebench.decoding.parser import parse_final
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
 
 # Answers as judges write them, each with the score that a careful reader takes from it; null where that is none.

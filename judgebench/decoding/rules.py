@@ -1,0 +1,346 @@
+"""Decodings: rules that turn log-probabilities into scores or tokens, and the laws that they rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from judgebench.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@runtime_checkable
+class Decoding(Protocol):
+    """A rule that turns what judges say into scores, or into the next token of a free answer.
+
+    Attributes:
+        kind: `greedy`, `expectation` or `contrastive`.
+        rule: what a score is: `argmax`, the best candidate; `expectation`, the mean of the candidates.
+        needs_assistant: whether it reads a second model's log-probabilities.
+        generates: whether it can choose the tokens of a free answer.
+        lambda_, temperature: the knobs of contrastive decoding; None for those without.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def needs_assistant(self) -> bool: ...
+    @property
+    def generates(self) -> bool: ...
+    @property
+    def lambda_(self) -> float | None: ...
+    @property
+    def temperature(self) -> float | None: ...
+
+    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """Scores from the log-probabilities of the score candidates, computed in float64.
+
+        A row's additive constant changes nothing, so it does not matter whether log-probabilities are normalized over
+        the vocabulary or over the candidates. Ties go to the first candidate, the lowest score; so does a row whose
+        candidates all have probability 0 (see `has_answer`).
+
+        Args:
+            main: [N, K] float32 or float64, the main model's log-probabilities; -inf is a probability of 0.
+            assistant: the same of the assistant; None where `needs_assistant` is False.
+            values: [K] the candidates as numbers, ascending.
+
+        Returns:
+            [N] float64, each within `values`.
+
+        Raises:
+            ValueError: shapes that do not fit, NaN or +inf, values not ascending, or a missing assistant.
+        """
+        ...
+
+    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+        """The next token of each row of a free answer, computed in float32 or better.
+
+        Args:
+            main: [N, V] the main model's logits or log-probabilities.
+            assistant: the same of the assistant, over the same vocabulary and on the same device.
+
+        Returns:
+            [N] int64; ties go to the lowest token id.
+
+        Raises:
+            ValueError: as above.
+            UserError: where `generates` is False.
+        """
+        ...
+
+
+def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: float = 0.0) -> torch.Tensor:
+    """Scores adjusted by contrastive decoding: log p_main - lambda * log p_asst, up to a constant of each row.
+
+    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" with p_asst = softmax(e / t). As
+    log softmax(e / t) is e / t minus a constant of the row, and e is the log-probability at t = 1 plus another, the
+    adjusted score is `main - (lambda / t) * assistant` plus a constant of the row. Neither argmax nor softmax over
+    the row sees that constant: both depend on kappa = lambda / t alone, and for both it is one whether the rows were
+    normalized over the vocabulary, over the candidates, or not at all.
+
+    Probabilities of 0 (-inf):
+        - of the main model stay impossible: -inf, whatever the assistant says;
+        - of the assistant alone would make a candidate infinitely good. A 0 is in truth an underflow, or a token that a
+          served model did not list, so it is read as the smallest probability that the assistant does give in that
+          row. A row in which the assistant gives none says nothing and leaves `main` as it is.
+
+    The plausibility constraint of Li et al. (2023) drops what has p_main < alpha * max p_main; alpha = 0 keeps all.
+
+    Args:
+        main, assistant: [N, K] logits or log-probabilities of one floating type, free of NaN and +inf.
+        kappa: lambda / t; 0 returns `main` bit for bit.
+        alpha: in [0, 1].
+
+    Returns:
+        [N, K] adjusted scores of the same type.
+    """
+    adjusted = main
+    if kappa != 0:  # 0 * inf is NaN, and lambda = 0 must be the plain decoding to the last bit
+        adjusted = main - kappa * floored(assistant)
+    if alpha > 0:
+        adjusted = adjusted.masked_fill(~plausible(main, alpha), -math.inf)
+    return adjusted
+
+
+def floored(assistant: torch.Tensor) -> torch.Tensor:
+    """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
+    known = assistant.isfinite()
+    floor = assistant.masked_fill(~known, math.inf).amin(dim=1, keepdim=True)
+    floor = floor.where(floor.isfinite(), floor.new_zeros(()))
+    return assistant.where(known, floor)
+
+
+def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
+    """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main.
+
+    Whatever alpha is, a row of zeros (-inf) keeps them all, and they stay impossible.
+    """
+    if alpha == 0:
+        return ~main.isnan()  # of which there are none
+    return ~(main < main.amax(dim=1, keepdim=True) + math.log(alpha))
+
+
+def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The mean of `values` under probabilities normalized over the candidates: sum over k of values_k * p_k.
+
+    Args:
+        logprobs: [N, K] float64, up to a constant of each row; -inf is a probability of 0.
+        values: [K] ascending.
+
+    Returns:
+        [N] float64 within `values`; the lowest value where every candidate has probability 0.
+    """
+    top = logprobs.max(axis=1, keepdims=True)
+    silent = np.isneginf(top)
+    weights = np.exp(logprobs - np.where(silent, 0.0, top))
+    weights[silent[:, 0], 0] = 1.0
+    # Not a matrix product: BLAS may round a row by its place in the batch, and equal rows must give equal scores.
+    means = (weights * values).sum(axis=1) / weights.sum(axis=1)
+    return np.clip(means, values[0], values[-1])
+
+
+def has_answer(main: np.ndarray) -> np.ndarray:
+    """True for rows with a candidate of a probability above 0: [N, K] log-probabilities -> [N] bool.
+
+    A row without one (a served model that listed no candidate) decodes to the lowest score, which then is a failure
+    and not a judgment.
+    """
+    return np.asarray(~np.isneginf(main).all(axis=1))
+
+
+def checked_logprobs(name: str, logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A fresh, contiguous float64 copy of `logprobs` [N, K] that fits `values` [K].
+
+    Raises:
+        ValueError: shapes that do not fit, NaN or +inf, or values that do not ascend.
+    """
+    copy = np.array(logprobs, dtype=np.float64, order="C")
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (np.diff(values) <= 0).any():
+        raise ValueError(f"values must be a list of ascending finite numbers, got {values!r}")
+    if copy.ndim != 2 or copy.shape[1] != values.size:
+        raise ValueError(f"{name} must have shape [N, {values.size}], got {list(copy.shape)}")
+    if np.isnan(copy).any() or np.isposinf(copy).any():
+        raise ValueError(f"{name} must be free of NaN and +inf")
+    return copy
+
+
+def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+    """`logits` [N, V] in float32 or better, shaped as `like`.
+
+    Raises:
+        ValueError: another shape, NaN or +inf.
+    """
+    if logits.ndim != 2 or not logits.shape[1]:
+        raise ValueError(f"{name} must have shape [N, V], got {list(logits.shape)}")
+    if like is not None and logits.shape != like.shape:
+        raise ValueError(f"{name} must have the main model's shape {list(like.shape)}, got {list(logits.shape)}")
+    if logits.dtype.itemsize < 8:
+        logits = logits.float()
+    # One reduction instead of two masks over the vocabulary: the maximum is NaN where any entry is, +inf likewise.
+    top = logits.amax(dim=1)
+    if not bool((top < math.inf).all()):
+        raise ValueError(f"{name} must be free of NaN and +inf")
+    return logits
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The most likely candidate of the main model; the baseline of the CD paper.
+
+    Example:
+        >>> Greedy().scores(np.log([[0.1, 0.6, 0.3]]), None, np.array([1.0, 2.0, 3.0]))
+        array([2.])
+    """
+
+    kind: ClassVar[str] = "greedy"
+    rule: ClassVar[str] = "argmax"
+    needs_assistant: ClassVar[bool] = False
+    generates: ClassVar[bool] = True
+    lambda_: ClassVar[None] = None
+    temperature: ClassVar[None] = None
+
+    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """See `Decoding.scores`; `assistant` is not looked at."""
+        values = np.asarray(values, dtype=np.float64)
+        return values[checked_logprobs("main", main, values).argmax(axis=1)]
+
+    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+        """See `Decoding.next_token`; `assistant` is not looked at."""
+        return checked_logits("main", main).argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The expected score: sum over k of k * p(k), p normalized over the candidates at t = 1.
+
+    The score of open judges in the CAP paper, and G-Eval's. It has no tokens to choose, so it cannot generate.
+
+    Example:
+        >>> Expectation().scores(np.log([[0.25, 0.25, 0.5]]), None, np.array([1.0, 2.0, 3.0]))
+        array([2.25])
+    """
+
+    kind: ClassVar[str] = "expectation"
+    rule: ClassVar[str] = "expectation"
+    needs_assistant: ClassVar[bool] = False
+    generates: ClassVar[bool] = False
+    lambda_: ClassVar[None] = None
+    temperature: ClassVar[None] = None
+
+    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """See `Decoding.scores`; `assistant` is not looked at."""
+        values = np.asarray(values, dtype=np.float64)
+        return expected_value(checked_logprobs("main", main, values), values)
+
+    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+        """Always raises `UserError`: a mean chooses no token."""
+        raise UserError(
+            "decoding: expectation cannot choose the tokens of a generated answer; "
+            "use greedy, or contrastive with decoding.rule=argmax."
+        )
+
+
+_RULES = ("argmax", "expectation")
+LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """Contrastive decoding: log p_main - lambda * log p_asst with p_asst = softmax(e / t).
+
+    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge". The temperature belongs to the
+    assistant alone, hence scores depend on `kappa` = lambda / t only: (0.5, 1) and (1, 2) are one decoding. lambda = 0
+    with alpha = 0 is greedy, or the expectation, bit for bit. `contrast` has the law and its treatment of zeros.
+
+    Attributes:
+        lambda_: weight of the assistant (config key `decoding.lambda`); any finite number, negative ones add it.
+        temperature: t of the assistant, above 0.
+        alpha: plausibility (Li et al. 2023): what has p_main < alpha * max p_main is dropped; 0 keeps all. Over the
+            candidates in `scores`, over the vocabulary in `next_token`.
+        rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the candidates.
+
+    Raises:
+        UserError: a value outside of what is said above.
+
+    Example:
+        >>> main, assistant = np.log([[0.6, 0.4]]), np.log([[0.9, 0.1]])
+        >>> Contrastive(lambda_=0.5).scores(main, assistant, np.array([1.0, 2.0]))
+        array([2.])
+    """
+
+    lambda_: float
+    temperature: float = 1.0
+    alpha: float = 0.0
+    rule: str = "argmax"
+
+    kind: ClassVar[str] = "contrastive"
+    needs_assistant: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for key, name in (("lambda", "lambda_"), ("temperature", "temperature"), ("alpha", "alpha")):
+            object.__setattr__(self, name, _number(f"decoding.{key}", getattr(self, name)))
+        if self.temperature <= 0:
+            raise UserError(f"decoding.temperature: {self.temperature:g} is not above 0, as a temperature must be.")
+        if not 0 <= self.alpha <= 1:
+            raise UserError(f"decoding.alpha: {self.alpha:g} is not in [0, 1]; 0 keeps every candidate.")
+        if self.rule not in _RULES:
+            raise UserError(f"decoding.rule: {self.rule!r} is not one of {', '.join(_RULES)}.")
+        if abs(self.lambda_) > LARGEST_KAPPA * self.temperature:
+            raise UserError(
+                f"decoding.lambda: {self.lambda_:g} at decoding.temperature {self.temperature:g} is too large; "
+                f"lambda / temperature may be at most {LARGEST_KAPPA:g}."
+            )
+
+    @property
+    def kappa(self) -> float:
+        """Lambda / t, all that scores depend on."""
+        return self.lambda_ / self.temperature
+
+    @property
+    def generates(self) -> bool:
+        return self.rule == "argmax"
+
+    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """See `Decoding.scores`."""
+        values = np.asarray(values, dtype=np.float64)
+        main = checked_logprobs("main", main, values)
+        if assistant is None:
+            raise ValueError("contrastive decoding needs the assistant's log-probabilities, got None")
+        import torch
+
+        assistant = checked_logprobs("assistant", assistant, values)
+        if len(main) != len(assistant):
+            raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
+        adjusted = contrast(torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha).numpy()
+        return values[adjusted.argmax(axis=1)] if self.rule == "argmax" else expected_value(adjusted, values)
+
+    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+        """See `Decoding.next_token`; with `rule` expectation there is none to choose, which raises `UserError`."""
+        if not self.generates:
+            raise UserError(
+                "decoding.rule: expectation cannot choose the tokens of a generated answer; use decoding.rule=argmax."
+            )
+        if assistant is None:
+            raise ValueError("contrastive decoding needs the assistant's logits, got None")
+        main = checked_logits("main", main)
+        assistant = checked_logits("assistant", assistant, like=main).to(main.dtype)
+        return contrast(main, assistant, self.kappa, self.alpha).argmax(dim=1)
+
+
+def _number(key: str, given: Any) -> float:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        raise UserError(
+            f"{key}: {given!r} is a list, and a decoding has one number; take several by turns with -m {key}="
+            f"{','.join(map(str, given))}, or choose among them with tune=dev (tune.lambdas, tune.temperatures)."
+        )
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise UserError(f"{key}: {given!r} is not a finite number.")
+    return float(given) + 0.0  # -0.0 becomes 0.0, so that records read alike

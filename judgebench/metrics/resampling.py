@@ -1,0 +1,299 @@
+"""Resampling by groups: bootstrap weights, intervals and standard errors, the paired permutation test and its power.
+
+Articles are resampled, never single examples: the examples of an article share its difficulty, so they are drawn
+together (a cluster bootstrap). A resample is a row of whole weights, how often each group was drawn, [B, G].
+
+The permutation test of two judges changes the signs of what independent groups contribute, not the scores, which two
+judges need not give on one scale: Canay, Romano and Shaikh, "Randomization Tests Under an Approximate Symmetry
+Assumption" (Econometrica 2017).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from judgebench.metrics.correlation import MOST_ENTRIES
+
+MOST_LEFT_OUT = 1000
+"""Rows of a jackknife, which would else grow with the square of the groups."""
+
+_CHUNK = 1 << 16  # numbers drawn at a time
+
+RESAMPLES = 1000
+"""How many resamples an interval rests on unless told otherwise."""
+
+
+@lru_cache(maxsize=8)
+def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.
+
+    The same arguments give the same weights, so that what is measured on the same groups is resampled alike, and
+    differences are paired. They are the resamples of `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
+    """
+    weights = np.zeros((resamples, groups), dtype=np.int32)
+    rng = np.random.default_rng(seed)
+    step = max(1, _CHUNK // max(1, groups))  # memory that is used again is faster than new memory
+    for start in range(0, resamples if groups else 0, step):
+        part = weights[start : start + step]
+        drawn = rng.integers(0, groups, part.shape)
+        drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
+        part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+    weights.flags.writeable = False  # shared by all who ask
+    return weights
+
+
+def left_out(groups: int) -> np.ndarray:
+    """The jackknife's weights: [groups, groups] int32, each row without one group.
+
+    Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no more rows than that.
+    """
+    together = -(-groups // MOST_LEFT_OUT) or 1
+    block = np.arange(groups) // together
+    return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
+
+
+CONFIDENCE = (0.025, 0.975)
+"""The ends of a 95 % interval."""
+
+_EQUAL = 1e-12  # values no farther apart differ by rounding alone
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Statistics with what their uncertainty follows from.
+
+    Attributes:
+        values: [S] of the data.
+        resampled: [S, B] of each resample of groups; [S, 0] with fewer than two groups, or where none were asked for.
+        jackknife: [S, G] with each group left out in turn (see `left_out`); [S, 0] where `resampled` is.
+    """
+
+    values: np.ndarray
+    resampled: np.ndarray
+    jackknife: np.ndarray
+
+    def intervals(self) -> list[tuple[float, float] | None]:
+        """[S] the percentile intervals; see `percentile_interval`."""
+        return [percentile_interval(row) for row in self.resampled]
+
+    def bca_intervals(self) -> list[tuple[float, float] | None]:
+        """[S] the BCa intervals; see `bca_interval`."""
+        rows = zip(self.values, self.resampled, self.jackknife, strict=True)
+        return [bca_interval(float(value), resampled, left_out) for value, resampled, left_out in rows]
+
+    def standard_errors(self) -> list[float | None]:
+        """[S] the standard deviations over resamples; None with fewer than two."""
+        return [float(row.std(ddof=1)) if len(row) > 1 else None for row in self.resampled]
+
+    def minus(self, other: Resampled) -> Resampled:
+        """The paired difference: resample by resample, so that what both owe to easy or hard groups cancels.
+
+        Raises:
+            ValueError: the two do not rest on as many groups and resamples.
+        """
+        if self.resampled.shape != other.resampled.shape or self.jackknife.shape != other.jackknife.shape:
+            raise ValueError("a paired difference needs two statistics over the same groups and resamples")
+        return Resampled(self.values - other.values, self.resampled - other.resampled, self.jackknife - other.jackknife)
+
+
+def expanded(groups: int) -> tuple[float, float]:
+    """The ends at which the percentile interval of a mean over few groups holds the truth in 95 % of cases, as
+    Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The plain
+    interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's.
+
+    Args:
+        groups: G, two at least.
+
+    Example:
+        >>> [round(end, 4) for end in expanded(6)]
+        [0.0024, 0.9976]
+    """
+    low = float(special.ndtr(math.sqrt(groups / (groups - 1)) * special.stdtrit(groups - 1, CONFIDENCE[0])))
+    return low, 1 - low
+
+
+def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> tuple[float, float] | None:
+    """The percentile interval of a statistic's resampled values [B], at 95 % unless told otherwise; None where there
+    are none."""
+    if not resampled.size:
+        return None
+    low, high = np.quantile(resampled, ends)
+    return float(low), float(high)
+
+
+def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> tuple[float, float] | None:
+    """The 95 % interval, corrected for bias and acceleration: Efron, "Better Bootstrap Confidence Intervals" (1987).
+
+    Where no resample lies on one side of the value, the bias is taken as large as B resamples can show, and where the
+    jackknife does not vary, the acceleration as 0: the interval exists wherever `percentile_interval` does.
+
+    Args:
+        value: the statistic of the data.
+        resampled: [B] of the resamples.
+        jackknife: [G] with each group left out in turn.
+
+    Returns:
+        Its ends, or None without resamples.
+    """
+    if not resampled.size:
+        return None
+    count = len(resampled)
+    below = ((resampled < value - _EQUAL).sum() + (resampled <= value + _EQUAL).sum()) / (2 * count)
+    bias = special.ndtri(np.clip(below, 1 / (count + 1), count / (count + 1)))
+    apart = jackknife.mean() - jackknife
+    squares = (apart * apart).sum()
+    # What leaving out a group moves by rounding alone is no acceleration.
+    acceleration = (apart**3).sum() / (6 * squares**1.5) if np.abs(apart).max() > _EQUAL else 0.0
+    moved = bias + special.ndtri(CONFIDENCE)
+    ends = special.ndtr(bias + moved / (1 - acceleration * moved))
+    low, high = np.quantile(resampled, ends)
+    return float(low), float(high)
+
+
+def weights_of(count: int, resamples: int, seed: int) -> np.ndarray:
+    """[1 + B, G] float64 how often each of `count` groups counts: once in the data themselves, which come first, then
+    in each resample (see `group_weights`); without resamples where there are fewer than two groups."""
+    drawn = group_weights(count, resamples if count >= 2 else 0, seed).astype(np.float64)
+    return np.vstack([np.ones((1, count)), drawn])
+
+
+def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """[B] the mean of `values` [n] over the texts `of` [n] in each row of weights [B, G]; NaN where it holds none of
+    them. `group` [n] numbers each text's group."""
+    count = weights.shape[1]
+    sums = np.bincount(group[of], weights=values[of], minlength=count)
+    sizes = np.bincount(group[of], minlength=count)
+    mass = weights @ sizes
+    return np.divide(weights @ sums, mass, out=np.full(len(weights), np.nan), where=mass > 0)
+
+
+def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
+    """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
+    name_high; `ends` as `percentile_interval` takes them.
+
+    Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
+    unknown: then all three are None.
+    """
+    value, resampled = float(values[0]), values[1:]
+    if np.isnan(value):
+        return unknown((name,))
+    low, high = percentile_interval(resampled[~np.isnan(resampled)], ends) or (None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def unknown(names: Sequence[str]) -> dict[str, float | None]:
+    """The keys of `with_interval` with None, for numbers that cannot be known."""
+    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+
+
+_ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
+
+
+PERMUTATIONS = 20_000
+"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
+
+
+@lru_cache(maxsize=8)
+def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
+    """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are all there are.
+
+    All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
+    """
+    if groups < 63 and 2**groups <= permutations:
+        found, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+    else:
+        # Another stream than the resamples', which are drawn with the same seed.
+        found = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        exact = False
+    found.flags.writeable = False  # shared by all who ask
+    return found, exact
+
+
+def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarray:
+    """The difference of two judges' correlations after the sign of some groups' shares in it is flipped.
+
+    A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
+    jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
+    At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
+    two judges' ties and loses power where these differ; `scripts/simulate_tests.py` has size and power of both.
+
+    Args:
+        difference: of S statistics, see `Resampled.minus`; its jackknife has G columns.
+        flipped: [P, G] of 0 and 1.
+
+    Returns:
+        [S, P].
+    """
+    apart = difference.jackknife.mean(axis=1, keepdims=True) - difference.jackknife
+    shares = difference.values[:, None] + (difference.jackknife.shape[1] - 1) * apart
+    groups = shares.shape[1]
+    step = max(1, MOST_ENTRIES // groups)
+    parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
+    return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
+
+
+def permutation_p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:
+    """The two-sided p: the share of the permuted differences [P] at least as far from 0 as the observed one.
+
+    Where they are not all there are, the data itself counts as one more, so that p is never 0 and the test keeps its
+    level (Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010).
+    """
+    as_far = int((np.abs(permuted) >= abs(observed) - _ROUNDING).sum())
+    return as_far / len(permuted) if exact else (as_far + 1) / (len(permuted) + 1)
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """p-values [m], corrected so that the risk of any false finding among the m stays at the level; Holm (1979).
+
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).round(12).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p_values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
+
+
+SIGNIFICANCE, POWER = 0.05, 0.8
+"""Two-sided risk of taking noise for a difference, and the chance to find one that is there."""
+
+FEWEST = math.ceil(1 - math.log2(SIGNIFICANCE))
+"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of the paired
+permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of simulated scores like SummEval's
+the percentile interval held the truth in 59, 84, 87 and 90 % of the cases on 2 to 5 groups."""
+
+
+def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
+    """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.
+
+    The standard error falls as 1 / sqrt(groups), and a difference is found with 80 % power where it is
+    1.960 + 0.842 = 2.802 times its standard error (the normal approximation). The bootstrap's standard error is that of
+    a mean with n instead of n - 1 in the denominator, which is put right. The test is that of this difference by
+    itself: where several are compared, Holm's correction asks for more.
+
+    Args:
+        difference: of which size; a difference just observed is itself uncertain, and so is this number then.
+        standard_error: of the difference, from the cluster bootstrap.
+        groups: how many it was measured on, at least 2.
+
+    Returns:
+        The number, at least `FEWEST`; None for no difference at all.
+
+    Example:
+        >>> groups_needed(0.05, 0.05, 10_000)
+        78497
+    """
+    if abs(difference) < 1e-9:
+        return None
+    spread = standard_error * groups / math.sqrt(groups - 1)  # of a single group
+    times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(POWER)
+    return max(FEWEST, math.ceil((times * spread / difference) ** 2))

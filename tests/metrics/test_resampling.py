@@ -1,0 +1,341 @@
+"""Intervals, the paired permutation test and the groups that it takes, by hand, by scipy and by simulation."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from judgebench.metrics.levels import LEVELS, correlate
+from judgebench.metrics.resampling import (
+    CONFIDENCE,
+    FEWEST,
+    SIGNIFICANCE,
+    Resampled,
+    bca_interval,
+    expanded,
+    flipped_differences,
+    flips,
+    group_weights,
+    groups_needed,
+    holm,
+    percentile_interval,
+    permutation_p_value,
+)
+
+CORRELATIONS = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
+
+
+def data(groups=25, size=4):
+    rng = np.random.default_rng(4)
+    human = rng.integers(3, 16, groups * size) / 3
+    judge = np.clip(np.round(human + rng.normal(size=len(human))), 1, 5)
+    return judge, human, np.repeat(np.arange(groups), size), np.tile(np.arange(size), groups)
+
+
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("size", [1, 4])
+def test_both_intervals_are_scipys(which, size):
+    judge, human, group, system = data(25, size)
+    rows = np.arange(len(judge)).reshape(25, size)
+
+    def statistic(drawn):
+        index = rows[drawn].ravel()
+        return CORRELATIONS[which](judge[index], human[index]).statistic
+
+    ours = correlate("dataset", judge, human, group, system, resamples=300, seed=7)
+    for method, found in (("percentile", ours.intervals()), ("BCa", ours.bca_intervals())):
+        theirs = stats.bootstrap(
+            (np.arange(25),),
+            statistic,
+            n_resamples=300,
+            vectorized=False,
+            method=method,
+            rng=np.random.default_rng(7),
+        ).confidence_interval
+        assert found[which] == pytest.approx((theirs.low, theirs.high), abs=1e-10)
+
+
+@pytest.mark.parametrize("level", ["dataset", "document", "system"])
+def test_the_jackknife_leaves_out_each_group_in_turn(level):
+    judge, human, group, system = data(6, 5)
+    found = correlate(level, judge, human, group, system, resamples=10)
+    for g in range(6):
+        kept = group != g
+        without = correlate(level, judge[kept], human[kept], group[kept], system[kept], resamples=0)
+        assert found.jackknife[:, g] == pytest.approx(without.values, abs=1e-9)
+
+
+def test_bca_by_hand():
+    # Of 1000 resamples 600 lie below: z0 = 0.2533; jackknife distances -2, -1, 3: a = 18 / (6 * 14^1.5) = 0.05727.
+    resampled = np.arange(1000.0)
+    z0, a = 0.2533471, 18 / (6 * 14**1.5)
+    ends = [special.ndtr(z0 + (z0 + z) / (1 - a * (z0 + z))) for z in (-1.9599640, 1.9599640)]
+    found = bca_interval(599.5, resampled, np.array([12.0, 11.0, 7.0]))
+    assert found == pytest.approx([999 * end for end in ends], abs=1e-3)
+
+
+def test_where_nothing_varies_the_interval_is_a_point():
+    assert bca_interval(0.4, np.full(50, 0.4), np.full(9, 0.4)) == pytest.approx((0.4, 0.4), abs=1e-15)
+
+
+def test_a_value_beyond_all_resamples_has_an_interval_all_the_same():
+    low, high = bca_interval(5.0, np.linspace(0, 1, 100), np.array([1.0, 2.0, 4.0]))
+    assert 0 <= low <= high <= 1
+    assert bca_interval(0.0, np.empty(0), np.empty(0)) is None
+
+
+def test_without_bias_and_acceleration_bca_is_the_percentile_interval():
+    resampled = np.random.default_rng(0).normal(size=1001)
+    middle = float(np.median(resampled))
+    assert bca_interval(middle, resampled, np.array([1.0, -1.0])) == pytest.approx(
+        percentile_interval(resampled), abs=1e-9
+    )
+
+
+def test_a_paired_difference_goes_resample_by_resample():
+    one, other = (Resampled(*(np.random.default_rng(s).normal(size=(3, n)) for n in (1, 5, 4))) for s in (0, 1))
+    one, other = (Resampled(r.values[:, 0], r.resampled, r.jackknife) for r in (one, other))
+    gap = one.minus(other)
+    for name in ("values", "resampled", "jackknife"):
+        assert (getattr(gap, name) == getattr(one, name) - getattr(other, name)).all()
+    assert gap.standard_errors() == pytest.approx(np.std(one.resampled - other.resampled, axis=1, ddof=1))
+    with pytest.raises(ValueError, match="same groups and resamples"):
+        one.minus(Resampled(one.values, one.resampled[:, 1:], one.jackknife))
+
+
+def test_a_bca_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    covered = 0
+    for seed in range(200):
+        judge, human = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 60).T
+        alone = np.arange(60)
+        low, high = correlate("dataset", judge, human, alone, alone, resamples=300, seed=seed).bca_intervals()[0]
+        covered += low <= 0.8 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+    assert group_weights(60, 300, 0).shape == (300, 60)
+
+
+@pytest.mark.parametrize("groups", [2, 6, 40])
+def test_expanded_ends_make_a_normal_interval_students(groups):
+    """Resamples of a mean spread by sqrt((G - 1) / G) of its standard error; at these ends they reach as far as t."""
+    low, high = expanded(groups)
+    spread = np.sqrt((groups - 1) / groups)
+    assert stats.norm.ppf(low) * spread == pytest.approx(stats.t.ppf(0.025, groups - 1))
+    assert high == 1 - low
+    assert expanded(10**7) == pytest.approx(CONFIDENCE, abs=1e-6)
+
+
+RECORDED = Path(__file__).parents[3] / "shared" / "data" / "tasks" / "recorded_judges_summeval.json"
+
+
+def small_data(groups=8, size=3, seed=0):
+    rng = np.random.default_rng(seed)
+    human = rng.integers(3, 16, groups * size) / 3
+    first = np.clip(np.round(human + rng.normal(size=len(human)) / 2), 1, 5)
+    second = np.clip(np.round(human + rng.normal(size=len(human)) * 2), 1, 5)
+    return first, second, human, np.repeat(np.arange(groups), size), np.tile(np.arange(size), groups)
+
+
+def apart(level, first, second, human, group, system, resamples=2):
+    one, other = (correlate(level, side, human, group, system, resamples=resamples) for side in (first, second))
+    return one.minus(other)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_all_flips_give_scipys_exact_p(level):
+    first, second, human, group, system = small_data()
+    difference = apart(level, first, second, human, group, system)
+    every = np.stack([np.delete(np.arange(8), g) for g in range(8)])
+    flipped, exact = flips(8, 1000, 0)
+    permuted = flipped_differences(difference, flipped)
+    for which in range(3):
+        left_out = []
+        for kept in every:
+            rows = np.isin(group, kept)
+            part = [column[rows] for column in (human, group, system)]
+            one, other = (correlate(level, side[rows], *part, resamples=0).values for side in (first, second))
+            left_out.append(one[which] - other[which])
+        shares = difference.values[which] + 7 * (np.mean(left_out) - np.array(left_out))
+        theirs = stats.permutation_test(
+            (shares, -shares),
+            lambda x, y, axis: (x - y).mean(axis=axis) / 2,
+            permutation_type="samples",
+            n_resamples=1000,
+        )
+        assert exact
+        assert permuted[which] == pytest.approx(theirs.null_distribution, abs=1e-9) or sorted(
+            permuted[which]
+        ) == pytest.approx(sorted(theirs.null_distribution), abs=1e-9)
+        assert permutation_p_value(difference.values[which], permuted[which], exact) == pytest.approx(theirs.pvalue)
+
+
+def test_within_documents_a_flip_is_a_swap_of_the_scores_themselves():
+    first, second, human, group, system = small_data()
+    swapped = np.array([[0, 1, 0, 0, 1, 1, 0, 1]])
+    permuted = flipped_differences(apart("document", first, second, human, group, system), swapped)
+    here = swapped[0][group] == 1
+    some, rest = np.where(here, second, first), np.where(here, first, second)
+    assert permuted[:, 0] == pytest.approx(apart("document", some, rest, human, group, system).values, abs=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_flip_is_the_difference_itself_and_all_flips_its_opposite(level):
+    difference = apart(level, *small_data())
+    permuted = flipped_differences(difference, np.stack([np.zeros(8, dtype=int), np.ones(8, dtype=int)]))
+    assert permuted[:, 0] == pytest.approx(difference.values, abs=1e-12)
+    assert permuted[:, 1] == pytest.approx(-difference.values, abs=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_judges_that_differ_in_location_and_spread_alone_are_the_same(level):
+    first, _, human, group, system = small_data()
+    flipped, exact = flips(8, 1000, 0)
+    permuted = flipped_differences(apart(level, first, 0.3 * first + 0.1, human, group, system), flipped)
+    assert permuted == pytest.approx(np.zeros((3, 256)), abs=1e-9)
+    assert permutation_p_value(0.0, permuted[0], exact) == 1.0
+
+
+def test_drawn_flips_are_about_the_exact_ones():
+    difference = apart("dataset", *small_data(12, 3, seed=5))
+    found = []
+    for permutations in (4096, 4095):
+        flipped, exact = flips(12, permutations, 3)
+        found.append(
+            (permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact), exact)
+        )
+    assert [exact for _, exact in found] == [True, False]
+    assert found[0][0] == pytest.approx(found[1][0], abs=0.02)
+
+
+@pytest.mark.skipif(not RECORDED.is_file(), reason="the recorded judges are not there")
+def test_recorded_judges_are_told_apart_as_their_bootstrap_says():
+    """Of gpt-4o's and gpt-4o-mini's scores half tie differently: the bootstrap's z is 2.4, where swapping standardized
+    scores gave p = .14."""
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    sides = [recorded["judges"][name] for name in ("gpt-4o", "gpt-4o-mini")]
+    raters = list(recorded["experts"].values())
+    keys = [key for key in raters[0] if key.endswith("__coherence") and all(key in one for one in (*raters, *sides))]
+    human = np.array([np.mean([one[key] for one in raters]) for key in keys])
+    group, system = ([key.split("__")[k] for key in keys] for k in (0, 1))
+    difference = apart(
+        "dataset", *(np.array([float(one[key]) for key in keys]) for one in sides), human, group, system, 1000
+    )
+    permuted = flipped_differences(difference, flips(60, 1000, 0)[0])
+    for value, error, null in zip(difference.values, difference.standard_errors(), permuted, strict=True):
+        assert null.std() == pytest.approx(np.hypot(value / 60**0.5, error), rel=0.1)
+        assert permutation_p_value(value, null, exact=False) == pytest.approx(
+            2 * stats.norm.sf(abs(value) / error), abs=0.02
+        )
+
+
+def test_flips():
+    every, exact = flips(3, 8, 0)
+    assert exact
+    assert sorted(map(tuple, every.tolist())) == [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    some, exact = flips(100, 500, 0)
+    assert (some.shape, exact) == ((500, 100), False)
+    assert some.mean() == pytest.approx(0.5, abs=0.02)
+    assert (some == flips(100, 500, 0)[0]).all()
+    assert (some != flips(100, 500, 1)[0]).any()
+
+
+def test_p_is_fine_enough_for_holm_over_a_page_of_comparisons():
+    flipped, exact = flips(60)
+    permuted = flipped_differences(apart("dataset", *small_data(60, 3)), flipped)[1]
+    found = np.full(500, permutation_p_value(permuted.max() + 1, permuted, exact))
+    assert holm(found).max() <= 0.05
+
+
+def test_p_by_hand():
+    permuted = np.array([0.1, -0.3, 0.3, 0.0, 0.2])
+    assert permutation_p_value(0.3, permuted, exact=True) == 2 / 5
+    assert permutation_p_value(-0.3, permuted, exact=False) == 3 / 6
+    assert permutation_p_value(0.5, permuted, exact=False) == 1 / 6  # never 0
+
+
+def test_under_the_null_p_is_uniform_enough():
+    """Two judges with noise of one law: p is below 0.1 in about a tenth of the data sets."""
+    low = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        human = rng.integers(3, 16, 60) / 3
+        first, second = (np.clip(np.round(human + rng.normal(size=60)), 1, 5) for _ in range(2))
+        group, system = np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20)
+        difference = apart("dataset", first, second, human, group, system)
+        flipped, exact = flips(20, 99, seed)
+        low += permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact) <= 0.1
+    assert 0.05 <= low / 300 <= 0.15
+
+
+def test_holm_by_hand():
+    # sorted 0.005 0.01 0.03 0.04: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 is raised to the one before it
+    assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
+    assert holm(np.array([0.02])).tolist() == [0.02]
+    assert holm(np.array([])).tolist() == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_lies_between_the_p_and_bonferronis_and_keeps_their_order(values):
+    p = np.array(values)
+    corrected = holm(p)
+    assert (corrected >= p).all()
+    assert (corrected <= np.minimum(1, len(p) * p) + 1e-15).all()
+    order = np.argsort(p, kind="stable")
+    assert (np.diff(corrected[order]) >= 0).all()
+    # Holm rejects step by step: the k-th smallest as long as all up to it are at most 0.05 / (m - k + 1)
+    steps = p[order] <= 0.05 / np.arange(len(p), 0, -1)
+    assert (corrected[order] <= 0.05).sum() == pytest.approx(np.minimum.accumulate(steps).sum(), abs=1)
+
+
+def test_by_hand():
+    # one group's spread: 0.1 * 10 / 3; 1.960 + 0.842 = 2.8016 of them over the root of the groups must be 0.1
+    assert groups_needed(0.1, 0.1, 10) == np.ceil((2.8015852 * (1 / 3) / 0.1) ** 2) == 88
+    assert groups_needed(-0.1, 0.1, 10) == 88
+    assert groups_needed(0.2, 0.1, 10) == 22
+    assert groups_needed(0.0, 0.1, 10) is None
+    assert groups_needed(0.5, 0.0, 10) == FEWEST == 6
+
+
+def test_fewer_groups_than_the_fewest_never_tell_a_difference():
+    human = np.tile(np.arange(12.0), FEWEST)
+    group = np.repeat(np.arange(FEWEST), 12)
+    for groups, told in ((FEWEST - 1, False), (FEWEST, True)):
+        held = group < groups
+        # the clearest difference there is: one judge is always right, the other always wrong
+        flipped, exact = flips(groups, 1000, 0)
+        right, system = human[held], np.tile(np.arange(12), groups)
+        one, other = (correlate("dataset", side, right, group[held], system, 2) for side in (right, -right))
+        found = flipped_differences(one.minus(other), flipped)
+        assert exact
+        assert (permutation_p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
+
+
+def judged(groups, rng):
+    """Humans, and two judges of whom the first has less noise, part of it the article's own."""
+    human = rng.integers(3, 16, groups * 8) / 3
+    article = np.repeat(rng.normal(size=groups), 8)
+    scores = [np.clip(np.round(human + 0.6 * article + s * rng.normal(size=len(human))), 1, 5) for s in (1.0, 1.35)]
+    return (*scores, human, np.repeat(np.arange(groups), 8), np.tile(np.arange(8), groups))
+
+
+def test_with_so_many_groups_a_difference_is_found_in_four_of_five_data_sets():
+    rng = np.random.default_rng(0)
+
+    def gap(groups, resamples):
+        first, second, *rest = judged(groups, rng)
+        one, other = (correlate("dataset", x, *rest, resamples=resamples) for x in (first, second))
+        return one.minus(other)
+
+    truth = gap(20_000, 0).values[1]
+    needed = [groups_needed(truth, gap(60, 300).standard_errors()[1], 60) for _ in range(50)]
+    groups = int(np.median(needed))
+    found = 0
+    for _ in range(400):
+        low, high = gap(groups, 300).intervals()[1]
+        found += not low <= 0 <= high
+    assert found / 400 == pytest.approx(0.8, abs=0.09)
