@@ -15,8 +15,8 @@ from judgebench.report.differences import Comparison, Difference, note, verdict
 from judgebench.report.humans import Scale, human_scores, most_frequent, shares, to_range
 from judgebench.report.results import Block
 from judgebench.report.score_figure import is_discrete
-from judgebench.report.series import Series, SeriesIndex, first_condition, ranges_of, shown_split
 from judgebench.report.tables import signed
+from judgebench.results.series import Series, SeriesIndex, first_condition, ranges_of, shown_split
 from judgebench.types import ScoreRange
 
 HUMANS = "humans"

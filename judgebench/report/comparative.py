@@ -10,7 +10,7 @@ from typing import Any
 from judgebench.metrics.comparative import MEASURES
 from judgebench.metrics.levels import shown_level
 from judgebench.report.results import Estimate, estimate
-from judgebench.report.series import SeriesIndex, setting, shown_split
+from judgebench.results.series import SeriesIndex, setting, shown_split
 
 NOTE = (
     "Place one: how much more often than half of the time the text in place one wins, in percentage points; 0 for a "

@@ -15,21 +15,22 @@ from judgebench.metrics.compare import compare, corrected_together
 from judgebench.metrics.levels import shown_level
 from judgebench.report import differences
 from judgebench.report.browser.data import browse
+from judgebench.report.browser.judged import Judged
 from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.layout import Drawn, Section
 from judgebench.report.page import render_page, shown_figure
 from judgebench.report.results import Estimate
-from judgebench.report.robustness import unattacked
-from judgebench.report.run_content import RunContent
-from judgebench.report.sections import Section, rendered
-from judgebench.report.series import SeriesIndex, number, range_of, setting, shown_split
+from judgebench.report.sections import rendered
 from judgebench.report.style import MOST_SERIES
+from judgebench.results.results import Results, unattacked
+from judgebench.results.series import SeriesIndex, number, range_of, setting, shown_split
 
 SECTIONS = (
-    Section("compared_answers", "Answers", ("spearman",)),
-    Section("compared_configs", "What was different"),
-    Section("compared_metrics", "Side by side"),
-    Section("compared_differences", "Is one better?"),
-    Section("examples", "Examples"),
+    Section("compared_answers", "Answers", ("parts/answers.html.j2", Drawn("spearman"))),
+    Section("compared_configs", "What was different", ("sections/compared_configs.html.j2",)),
+    Section("compared_metrics", "Side by side", ("sections/compared_metrics.html.j2",)),
+    Section("compared_differences", "Is one better?", ("sections/compared_differences.html.j2",)),
+    Section("examples", "Examples", ("sections/examples.html.j2",)),
 )
 """Of a comparison."""
 
@@ -44,7 +45,7 @@ class NamedRun:
     """A run under the letter that the page calls it by."""
 
     letter: str
-    content: RunContent
+    content: Results
 
     @property
     def title(self) -> str:
@@ -80,9 +81,7 @@ class ConfigRow:
     values: Sequence[str]
 
 
-def render_comparison(
-    runs: Sequence[RunContent], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0
-) -> str:
+def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0) -> str:
     """The page as text.
 
     Args:
@@ -98,13 +97,13 @@ def render_comparison(
     paired = paired_differences(named, resamples, seed)
     shown = differences.arrange_comparisons(paired)
     groups = next(iter({str(run.titles.get("groups") or "articles") for run in runs}))
-    browser = browse([run.content.judged(run.letter) for run in named])
+    browser = browse([Judged.of(run.content, run.letter) for run in named])
     context: dict[str, Any] = {
         "runs": named,
         "links": links,
         "answers": [("Is one better?", comparison_sentences(shown, groups))],
         "metrics": metric_rows(named),
-        "split": shown_split(record["split"] for run in runs for record in run.records),
+        "split": shown_split(record["split"] for run in runs for record in run.metrics),
         "configs": config_rows(named),
         "compared": shown,
         "comparison_note": differences.comparison_note(shown, groups, together=True),
@@ -116,7 +115,7 @@ def render_comparison(
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
     page = {name: value for name, value in context.items() if name != "browser"}
-    sections = rendered(SECTIONS, pictures, context)
+    sections = rendered(SECTIONS, named, pictures, context)
     title = f"{len(named)} runs compared"
     return render_page("comparison.html.j2", browser, title=title, sections=sections, **page)
 
@@ -164,7 +163,7 @@ def metric_rows(runs: Sequence[NamedRun]) -> list[MetricRow]:
     """Every condition and series of the shown split, side by side."""
     found: dict[tuple[str, str], list[Cell | None]] = {}
     for place, run in enumerate(runs):
-        records = run.content.records
+        records = run.content.metrics
         split, level = shown_split(r["split"] for r in records), shown_level(r["level"] for r in records)
         shown = [record for record in records if (record["split"], record["level"]) == (split, level)]
         index = SeriesIndex(shown)
@@ -220,7 +219,7 @@ def _lettered(run: NamedRun) -> pd.DataFrame:
 
 def _lettered_records(runs: Sequence[NamedRun]) -> list[dict[str, Any]]:
     return [
-        dict(record) | {"judge": f"{run.letter} {record['judge']}"} for run in runs for record in run.content.records
+        dict(record) | {"judge": f"{run.letter} {record['judge']}"} for run in runs for record in run.content.metrics
     ]
 
 

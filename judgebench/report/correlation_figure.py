@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 
 from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
 from judgebench.report.results import Block, Row, arrange, few_note, has_intervals, level_note
-from judgebench.report.series import Series, SeriesIndex, shown_split
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
+from judgebench.results.series import Series, SeriesIndex, shown_split
 
 
 def correlation_figure(

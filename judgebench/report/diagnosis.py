@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.series import NO_DEFENSE, Series, SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.results.series import NO_DEFENSE, Series, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.types import ScoreRange
 
 NOTE = (

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from judgebench.report.choices import Choices, place
-from judgebench.report.series import number
 from judgebench.report.style import MUTED, finish, house_style, panels
+from judgebench.results.series import number
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _CHOSEN = "#D55E00"

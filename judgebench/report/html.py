@@ -35,10 +35,9 @@ from judgebench.report.answers import (
 )
 from judgebench.report.browser.data import browse
 from judgebench.report.browser.judged import Judged
-from judgebench.report.defense_files import DefenseRecords
-from judgebench.report.example_files import ExampleTexts
 from judgebench.report.flags import FLAGS_AT, none_note, raised
 from judgebench.report.humans import MAPPING_NOTE, Scale, mapping_note, spans
+from judgebench.report.layout import PAGE
 from judgebench.report.page import render_page, shown_figure
 from judgebench.report.results import (
     Block,
@@ -49,67 +48,49 @@ from judgebench.report.results import (
     missing_note,
     resampled_note,
 )
-from judgebench.report.sections import SECTIONS, rendered
-from judgebench.report.series import NO_DEFENSE, distinct, range_of, shown_split
+from judgebench.report.sections import rendered
 from judgebench.report.served import served_facts
 from judgebench.report.tables import examples_word, groups_word
+from judgebench.results.results import Results, unattacked
+from judgebench.results.series import NO_DEFENSE, distinct, range_of, shown_split
 
 
-def render_report(
-    *,
-    config: Mapping[str, Any],
-    environment: Mapping[str, Any],
-    scores: pd.DataFrame,
-    records: Sequence[Mapping[str, Any]],
-    figures: Mapping[str, Figure],
-    scale: Mapping[str, Scale],
-    titles: Mapping[str, str | None],
-    agreement: Mapping[str, Mapping[str, float | None]] | None = None,
-    comparisons: Sequence[Mapping[str, Any]] = (),
-    tuning: Sequence[Mapping[str, Any]] | None = None,
-    similarity: Sequence[Mapping[str, Any]] = (),
-    suffix: Sequence[Mapping[str, Any]] = (),
-    attack_differences: Sequence[Mapping[str, Any]] = (),
-    defense: DefenseRecords | None = None,
-    pairwise: Sequence[Mapping[str, Any]] = (),
-    readings: pd.DataFrame | None = None,
-    texts: ExampleTexts | None = None,
-) -> str:
-    """The page as text: what was run, answers in sentences, tables, figures, flags, cost.
+def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
+    """The page of a run as text: answers in sentences, tables, figures, flags, cost.
 
     Args:
-        config: what `RunFolder.write_config` returned, secrets masked.
-        environment: what `RunFolder.write_environment` returned.
-        scores, records: scores.parquet and metrics.json.
         figures: what `draw_all` returned; their captions become the page's.
-        scale: dimension -> the human scale, None where humans prefer and do not score.
-        titles: `main` and `assistant`, the models' names.
-        agreement: dimension -> {alpha, spearman} of the experts among themselves, where known.
-        comparisons, tuning: comparisons.json and tuning.json, where there are such.
-        similarity: `family_records` of the readings.
-        suffix, attack_differences: attack/suffix.json and attack/differences.json.
-        defense: the records of defense/.
-        pairwise: pairwise.json, where texts were compared.
-        readings: readings.parquet, for the pages of the examples; None leaves these out.
-        texts: what was judged; None where it may not be shown.
     """
+    browser = browse([Judged.of(results)]) if len(results.readings) else None
+    context = _context(results) | {"browser": browser}
+    pictures = [shown_figure(name, figure) for name, figure in figures.items()]
+    sections = rendered(PAGE, results, pictures, context)
+    title = f"{results.titles['main']} on {', '.join(context['datasets'])}"
+    return render_page("report.html.j2", browser, title=title, sections=sections, **_without(context, "browser"))
+
+
+def _context(results: Results) -> dict[str, Any]:
+    config, environment, scores, records = results.config, results.environment, results.scores, results.metrics
+    scale, titles, agreement, comparisons = results.scale, results.titles, results.agreement, results.comparisons
+    tuning, similarity, suffix = results.tuning, results.similarity, results.suffix
+    attack_differences, defense, pairwise = results.attack_differences, results, results.pairwise
     split = shown_split(record["split"] for record in records)
-    clean = robustness.unattacked(records)
+    clean = unattacked(records)
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
     attacks = robustness.arrange_attacks(records)
     learned = suffix_curves.arrange_suffix(suffix)
     side_by_side = defended.arrange_defenses(records)
     fooled = fooling.arrange_attack_differences(attack_differences)
-    comparisons = robustness.unattacked(comparisons)
+    comparisons = unattacked(comparisons)
     pairs = comparative.arrange_comparative(records)
     # a win is no score to be set on, and its distribution nothing that should be the humans'
     found = [] if pairs else favorites(scores, scale)
-    diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, robustness.unattacked(similarity))
+    diagnosed = [] if pairs else diagnosis.arrange_diagnostics(clean, unattacked(similarity))
     level = blocks[0].level if blocks else "dataset"
     groups = groups_word(titles)
     level_blocks = levels.arrange_levels(clean, split, groups)
     rankings = ranked.arrange_pairwise(pairwise)
-    ready = readied.arrange_readied(defense or DefenseRecords(), groups)
+    ready = readied.arrange_readied(defense, groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
     shown = compared[differences.SHOWN]
     context: dict[str, Any] = {
@@ -176,16 +157,7 @@ def render_report(
         "Does a defense help?": [*defended.defense_sentences(side_by_side), *readied.readied_sentences(ready)],
     }
     context["answers"] = [(question, told) for question, told in asked.items() if told]
-    browser = None
-    if readings is not None:
-        dataset = context["datasets"][0] if context["datasets"] else ""
-        references = (defense or DefenseRecords()).references
-        browser = browse([Judged("", dataset, readings, scores, records, scale, config, texts, references)])
-    context["browser"] = browser
-    pictures = [shown_figure(name, figure) for name, figure in figures.items()]
-    sections = rendered(SECTIONS, pictures, context)
-    title = f"{titles['main']} on {', '.join(context['datasets'])}"
-    return render_page("report.html.j2", browser, title=title, sections=sections, **_without(context, "browser"))
+    return context
 
 
 def _undefended(blocks: Sequence[Block]) -> list[Block]:

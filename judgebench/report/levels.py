@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.report.results import Estimate, Row, Section, arrange, missing_note
-from judgebench.report.series import Series
+from judgebench.results.series import Series
 from judgebench.types import ScoreRange
 
 SHOWN = "spearman"

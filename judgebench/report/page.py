@@ -60,6 +60,12 @@ TEMPLATES.globals.update(
     three=three,
 )
 
+
+def macros() -> Any:
+    """What writes each kind of block in a page, by the block's name."""
+    return TEMPLATES.get_template("blocks.html.j2").module
+
+
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
 _BROWSER_STYLES = ("vendor/tabulator.css", "examples.css")
 _BROWSER_SCRIPTS = ("vendor/tabulator.js", "vendor/diff.js", "pieces.js", "data.js", "example.js", "examples.js")

@@ -12,7 +12,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.ranking import AGREED, MAJORITY
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.results import Estimate
-from judgebench.report.series import Series, SeriesIndex, number, setting, shown_split
+from judgebench.results.series import Series, SeriesIndex, number, setting, shown_split
 
 _EXPECTATION = "expectation"
 _OUTCOMES = {

@@ -14,8 +14,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.choices import Choices, place
-from judgebench.report.series import number
 from judgebench.report.style import MUTED, finish, house_style, panels
+from judgebench.results.series import number
 from judgebench.tuning.curves import Curve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}

@@ -3,7 +3,7 @@ wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,87 +12,46 @@ from rich.text import Text
 
 from judgebench.report import comparative
 from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
-from judgebench.report.levels import LevelBlock, arrange_levels, levels_note, without
 from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed_attacks import attack_tables
 from judgebench.report.printed_defenses import readied_tables
 from judgebench.report.readied import arrange_readied
 from judgebench.report.results import arrange
-from judgebench.report.robustness import unattacked
-from judgebench.report.series import shown_split
-from judgebench.report.tables import groups_word, interval, metrics_table, signed, three, titled
+from judgebench.report.served import served_lines
+from judgebench.report.tables import judges_line, signed, three, titled
+from judgebench.report.views.correlations import CORRELATION, LEVELS, experts
+from judgebench.results.results import Results, unattacked
 
 
-def run_tables(
-    records: Sequence[Mapping[str, Any]],
-    titles: Mapping[str, str | None],
-    comparisons: Sequence[Mapping[str, Any]] = (),
-    tuning: Sequence[Mapping[str, Any]] | None = None,
-    similarity: Sequence[Mapping[str, Any]] = (),
-    suffix: Sequence[Mapping[str, Any]] = (),
-    attack_differences: Sequence[Mapping[str, Any]] = (),
-    defense: DefenseRecords | None = None,
-    pairwise: Sequence[Mapping[str, Any]] = (),
-) -> RenderableType:
-    """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
-    have a table of their own; the other tables are of clean ones.
-
-    Args:
-        records: metrics.json; titles: see `metrics_table`.
-        comparisons, tuning: comparisons.json and tuning.json.
-        similarity: `family_records` of the readings.
-        suffix, attack_differences: attack/suffix.json and attack/differences.json.
-        defense: the records of defense/.
-        pairwise: pairwise.json.
-    """
-    groups = groups_word(titles)
-    split = shown_split(record["split"] for record in records)
+def terminal_blocks(results: Results) -> list[RenderableType]:
+    """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
+    own; the other tables are of clean ones."""
+    records, groups = results.metrics, results.groups
+    split = results.split
     blocks = arrange(records, split)
-    clean = unattacked(records)
+    clean = results.clean
     pairs = comparative.arrange_comparative(records)
-    diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(similarity))
-    parts: list[RenderableType] = [metrics_table(clean, titles)]
-    if agreed := [block for block in arrange_levels(clean, split, groups) if block.has_within or block.has_systems]:
-        parts += [*(_levels(one, groups) for one in agreed), Text(levels_note(agreed, groups), style="dim")]
+    diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(results.similarity))
+    parts: list[Any] = [*experts(results), Text(judges_line(results.titles), style="bold"), *CORRELATION(results)]
+    parts += LEVELS(results)
     if pairs:
         parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
-    parts += pairwise_tables(pairwise, groups)
-    parts += attack_tables(records, suffix, attack_differences, groups)
-    parts += readied_tables(arrange_readied(defense or DefenseRecords(), groups))
-    if compared := arrange_comparisons(unattacked(comparisons)):
+    parts += pairwise_tables(results.pairwise, groups)
+    parts += attack_tables(records, results.suffix, results.attack_differences, groups)
+    parts += readied_tables(arrange_readied(results, groups))
+    if compared := arrange_comparisons(unattacked(results.comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
-    if choices := arrange_tuning(tuning):
+    if choices := arrange_tuning(results.tuning):
         parts += [_choices(one) for one in choices]
     if diagnostics:
         parts += [*(_diagnostics(one) for one in diagnostics), Text(diagnostics_note(clean), style="dim")]
     parts += [_flag(one) for one in raised(blocks)]
-    return Group(*parts)
-
-
-def _levels(block: LevelBlock, groups: str) -> Table:
-    """The judges but for assistants, of whom nobody asks this."""
-    table = titled(block.title(groups))
-    within = ("within", "without") if block.has_within else ()
-    systems = ("systems",) if block.has_systems else ()
-    intervals = ("these", "others") if block.has_intervals else ()
-    for name in ("range", "judge, decoding", *within, *systems, *intervals):
-        table.add_column(name, overflow="fold")
-    for row in block.rows:
-        if row.series.judge == "assistant":
-            continue
-        cells = [str(row.range), str(row.series)]
-        if block.has_within:
-            cells += [f"{three(row.within.value)} {interval(row.within)}", without(row)]
-        if block.has_systems:
-            cells.append(three(row.systems.value))
-        if block.has_intervals:
-            cells += [interval(row.systems) or "-", interval(row.over_systems) or "-"]
-        table.add_row(*(Text(f"{cell} ") for cell in cells))
-    return table
+    if (served := results.environment.get("served")) is not None:
+        parts += [Text(served_lines(served))]
+    return parts
 
 
 def _pairs(block: comparative.PairBlock) -> Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.locked import LOCK, Held, locked
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, rows, told
 from tests.test_cli import pair
 

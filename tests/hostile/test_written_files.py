@@ -11,7 +11,7 @@ from judgebench.atomic import atomic
 from judgebench.cards.score import _write
 from judgebench.csv_text import as_csv, csv_cell
 from judgebench.errors import UserError
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

@@ -20,7 +20,7 @@ from judgebench.report.pairwise_figure import pairwise_figures, shares_of
 from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.results import Estimate
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import rankings
 from judgebench.tracking.tables import pairwise_rows
 from tests.report.test_comparative import DECODINGS, TITLES, printed, read, told

@@ -19,7 +19,7 @@ from PIL import Image
 from judgebench.defenses import Findings
 from judgebench.report.defense_files import write_defenses
 from judgebench.report.figures import draw_all
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import _PAIRWISE, differences, scalars
 from judgebench.tracking.wandb import log_run
 from tests.report.conftest import MIXED, build_run

@@ -147,3 +147,32 @@ def _rank(series: Series) -> tuple[int, str, int, str]:
     judge = _JUDGES.index(series.judge) if series.judge in _JUDGES else len(_JUDGES)
     decoding = _DECODINGS.index(series.decoding) if series.decoding in _DECODINGS else len(_DECODINGS)
     return judge, series.judge, decoding, series.decoding
+
+
+def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense (in order of
+    appearance), range and series, with labels beside the records' own columns.
+
+    Added are `series`, such as "pair, contrastive", with its setting where several are tried side by side; `who`, the
+    same without; `setting`, lambda and t; `range`; and `condition`, such as "coherence, attack dsi".
+
+    Example:
+        >>> cell = dict.fromkeys(CELL, 1) | {"dimension": "coherence", "attack": "dsi", "defense": "none"}
+        >>> frame = labelled([cell | {"judge": "pair", "decoding": "contrastive", "lambda": 0.1, "temperature": 1}])
+        >>> frame[["series", "setting", "range", "condition"]].iloc[0].tolist()
+        ['pair, contrastive', 'λ 0.1, t 1', '1-1', 'coherence, attack dsi']
+    """
+    rows = [dict(record) for record in records]
+    index = SeriesIndex(rows)
+    conditions = list(dict.fromkeys((row["dimension"], row["attack"], row["defense"]) for row in rows))
+    order = []
+    for row in rows:
+        series, score_range = index.of(row), range_of(row)
+        key = (row["dimension"], row["attack"], row["defense"])
+        ends = (score_range.minimum, score_range.maximum, score_range.step)
+        order.append((conditions.index(key), ends, index.all.index(series)))
+        axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
+        row |= {"series": str(series), "who": f"{series.judge}, {series.decoding}", "setting": setting(row)}
+        row |= {"range": str(score_range), "condition": ", ".join([str(row["dimension"]), *axes])}
+    frame = pd.DataFrame(rows)
+    return frame.iloc[sorted(range(len(rows)), key=order.__getitem__)].reset_index(drop=True)

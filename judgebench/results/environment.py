@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,24 @@ PACKAGES = (
 """The packages whose versions can change a run's numbers or files."""
 
 
-def describe_environment() -> dict[str, Any]:
-    """Package versions (null: not installed), Python, platform, how products in float32 are
-    computed (highest: in float32), and the code's git commit (null: no checkout)."""
+def describe_environment(
+    *,
+    device: str,
+    model_fingerprints: Mapping[str, Any],
+    seconds: Mapping[str, float],
+    tokens: Mapping[str, int],
+    served: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The content of environment.json: package versions (null: not installed), Python, platform, how products in
+    float32 are computed (highest: in float32), the code's git commit (null: no checkout), and the arguments.
+
+    Args:
+        device: name of what computed, such as "cpu" or "NVIDIA H200".
+        model_fingerprints: role ("main", "assistant") -> what identifies the weights.
+        seconds: stage (load, read, decode, metrics, report) -> wall seconds.
+        tokens: total and unique prompt tokens.
+        served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
+    """
     import torch  # here: run folders are asked about before torch is needed
 
     commit, changed = code_version(Path(judgebench.__file__).parent)
@@ -30,6 +46,11 @@ def describe_environment() -> dict[str, Any]:
         "float32_products": torch.get_float32_matmul_precision(),
         "git_commit": commit,
         "git_changed": changed,
+        "device": device,
+        "model_fingerprints": dict(model_fingerprints),
+        "seconds": dict(seconds),
+        "tokens": dict(tokens),
+        **({} if served is None else {"served": dict(served)}),
     }
 
 

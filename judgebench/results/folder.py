@@ -23,22 +23,28 @@ from judgebench.digests import NAME as DIGESTS
 from judgebench.digests import check_digest, write_digests
 from judgebench.errors import UserError
 from judgebench.locked import Held, locked
-from judgebench.report.contract import (
-    FILES,
-    PLACES,
-    READINGS_COMPARED,
-    READINGS_SCHEMA,
-    SCORES_COMPARED,
-    SCORES_SCHEMA,
-    SERVED_SCHEMA,
-    compared,
-    is_ours,
-)
-from judgebench.report.environment import describe_environment
-from judgebench.report.masking import mask_secrets
+from judgebench.results.masking import mask_secrets
+from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
 
 if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
     from matplotlib.figure import Figure
+
+ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
+"""Name -> artifact."""
+
+_DISTINCT = (
+    "prompt",
+    "text",
+    "texts",
+    "source",
+    "output",
+    "rival",
+    "main_logprobs",
+    "assistant_logprobs",
+    "lower",
+    "upper",
+)
+"""Columns whose values hardly repeat, so that a dictionary of them would be waste."""
 
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
@@ -50,10 +56,10 @@ class RunFolder:
     Example:
         >>> import tempfile
         >>> folder = RunFolder(tempfile.mkdtemp())
-        >>> folder.write_config({"seed": 1, "api_key": "sk-123456"})
-        {'seed': 1, 'api_key': '***'}
-        >>> RunFolder.open(folder.path).config()
-        {'seed': 1, 'api_key': '***'}
+        >>> folder.write("config", {"seed": 1}).name
+        'config.yaml'
+        >>> RunFolder.open(folder.path).read("config")
+        {'seed': 1}
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -146,98 +152,28 @@ class RunFolder:
                     if is_ours(place, path.name):
                         path.unlink(missing_ok=True)
 
-    def write_config(self, config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
-        """Writes config.yaml, interpolations resolved and secrets masked.
-
-        Returns:
-            what was written: the only form of the config that may leave this machine (log_run takes this).
-        """
-        plain = (
-            OmegaConf.to_container(config, resolve=True, enum_to_str=True) if OmegaConf.is_config(config) else config
-        )
-        masked: dict[str, Any] = mask_secrets(plain)
-        self._write_text("config.yaml", yaml.safe_dump(masked, sort_keys=False, allow_unicode=True, width=120))
-        return masked
-
-    def write_environment(
-        self,
-        *,
-        device: str,
-        model_fingerprints: Mapping[str, Any],
-        seconds: Mapping[str, float],
-        tokens: Mapping[str, int],
-        served: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Writes environment.json and returns its content; called again, it replaces the file (seconds grow).
+    def write(self, name: str, value: Any) -> Path:
+        """Writes the file of one artifact, see `ARTIFACTS`; numbers that are not finite become null in JSON.
 
         Args:
-            device: name of what computed, such as "cpu" or "NVIDIA H200".
-            model_fingerprints: role ("main", "assistant") -> what identifies the weights.
-            seconds: stage (load, read, decode, metrics, report) -> wall seconds.
-            tokens: total and unique prompt tokens.
-            served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
+            name: of the artifact.
+            value: records, a mapping, or a frame.
+
+        Raises:
+            UserError: the file cannot be written.
+            ValueError: a frame lacks columns of its schema, or has others.
         """
-        content = describe_environment() | {
-            "device": device,
-            "model_fingerprints": dict(model_fingerprints),
-            "seconds": dict(seconds),
-            "tokens": dict(tokens),
-        }
-        if served is not None:
-            content["served"] = dict(served)
-        self.write_json("environment.json", content)
-        return content
+        artifact = ARTIFACT[name]
+        if artifact.path.endswith(".parquet"):
+            self._write_parquet(artifact, value)
+        elif artifact.path.endswith(".yaml"):
+            self._write_text(artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+        else:
+            self.write_json(artifact.path, value)
+        return self.path / artifact.path
 
-    def write_readings(self, readings: pd.DataFrame, notes: Mapping[str, str] | None = None) -> None:
-        """Writes readings.parquet; log-probabilities become float32.
-
-        Args:
-            notes: kept in the file's own metadata, as where the scores of a served judge come from.
-        """
-        schema = compared(READINGS_SCHEMA, READINGS_COMPARED, readings)
-        self._write_parquet("readings.parquet", readings, schema, notes)
-
-    def write_scores(self, scores: pd.DataFrame) -> None:
-        """Writes scores.parquet."""
-        self._write_parquet("scores.parquet", scores, compared(SCORES_SCHEMA, SCORES_COMPARED, scores))
-
-    def write_served(self, evidence: pd.DataFrame) -> None:
-        """Writes served.parquet: what the readings of a judge behind a URL were made of."""
-        self._write_parquet("served.parquet", evidence, compared(SERVED_SCHEMA, READINGS_COMPARED, evidence))
-
-    def write_metrics(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes metrics.json; NaN and infinities become null, for JSON has no such numbers."""
-        self.write_json("metrics.json", list(records))
-
-    def write_comparisons(self, comparisons: Sequence[Mapping[str, Any]]) -> None:
-        """Writes comparisons.json: paired differences between judges, see `judgebench.metrics.compare`."""
-        self.write_json("comparisons.json", list(comparisons))
-
-    def write_pairwise(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes pairwise.json: systems ranked by comparisons, and the humans', see `judgebench.metrics.pairwise`."""
-        self.write_json("pairwise.json", list(records))
-
-    def write_tuning(self, tuning: Any) -> None:
-        """Writes tuning.json: the chosen lambda and t of each cell, and what else was tried, see judgebench.tuning."""
-        self.write_json("tuning.json", tuning)
-
-    def write_about(
-        self,
-        titles: Mapping[str, str | None],
-        scale: Mapping[str, tuple[float, float] | None],
-        agreement: Mapping[str, Mapping[str, float | None]],
-    ) -> None:
-        """Writes about.json: what a report must know besides the tables, see `Experiment.titles`, `scale` and
-        `agreement`."""
-        self.write_json("about.json", {"titles": titles, "scale": scale, "agreement": agreement})
-
-    def write_suffix(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes attack/suffix.json: what learned phrases change by their length, see `judgebench.metrics.suffix`."""
-        self.write_json("attack/suffix.json", list(records))
-
-    def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]], trace: pd.DataFrame | None) -> list[Path]:
-        """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json; and
-        attack/trace.parquet, every word that a search has tried, where there was one.
+    def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+        """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json.
 
         Args:
             phrases: by name, what their files hold.
@@ -247,17 +183,7 @@ class RunFolder:
             file = "phrase.json" if len(phrases) == 1 else f"phrase_{name}.json"
             self.write_json(f"attack/{file}", dict(content))
             written.append(self.path / "attack" / file)
-        if trace is not None:
-            path = self.path / "attack" / "trace.parquet"
-            with self.writing(path), atomic(path) as temporary:
-                trace.to_parquet(temporary, index=False)
-            written.append(path)
         return written
-
-    def write_attack_differences(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes attack/differences.json: how much more attacks change of one decoding's scores than of another's, see
-        `judgebench.metrics.attack_differences`."""
-        self.write_json("attack/differences.json", list(records))
 
     def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
         """Writes tables/<file name> for each, and returns the paths."""
@@ -297,92 +223,33 @@ class RunFolder:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def config(self) -> dict[str, Any]:
-        """The resolved config, secrets masked."""
-        with self.reading("config.yaml") as path:
-            content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return content
+    def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """The value of one artifact, see `ARTIFACTS`: records or a mapping of JSON, or a frame whose list columns hold
+        Python lists (None where there is none). Where a run need not have it: None without the file.
 
-    def environment(self) -> dict[str, Any]:
-        """Versions, commit, device, fingerprints, seconds and tokens."""
-        with self.reading("environment.json") as path:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return content
-
-    def readings(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """The readings, or some of their columns; list columns hold Python lists, or None where there is none."""
-        with self.reading("readings.parquet") as path:
-            table = pq.read_table(path, columns=None if columns is None else list(columns))
-            # a damaged file may have notes of pandas' own that no longer fit, which ours never have
-            frame = table.replace_schema_metadata(None).to_pandas()
-            for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-                if pa.types.is_list(kind):
-                    frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
-        return frame
-
-    def scores(self) -> pd.DataFrame:
-        """The scores, one row per example x condition x decoding."""
-        with self.reading("scores.parquet") as path:
-            frame: pd.DataFrame = pq.read_table(path).replace_schema_metadata(None).to_pandas()
-        return frame
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """The metric records; a number that could not be computed is None."""
-        with self.reading("metrics.json") as path:
-            content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return content
-
-    def about(self) -> dict[str, Any]:
-        """Titles, scales of the humans and agreement among them.
+        Args:
+            columns: some of a table's columns; None takes all.
 
         Raises:
-            UserError: the run was made before there was such a file.
+            UserError: the run did not finish, or a file is damaged.
         """
-        content: dict[str, Any] | None = self.optional_json("about.json")
-        if content is None:
+        artifact = ARTIFACT[name]
+        if artifact.presence is not Presence.REQUIRED and not (self.path / artifact.path).is_file():
+            return None
+        if name == "about" and not (self.path / artifact.path).is_file():
             raise UserError(
                 f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made this run; run it again "
                 "(its readings are in the store, so nothing is read anew)."
             )
-        return content
-
-    def table(self, name: str) -> pa.Table:
-        """A Parquet file of the folder, as it is."""
-        with self.reading(name) as path:
-            return pq.read_table(path)
-
-    def comparisons(self) -> list[dict[str, Any]]:
-        """The paired differences; empty where the run has none."""
-        content: list[dict[str, Any]] = self.optional_json("comparisons.json") or []
-        return content
-
-    def pairwise(self) -> list[dict[str, Any]]:
-        """The rankings of systems; empty where the run compared no texts."""
-        content: list[dict[str, Any]] = self.optional_json("pairwise.json") or []
-        return content
-
-    def tuning(self) -> Any:
-        """How lambda and t were chosen; None where they were not."""
-        return self.optional_json("tuning.json")
-
-    def suffix(self) -> list[dict[str, Any]]:
-        """What learned phrases change; empty where the run has none."""
-        content: list[dict[str, Any]] = self.optional_json("attack/suffix.json") or []
-        return content
-
-    def attack_differences(self) -> list[dict[str, Any]]:
-        """How much more attacks change of one decoding than of another; empty where the run has none."""
-        content: list[dict[str, Any]] = self.optional_json("attack/differences.json") or []
-        return content
+        with self.reading(artifact.path) as path:
+            if artifact.path.endswith(".yaml"):
+                return yaml.safe_load(path.read_text(encoding="utf-8"))
+            if not artifact.path.endswith(".parquet"):
+                return json.loads(path.read_text(encoding="utf-8"))
+            table = pq.read_table(path, columns=None if columns is None else list(columns))
+            return plain_frame(table)
 
     # --- how ----------------------------------------------------------------------------------------------------
-
-    def optional_json(self, name: str) -> Any:
-        """The content of a JSON file of the folder; None where the run has none of this name."""
-        if not (self.path / name).is_file():
-            return None
-        with self.reading(name) as path:
-            return json.loads(path.read_text(encoding="utf-8"))
 
     def _write_text(self, name: str, text: str) -> Path:
         with self.writing(self.path / name), atomic(self.path / name) as temporary:
@@ -394,24 +261,23 @@ class RunFolder:
         text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
         self._write_text(name, text + "\n")
 
-    def _write_parquet(
-        self, name: str, frame: pd.DataFrame, schema: pa.Schema, notes: Mapping[str, str] | None = None
-    ) -> None:
-        differing = set(schema.names) ^ set(frame.columns)
-        if differing:
-            raise ValueError(
-                f"{name}: columns {sorted(differing & set(schema.names))} are missing and "
-                f"{sorted(differing - set(schema.names))} are unknown; report/contract.py has them."
-            )
-        table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+    def _write_parquet(self, artifact: Artifact, frame: pd.DataFrame) -> None:
+        """Tables are compressed by zstd; `frame.attrs` become notes in the file's own metadata."""
+        path = self.path / artifact.path
+        if artifact.schema is None:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        else:
+            schema = columns_of(artifact, frame)
+            if differing := set(schema.names) ^ set(frame.columns):
+                raise ValueError(
+                    f"{artifact.path}: columns {sorted(differing & set(schema.names))} are missing and "
+                    f"{sorted(differing - set(schema.names))} are unknown; results/schema.py has them."
+                )
+            table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
         # pandas' own notes would differ between pandas versions
-        table = table.replace_schema_metadata(dict(notes) if notes else None)
-        repeating = [
-            key
-            for key in schema.names
-            if key not in ("prompt", "text", "texts", "main_logprobs", "assistant_logprobs", "lower", "upper")
-        ]
-        with self.writing(self.path / name), atomic(self.path / name) as temporary:
+        table = table.replace_schema_metadata(dict(frame.attrs) or None)
+        repeating = [name for name in table.schema.names if name not in _DISTINCT]
+        with self.writing(path), atomic(path) as temporary:
             pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
 
     @contextmanager
@@ -437,6 +303,28 @@ class RunFolder:
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise UserError(f"{path}: cannot be read ({reason}); restore the file or run again.") from error
+
+
+def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as it may leave this machine: resolved, plain, secrets masked.
+
+    Example:
+        >>> masked({"seed": 1, "api_key": "sk-123456"})
+        {'seed': 1, 'api_key': '***'}
+    """
+    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True) if OmegaConf.is_config(config) else config
+    hidden: dict[str, Any] = mask_secrets(plain)
+    return hidden
+
+
+def plain_frame(table: pa.Table) -> pd.DataFrame:
+    """A table as pandas holds it, with Python lists in its list columns."""
+    # a damaged file may have notes of pandas' own that no longer fit, which ours never have
+    frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas()
+    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+        if pa.types.is_list(kind):
+            frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
+    return frame
 
 
 def _json_value(value: Any) -> Any:
