@@ -16,11 +16,8 @@ from matplotlib.figure import Figure
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import (
-    choices,
     comparative,
     detected,
-    differences,
-    levels,
     pairwise,
     readied,
     robustness,
@@ -43,15 +40,12 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update(
-    choices=choices,
     comparative=comparative,
     correlations=CORRELATIONS,
     curves=suffix_curves,
     detected=detected,
-    differences=differences,
     fooling=fooling,
     interval=interval,
-    levels=levels,
     pairwise=pairwise,
     percent=percent,
     readied=readied,

@@ -12,30 +12,34 @@ import pandas as pd
 from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.power import FEWEST
-from judgebench.report.formats import is_known, percent_one, short, three
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, no_text, records
+from judgebench.report.formats import is_known, no_text, percent_one, short, three
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
 _CONDITION = ["dimension", "attack", "defense"]
 
 
-def correlation_frame(results: Results, level: str | None = None) -> pd.DataFrame:
+def correlation_frame(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
     """The metrics of clean texts of the reported split, a row a range and series, the averages over ranges last.
 
-    `<correlation>_best` marks the best of several at one range, where it is above 0. Assistants that give every text
-    the same score in every range are left out.
+    `<correlation>_best` marks the best of several at one range, where it is above 0.
 
     Args:
         level: dataset, document or system; None takes the reported one.
+        silent: whether assistants that give every text the same score in every range are among them.
     """
     shown = (results.split, level or results.level)
     rows = labelled(record for record in results.clean if (record["split"], record["level"]) == shown)
     if not len(rows):
         return rows
     rows["constant"] = [CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))]
-    silent = (rows["judge"] == "assistant") & rows.groupby([*_CONDITION, "series"])["constant"].transform("all")
-    parts = [_with_averages(part) for _, part in rows[~silent].groupby(_CONDITION, sort=False)]
+    if not silent:
+        constant = rows.groupby([*_CONDITION, "series"])["constant"].transform("all")
+        rows = rows[~((rows["judge"] == "assistant") & constant)]
+    if "clamped_share" in rows and not rows["clamped_share"].any():
+        rows["clamped_share"] = None
+    parts = [_with_averages(part) for _, part in rows.groupby(_CONDITION, sort=False)]
     return pd.concat(parts, ignore_index=True) if parts else rows.head(0)
 
 
@@ -97,8 +101,9 @@ def _span(counts: pd.Series) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _sized(results: Results, level: str | None = None) -> pd.DataFrame:
-    rows = correlation_frame(results, level)
+def sized_correlations(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
+    """`correlation_frame` with the column `size`, such as "1440 examples of 90 articles"."""
+    rows = correlation_frame(results, level, silent)
     if len(rows):
         words = {"groups": results.groups, "examples": results.examples_word}
         rows["size"] = [size.format(**words) for size in rows["size"]]
@@ -125,6 +130,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         )
     if rows["clamped_share"].notna().any():
         told.append("Clamped: share of answers outside the range, moved to its nearest end.")
+    if len(correlation_frame(results, level, silent=True)) > len(rows):
+        told.append("The assistant is left out where it gives every text the same score.")
     if results.titles.get("note"):
         told.append(str(results.titles["note"]))
     return " ".join(told)
@@ -147,7 +154,7 @@ _COLUMNS = (
 CORRELATION = View(
     "correlations",
     "Agreement with the humans",
-    _sized,
+    sized_correlations,
     _COLUMNS,
     by=_CONDITION,
     title="{condition}",
@@ -167,7 +174,9 @@ def other_levels(results: Results) -> list[Block]:
     for level in levels:
         if level != results.level:
             folded = f"Agreement at {level} level: correlation {level_note(level, results.groups)}"
-            view = replace(CORRELATION, name=f"correlations_{level}", frame=partial(_sized, level=level), folded=folded)
+            view = replace(
+                CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
+            )
             found += view.tables(results)
     return found
 
