@@ -21,6 +21,10 @@ _LATEX = str.maketrans(
 )
 
 
+_KEPT = 20
+"""Widths from which a column of a terminal is never narrower."""
+
+
 def to_terminal(blocks: Iterable[Any]) -> RenderableType:
     """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the tables' titles."""
     return Group(*(part for block in blocks for part in _terminal(block)))
@@ -92,7 +96,7 @@ def _rich_table(table: Table) -> RichTable:
             column.title,
             justify="left" if column.left or column.ends else "right",
             overflow="fold",
-            min_width=column.width or None,
+            min_width=column.width if column.width >= _KEPT else None,
             max_width=column.width or None,
             no_wrap=not column.left and column.ends is None,
         )

@@ -145,7 +145,7 @@ def missing_reasons(rows: pd.DataFrame) -> list[str]:
 
 _COLUMNS = (
     Col("range", "range", left=True, width=9),
-    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=24),
+    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
     *(Col(name.capitalize(), name, three, ends=short, marked=f"{name}_best") for name in CORRELATIONS),
     Col("failed", "failed_share", percent_one),
     Col("clamped", "clamped_share", percent_one, optional=True),
