@@ -128,7 +128,7 @@ def _rich_cell(cell: Cell, column: Col, marks: bool, width: int) -> Text:
         told.append(f"\n  {cell.detail}", style="dim")
     if cell.flags:
         told.append(f"\n  ! {', '.join(cell.flags)}", style="yellow")
-    return told.append(" ")
+    return told
 
 
 def _title(table: Table) -> str:
