@@ -47,7 +47,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
     for (kind, dimension), figure in defense_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
-    for (kind, dimension), figure in pairwise_figures(results.pairwise, titles).items():
+    for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
     figures["detectors"] = detector_figure(results.detectors)
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from judgebench.report import attack_differences as fooling
-from judgebench.report import comparative, defended, readied, robustness, suffix_curves
-from judgebench.report import pairwise as ranked
+from judgebench.report import defended, readied, robustness, suffix_curves
 from judgebench.report.browser.data import Browser, browse
 from judgebench.report.browser.judged import Judged
 from judgebench.report.layout import EXAMPLES, PAGE, Drawn, Part, Section
@@ -94,9 +93,6 @@ def _context(results: Results) -> dict[str, Any]:
     fooled = fooling.arrange_attack_differences(results.attack_differences)
     return {
         "groups": groups,
-        "pairs": comparative.arrange_comparative(records),
-        "rankings": ranked.arrange_pairwise(results.pairwise),
-        "pairwise_note": ranked.pairwise_note(results.pairwise, groups),
         "attacks": attacks,
         "attacks_note": robustness.attacks_note(records, groups) if attacks else "",
         "defended": side_by_side,

@@ -11,6 +11,8 @@ from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_table
 from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts, other_levels
 from judgebench.report.views.flags import flags
+from judgebench.report.views.pairs import PAIRS
+from judgebench.report.views.rankings import ranking_blocks
 from judgebench.report.views.run import cost, repeat
 from judgebench.report.views.tuning import TUNING
 
@@ -72,7 +74,7 @@ PAGE = (
     Section(
         "pairs",
         "Which of two is better?",
-        ("parts/pairs.html.j2", "parts/ranking.html.j2", Drawn("ranking_", "wins_")),
+        (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
     Section("statistics", "Statistics", (experts, LEVELS, other_levels, Drawn(""))),
     Section("diagnostics", "Diagnostics", (flags,)),

@@ -16,9 +16,7 @@ from matplotlib.figure import Figure
 from judgebench.metrics import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import (
-    comparative,
     detected,
-    pairwise,
     readied,
     robustness,
     suffix_curves,
@@ -40,13 +38,11 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update(
-    comparative=comparative,
     correlations=CORRELATIONS,
     curves=suffix_curves,
     detected=detected,
     fooling=fooling,
     interval=interval,
-    pairwise=pairwise,
     percent=percent,
     readied=readied,
     robustness=robustness,

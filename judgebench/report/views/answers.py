@@ -10,6 +10,8 @@ from judgebench.report.table import Block, Facts, records
 from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.pairs import pair_sentences
+from judgebench.report.views.rankings import ranking_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE
 
@@ -23,6 +25,8 @@ def answers(results: Results) -> list[Block]:
         "Which judge agrees with the humans?": best_sentences(results),
         "How biased is it?": [
             *favorite_sentences(results),
+            *pair_sentences(results),
+            *ranking_sentences(results),
             *spread_sentences(results),
         ],
         "Does contrasting help?": change_sentences(results),
