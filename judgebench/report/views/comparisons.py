@@ -127,6 +127,8 @@ def _family(rows: pd.DataFrame, together: bool) -> str:
     several = "" if counts == [1] else "s"
     if together:
         return f"{'all ' if several else ''}the {counts[-1]} comparison{several} of this page"
+    if counts == [1]:
+        return "the one comparison of the dimension"
     listed = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     alone = rows["condition"].nunique() == 1
     return f"the {listed} comparison{several} of {'the dimension' if alone else 'each dimension by itself'}"

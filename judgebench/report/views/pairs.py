@@ -35,17 +35,15 @@ def pair_frame(results: Results) -> pd.DataFrame:
         for name in ("decided_consistency", "tied_share"):
             if f"{name}{end}" not in frame:
                 frame[f"{name}{end}"] = None
-        known = frame["tied_share"].notna()
-        if f"consistency{end}" in frame:
-            frame[f"decided_consistency{end}"] = frame[f"decided_consistency{end}"].where(
-                known, frame[f"consistency{end}"]
-            )
-    frame["name"] = [_with_setting(row) for row in records(frame)]
-    counts = [
-        f"{_span(part['pairs'])} pairs, {_span(part['preferred'])} with a human preference" for part in _by(frame)
-    ]
-    frame["size"] = frame["condition"].map(dict(zip(dict.fromkeys(frame["condition"]), counts, strict=True)))
-    return frame
+    for end in ("", "_low", "_high"):
+        decided = frame[f"decided_consistency{end}"]
+        frame[f"decided_consistency{end}"] = decided.where(frame["tied_share"].notna(), frame.get(f"consistency{end}"))
+    frame["name"] = [with_setting(row) for row in records(frame)]
+    sizes = {
+        condition: f"{_span(part['pairs'])} pairs, {_span(part['preferred'])} with a human preference"
+        for condition, part in frame.groupby("condition", sort=False)
+    }
+    return frame.assign(size=frame["condition"].map(sizes))
 
 
 def signed_points(value: Any) -> str:
@@ -115,14 +113,9 @@ def _same_winner(row: Any) -> str:
     return f"{told} that both orders decide ({tied})" if tied_share > 0 else told
 
 
-def _with_setting(row: Any) -> str:
-    return (
-        f"{row['series']}, {row['setting']}" if row["setting"] and row["series"] == row["who"] else str(row["series"])
-    )
-
-
-def _by(frame: pd.DataFrame) -> list[pd.DataFrame]:
-    return [part for _, part in frame.groupby("condition", sort=False)]
+def with_setting(row: Any) -> str:
+    """The judge and decoding of a labelled row, with lambda and t where it has them."""
+    return f"{row['who']}, {row['setting']}" if row["setting"] else str(row["who"])
 
 
 def _span(counts: pd.Series) -> str:

@@ -12,6 +12,7 @@ from judgebench.metrics.comparisons import DAVIDSON
 from judgebench.metrics.ranking import AGREED, MAJORITY
 from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.views.pairs import with_setting
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import SeriesIndex, labelled
 
@@ -38,7 +39,7 @@ def ranking_records(results: Results) -> list[dict[str, Any]]:
     for row in rows:
         series = index.of(row)
         row["series_id"] = series
-        row["name"] = f"{row['who']}, {row['setting']}" if row["setting"] else row["who"]
+        row["name"] = with_setting(row)
     leads: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["rule"] != "expectation"):
         leads.setdefault((row["condition"], row["judge"]), row)
@@ -203,13 +204,14 @@ def ranking_note(results: Results) -> str:
     if one["prior"]:
         several = "" if one["prior"] == 1 else "s"
         told.append(
-            f"Beforehand each system drew even in {one['prior']:g} imagined comparison{several} with one of mean strength."
+            f"Beforehand each system drew even in {one['prior']:g} imagined comparison{several} with one of mean "
+            "strength."
         )
     told.append(
-        "W/T/L: comparisons won, tied and lost, in shares of one where the judge's preference is one. Humans: from the "
-        "same pairs. Place one: what standing first is worth, in log-odds (0: nothing). AUC: how well the judge's "
-        "preference tells which text the humans prefer (50 is chance); tau: Kendall's tau-b of both sides' preferences; "
-        "same: share of pairs in which both name one text, or both a tie; calibrated: with the judge's narrowest "
+        "W/T/L: comparisons won, tied and lost, in shares of one where the judge's preference is one. Humans: from "
+        "the same pairs. Place one: what standing first is worth, in log-odds (0: nothing). AUC: how well the judge's "
+        "preference tells which text the humans prefer (50 is chance); tau: Kendall's tau-b of both sides' "
+        "preferences; same: share of pairs in which both name one text, or both a tie; calibrated: with the judge's narrowest "
         "preferences as ties, by a threshold from the dev split. Strengths: Spearman correlation of the judge's "
         "strengths with the humans' over systems; Pearson, Kendall: the same in these."
     )
