@@ -59,7 +59,7 @@ def resampled_note(level: str, groups: str) -> str:
 
 def _with_averages(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of one condition, with sizes, marks, and the averages over several ranges."""
-    size = _size(rows)
+    size = size_of(rows)
     ranges = rows["range"].nunique()
     parts = [_marked(part) for _, part in rows.groupby("range", sort=False)]
     complete = rows.groupby("series", sort=False).filter(lambda part: part["range"].nunique() == ranges)
@@ -87,8 +87,8 @@ def _marked(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{f"{name}_best": several & (rows[name] == best[name]) & (best[name] > 0) for name in best})
 
 
-def _size(rows: pd.DataFrame) -> str:
-    """On how many examples, groups or systems the rows rest, such as ", 1440 examples of 90 articles"."""
+def size_of(rows: pd.DataFrame) -> str:
+    """On how many examples, groups or systems the rows rest, such as "1440 {examples} of 90 {groups}"."""
     level = rows["level"].iloc[0]
     groups = f"{_span(rows['groups'])} {{groups}}"
     if level == "document":
@@ -116,9 +116,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     if rows["spearman_low"].notna().any():
         told.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
         if rows["groups"].min() < FEWEST:
-            told.append(
-                f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
-            )
+            told.append(few_groups(groups))
     told += missing_reasons(rows)
     if (rows["range"] == "average").any():
         told.append("Average: mean over the ranges, without an interval.")
@@ -135,6 +133,11 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     if results.titles.get("note"):
         told.append(str(results.titles["note"]))
     return " ".join(told)
+
+
+def few_groups(groups: str) -> str:
+    """The warning of intervals that rest on fewer than `FEWEST` groups."""
+    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
 
 
 def missing_reasons(rows: pd.DataFrame) -> list[str]:

@@ -29,6 +29,11 @@ def tuning_blocks(tuning: Sequence[Mapping[str, Any]] | None) -> list[list[Mappi
     return [sorted(rows, key=lambda row: row["range_min"]) for rows in cells.values()]
 
 
+def how_selected(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rule by which a tuned decoding's lambda and t were selected, in words."""
+    return HOW.get(rows[0]["tune"], str(rows[0]["tune"]))
+
+
 def interval_of(low: float, high: float | None) -> str:
     """An interval of kappa: open, from 0 on where it begins there.
 
@@ -61,7 +66,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dimension": record["dimension"],
         "decoding": record["decoding"],
-        "how": HOW.get(record["tune"], str(record["tune"])),
+        "how": how_selected([record]),
         "range": str(range_of(record)),
         "selected": setting_text(record),
         "flags": [name for name in ("edge", "constant") if record[name]],
