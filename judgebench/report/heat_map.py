@@ -83,9 +83,9 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
         maps.append(HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined))
     caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are one "
-        f"decoding. Colors compare within a range. Chosen: {how_selected(tuned)}. n = {rows[0]['dev_examples']} texts of "
-        f"{rows[0]['dev_groups']} {groups}; no intervals: the highest of many points is flattered by chance."
+        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are "
+        f"one decoding. Colors compare within a range. Chosen: {how_selected(tuned)}. "
+        f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many points is flattered by chance."
     )
     if any(one.undefined for one in maps):
         caption += f" {DASH}: every dev text gets the same score, so there is no correlation."

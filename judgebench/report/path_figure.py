@@ -61,8 +61,8 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
             labels.append("exactly best, dev")
         caption = (
             "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
-            f"model alone. Chosen: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic beyond; what "
-            f"comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(rows, results.groups)}."
+            f"model alone. Chosen: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic beyond; "
+            f"what comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(rows, results.groups)}."
         )
         if any(point["constant"] for row, _ in found for point in row["grid"]):
             caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."

@@ -212,8 +212,8 @@ def ranking_note(results: Results) -> str:
         "the same pairs. Place one: what standing first is worth, in log-odds (0: nothing). AUC: how well the judge's "
         "preference tells which text the humans prefer (50 is chance); tau: Kendall's tau-b of both sides' "
         "preferences; same: share of pairs in which both name one text, or both a tie; calibrated: with the judge's "
-        "narrowest preferences as ties, by a threshold from the dev split. Strengths: Spearman correlation of the judge's "
-        "strengths with the humans' over systems; Pearson, Kendall: the same in these."
+        "narrowest preferences as ties, by a threshold from the dev split. Strengths: Spearman correlation of the "
+        "judge's strengths with the humans' over systems; Pearson, Kendall: the same in these."
     )
     if one["resamples"]:
         told.append(f"In brackets: 95 % intervals, {results.groups} resampled.")
