@@ -46,7 +46,7 @@ def _main(config: DictConfig) -> None:
             return
         cards = calibrated(config, finished)
         for card in cards:
-            path = finished.path / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
+            path = finished.folder / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
             card.write(path)
             print(card_view(card))
             print(path)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -34,57 +33,85 @@ from judgebench.judges.pace import Pace, measure
 from judgebench.judges.reader import Reader
 from judgebench.judges.sharding import check_split
 from judgebench.last_run import LastRun, Read, key_of, recall, remember
-from judgebench.metrics.bias import family_records
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.robustness import cost_records
 from judgebench.metrics.suffix import suffix_records
-from judgebench.report.defense_files import DefenseRecords, write_defenses
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
-from judgebench.report.printed import run_tables
-from judgebench.report.run_folder import RunFolder
-from judgebench.report.served import served_lines, served_notes
-from judgebench.report.tables import WIDTH, agreement_lines
-from judgebench.report.terminal import Terminal
+from judgebench.report.printed import terminal_blocks
+from judgebench.report.render import to_terminal
+from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.report.tutors import tutor_title
+from judgebench.report.views.served import served_notes
+from judgebench.results.environment import describe_environment
+from judgebench.results.folder import RunFolder, masked
+from judgebench.results.results import Results
+from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a run has left.
+@dataclass
+class Job:
+    """A run under way: its experiment, and what the stages share.
 
     Attributes:
-        path: its folder.
-        records: those of metrics.json.
+        experiment: grows as defenses are prepared and phrases are learned.
+        last: the run before, whose readings serve this one too; None without one.
+        key: of what its readings depend on.
+        tables: names of the paper tables to write.
+        models: what is loaded.
     """
 
-    path: Path
-    records: Sequence[Mapping[str, Any]]
+    config: DictConfig
+    experiment: Experiment
+    folder: RunFolder
+    logger: Any
+    last: LastRun | None
+    key: str
+    tables: Sequence[str]
+    clock: Clock
+    console: Terminal
+    models: Models = field(default_factory=Models)
 
 
-def run(config: DictConfig) -> Finished | None:
+def run(config: DictConfig) -> Results | None:
     """Runs the experiment that `config` describes, alone in its run folder.
 
     Returns:
-        Its folder and metrics; None where nothing was to be written (a dry run, or a process that only helped to read).
+        Its results; None where nothing was to be written (a dry run, or a process that only helped to read).
 
     Raises:
         UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
     """
-    with ExitStack() as held:
-        return _run(config, held)
+    with ExitStack() as stack:
+        job = _begin(config, stack)
+        if config.dry_run:
+            _dry_run(job)
+            return None
+        _prepare(job, SOURCES)
+        trace = _learn(job)
+        _prepare(job, TEXTS)
+        with job.clock("read"):
+            read = job.last.read if job.last else _read(job.experiment, job.models, job.clock)
+        if read is None:
+            return None
+        results = _compute(job, read, trace)
+        if trace is None:  # what a search finds depends on what else reuse is free to change
+            remember(job.key, job.experiment, read)
+        results = _write(job, results, read)
+        job.console.print(to_terminal(terminal_blocks(results)))
+        return results
 
 
-def _run(config: DictConfig, held: ExitStack) -> Finished | None:
+def _begin(config: DictConfig, stack: ExitStack) -> Job:
+    """Everything that can be checked before models are loaded."""
     console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
@@ -98,118 +125,92 @@ def _run(config: DictConfig, held: ExitStack) -> Finished | None:
         folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
         logger = instantiate(config.logger)
         if not config.dry_run:  # the first process, which alone writes there, keeps others out
-            processes.agree(lambda: held.enter_context(folder.alone()))
+            processes.agree(lambda: stack.enter_context(folder.alone()))
         notes = [source.dtype_note for source in _sources(experiment) if source.dtype_note is not None]
     if processes.first and notes:
         console.print("\n".join(dict.fromkeys(notes)), highlight=False, markup=False)
-    if config.dry_run:
-        paces = measured(experiment) if config.dry_run == MEASURE else None
-        if not processes.first:
-            return None
-        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
-        if experiment.answers is not None:
-            console.print(experiment.answers.note, highlight=False, markup=False)
-        if (expected := experiment.served_estimate()) is not None:
-            console.print(expected, highlight=False, markup=False)
-        return None
+    return Job(config, experiment, folder, logger, last, key, tables, clock, console)
 
-    models, trace = Models(), None
-    experiment = _prepared(experiment, SOURCES, models, clock)
-    if experiment.search is not None:
-        with clock("attack"):
-            experiment, trace = _learned(experiment, models, clock, console)
-    experiment = _prepared(experiment, TEXTS, models, clock)
-    with clock("read"):
-        read = last.read if last else _read(experiment, models, clock)
-    if read is None:
-        return None
-    with clock("decode"):
+
+def _dry_run(job: Job) -> None:
+    """Prints what would be read; reads a little of it where that is asked for."""
+    experiment = job.experiment
+    paces = measured(experiment) if job.config.dry_run == MEASURE else None
+    if not here().first:
+        return
+    view = dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces)
+    job.console.print(view)
+    if experiment.answers is not None:
+        job.console.print(experiment.answers.note, highlight=False, markup=False)
+    if (expected := experiment.served_estimate()) is not None:
+        job.console.print(expected, highlight=False, markup=False)
+
+
+def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
+    """Scores, metrics and comparisons of what was read."""
+    config, experiment = job.config, job.experiment
+    with job.clock("decode"):
         tuned = tune(read.readings, experiment.decodings, experiment.tuner)
         columns = win_probabilities(decode(read.readings, experiment.decodings, tuned.decodings))
-    with clock("metrics"):
+    with job.clock("metrics"):
         dataset = experiment.data.name
         rules = rules_of(experiment.decodings, tuned.decodings)
-        records = tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules))
-        chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
-        pairs = default_pairs(columns, rules)
-        comparisons = compare(columns, pairs, dataset, **config.metrics, chosen_on=chosen_on)
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
-        differences = attack_differences(columns, pairs, dataset, **resampled)
-        suffix = suffix_records(columns, experiment.suffixes, dataset, **resampled)
-        rankings = pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules)
+        pairs = default_pairs(columns, rules)
+        selected_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
+        results = Results(
+            config=masked(config),
+            about={"titles": experiment.titles, "scale": experiment.scale, "agreement": experiment.agreement},
+            readings=read.frame,
+            scores=pd.DataFrame(columns),
+            metrics=tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules)),
+            comparisons=compare(columns, pairs, dataset, **config.metrics, chosen_on=selected_on),
+            attack_differences=attack_differences(columns, pairs, dataset, **resampled),
+            suffix=suffix_records(columns, experiment.suffixes, dataset, **resampled),
+            pairwise=pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules),
+            tuning=None if experiment.tuner is None else tuned.records,
+            served=None if read.evidence is None else pd.DataFrame(read.evidence),
+            trace=trace,
+            phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
+        )
+        results.readings.attrs.update(served_notes(read.served) or {})
         findings = experiment.findings
-        defended = DefenseRecords.of(findings, cost_records(read.columns, findings.costs, dataset))
+        if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
+            results = results.with_findings(findings, cost_records(read.columns, findings.costs, dataset))
+        if config.examples:
+            examples = examples_frame(experiment.examples, experiment.data.split)
+            results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
+    return results
 
-    folder.clear()
-    written = folder.write_config(config)
-    readings, scores = read.frame, pd.DataFrame(columns)
-    if trace is None:  # what a search finds depends on what else reuse is free to change
-        remember(key, experiment, read)
-    folder.write_readings(readings, served_notes(read.served))
-    folder.write_scores(scores)
-    if read.evidence is not None:
-        folder.write_served(pd.DataFrame(read.evidence))
-    folder.write_metrics(records)
-    folder.write_about(experiment.titles, experiment.scale, experiment.agreement)
-    texts = None
-    if config.examples:
-        texts = write_examples(folder, experiment.examples, experiment.data.split, experiment.changed_texts())
-    folder.write_comparisons(comparisons)
-    phrase_files: list[Path] = []
-    if rankings:
-        folder.write_pairwise(rankings)
-    if experiment.phrases:
-        kept = {phrase.against: phrase.to_json() for phrase in experiment.phrases}
-        phrase_files = folder.write_phrases(kept, trace)
-    if differences:
-        folder.write_attack_differences(differences)
-    if suffix:
-        folder.write_suffix(suffix)
-    defense_files: list[Path] = []
-    if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
-        defense_files = write_defenses(folder, defended, findings)
-    if experiment.tuner is not None:
-        folder.write_tuning(tuned.records)
-    if tables:
-        named = experiment.titles | {"tutor": tutor_title(config.tutor)}
-        folder.write_tables(paper_tables(tables, records, tuned.records, named, defended))
+
+def _write(job: Job, results: Results, read: Read) -> Results:
+    """Writes the run folder, draws the report, and logs."""
+    folder = job.folder
     cost: dict[str, Any] = {
         "device": read.device,
         "model_fingerprints": read.fingerprints,
-        "seconds": clock.seconds,
-        "tokens": experiment.all_tokens,
+        "tokens": job.experiment.all_tokens,
         "served": read.served,
     }
-    environment = folder.write_environment(**cost)
-    with clock("report"):
-        seen: dict[str, Any] = {"scores": scores, "records": records, "tuning": tuned.records}
-        known: dict[str, Any] = {"scale": experiment.scale, "titles": experiment.titles}
-        told: dict[str, Any] = {"comparisons": comparisons, "similarity": family_records(read.columns)}
-        told |= {"suffix": suffix, "attack_differences": differences, "defense": defended, "pairwise": rankings}
-        drawn: dict[str, Any] = {"readings": readings, "suffix": suffix, "defense": defended, "pairwise": rankings}
-        figures = draw_all(**drawn, **seen, **known) if config.report else {}
-        if config.report:
-            ours: dict[str, Any] = {"config": written, "environment": environment, "agreement": experiment.agreement}
-            ours |= {"readings": readings, "texts": texts}
+    results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds), path=folder.path)
+    folder.clear()
+    files = results.save(folder)
+    if job.tables:
+        named = job.experiment.titles | {"tutor": tutor_title(job.config.tutor)}
+        folder.write_tables(paper_tables(job.tables, results, named))
+    with job.clock("report"):
+        figures = draw_all(results) if job.config.report else {}
+        if job.config.report:
             # each drawing moves a layout by a hair: drawn first for the page, which can so be made anew to the letter
-            page = render_report(figures=figures, **seen, **known, **told, **ours)
+            page = render_report(results, figures)
             folder.write_figures(figures)
             folder.write_report(page)
-        if logger is not None:
-            more: dict[str, Any] = {"comparisons": comparisons, "tuning": tuned.records, "trace": trace}
-            more |= {"defense": defended if defense_files else None, "models": read.fingerprints, "pairwise": rankings}
-            files = [folder.path / name for name in ("readings.parquet", "scores.parquet", "metrics.json")]
-            more["files"] = [*files, *phrase_files, *defense_files]
-            more["served"] = read.served
-            log_run(logger, written, records, figures, scores, readings, **more)
-    folder.write_environment(**cost)
+        if job.logger is not None:
+            log_run(job.logger, results, figures, files)
+    results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds))
+    folder.write("environment", results.environment)
     folder.write_digests()
-    if experiment.agreement:
-        console.print(agreement_lines(experiment.agreement))
-    console.print(run_tables(records, experiment.titles, tuning=tuned.records, **told))
-    if read.served is not None:
-        console.print(served_lines(read.served), highlight=False, markup=False)
-    return Finished(folder.path, records)
+    return results
 
 
 def measured(experiment: Experiment) -> list[Pace]:
@@ -236,38 +237,37 @@ def _sources(experiment: Experiment) -> list[ModelSource]:
     return [source for source in given if isinstance(source, ModelSource)]
 
 
-def _prepared(experiment: Experiment, stage: str, models: Models, clock: Clock) -> Experiment:
-    """The experiment with those defenses ready that needed what a stage brings."""
-    with clock("defense"):
-        found = experiment.prepared(stage, models, partial(trainer_of, experiment.config))
-    clock.move(models.seconds, "defense", "load")
-    models.seconds = 0.0
-    return found
+def _prepare(job: Job, stage: str) -> None:
+    """Prepares those defenses that needed what a stage brings."""
+    with job.clock("defense"):
+        job.experiment = job.experiment.prepared(stage, job.models, partial(trainer_of, job.config))
+    job.clock.move(job.models.seconds, "defense", "load")
+    job.models.seconds = 0.0
 
 
-def _learned(
-    experiment: Experiment, models: Models, clock: Clock, console: Terminal
-) -> tuple[Experiment, pd.DataFrame]:
-    """The experiment with the phrases that its search has found, and the search's trace."""
-    trainer = trainer_of(experiment.config, [])
-    if trainer.world_size > 1:
-        raise UserError(
-            "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with attack=phrase "
-            "attack.phrase_file=RUN/attack/phrase.json in as many as you like."
-        )
-    assert experiment.search is not None
-    reader = experiment.reader(models)
-    assert isinstance(reader, Reader)
-    objectives = experiment.search.objectives(experiment.decodings, experiment.judge.mode)
-    folder = path_of(experiment.config, "store").parent / "attacks"
-    device = trainer.strategy.root_device
-    with console.status("attack") as status:
-        found = learn(
-            experiment.search, objectives, experiment.lesson(), reader, device, folder, lambda text: status.update(text)
-        )
-    clock.move(models.seconds, "attack", "load")
-    models.seconds = 0.0
-    return experiment.attacked(found.phrases), found.trace
+def _learn(job: Job) -> pd.DataFrame | None:
+    """Searches for the phrases that are to be learned; the search's trace, None without one."""
+    search, config = job.experiment.search, job.config
+    if search is None:
+        return None
+    with job.clock("attack"):
+        trainer = trainer_of(config, [])
+        if trainer.world_size > 1:
+            raise UserError(
+                "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with "
+                "attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many as you like."
+            )
+        reader = job.experiment.reader(job.models)
+        assert isinstance(reader, Reader)
+        objectives = search.objectives(job.experiment.decodings, job.experiment.judge.mode)
+        folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
+        lesson = job.experiment.lesson()
+        with job.console.status("attack") as status:
+            found = learn(search, objectives, lesson, reader, device, folder, lambda text: status.update(text))
+        job.clock.move(job.models.seconds, "attack", "load")
+        job.models.seconds = 0.0
+    job.experiment = job.experiment.attacked(found.phrases)
+    return found.trace
 
 
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:

@@ -22,9 +22,12 @@ import pandas as pd
 from wordfreq import top_n_list
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.example_files import write_examples
-from judgebench.report.run_content import RunContent
-from judgebench.report.run_folder import RunFolder
+from judgebench.report.figures import draw_all
+from judgebench.report.html import render_report
+from judgebench.results.environment import describe_environment
+from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
+from judgebench.results.texts import examples_frame
 from judgebench.types import Example, ScoreRange
 
 WORDS = np.array(top_n_list("en", 5000))
@@ -85,17 +88,18 @@ def made_up(folder: RunFolder, count: int, ranges: int, systems: int = ARTICLE, 
             named = key | {"judge": judge, "decoding": decoding} | knobs
             scores.append(pd.DataFrame(named | {"score": given, "status": "parsed", "human": human}))
     table = pd.concat(scores, ignore_index=True)
-    folder.write_config({"name": "made_up", "seed": seed})
-    folder.write_environment(device="none", model_fingerprints={}, seconds={}, tokens={})
-    folder.write_readings(pd.concat(readings, ignore_index=True))
-    folder.write_scores(table)
+    folder.write("config", {"name": "made_up", "seed": seed})
+    folder.write("environment", describe_environment(device="none", model_fingerprints={}, seconds={}, tokens={}))
+    folder.write("readings", pd.concat(readings, ignore_index=True))
+    folder.write("scores", table)
     columns = {str(name): table[name].to_numpy() for name in table}
     begun = time.perf_counter()
-    folder.write_metrics(evaluate(columns, "made up", resamples=0))
+    folder.write("metrics", evaluate(columns, "made up", resamples=0))
     print(f"{'metrics, without intervals':32}{time.perf_counter() - begun:8.2f} s")
-    folder.write_about({"main": "nobody", "assistant": "nobody else"}, {"coherence": (1.0, 5.0)}, {})
+    titles = {"main": "nobody", "assistant": "nobody else"}
+    folder.write("about", {"titles": titles, "scale": {"coherence": (1.0, 5.0)}, "agreement": {}})
     split = {one.group_id: its for one, its in zip(examples, splits, strict=True)}
-    write_examples(folder, examples, split, [])
+    folder.write("examples", examples_frame(examples, split))
 
 
 def in_browser(page: Path) -> dict[str, float]:
@@ -160,12 +164,12 @@ def main() -> None:
 def measure(run: RunFolder, count: int, ranges: int, systems: int) -> None:
     """Prints the seconds and the size of one run's report."""
     made_up(run, count, ranges, systems)
-    content = RunContent.read(run.path)
+    results = Results.load(run.path)
     begun = time.perf_counter()
-    figures = content.figures()
+    figures = draw_all(results)
     print(f"{'figures':32}{time.perf_counter() - begun:8.2f} s")
     begun = time.perf_counter()
-    page = run.write_report(content.report(figures))
+    page = run.write_report(render_report(results, figures))
     print(f"{'page':32}{time.perf_counter() - begun:8.2f} s")
     print(f"{'report.html':32}{page.stat().st_size / 2**20:8.2f} MiB")
     if shutil.which("chromium") is None:

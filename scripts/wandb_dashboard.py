@@ -24,7 +24,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
 from judgebench.errors import UserError
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import differences, scalars
 
 KNOBS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
@@ -40,7 +40,7 @@ def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
     figures: dict[str, None] = {}
     for path in folders:
         folder = RunFolder.open(path)
-        numbers |= dict.fromkeys([*scalars(folder.metrics()), *differences(folder.comparisons())])
+        numbers |= dict.fromkeys([*scalars(folder.read("metrics")), *differences(folder.read("comparisons") or [])])
         figures |= dict.fromkeys(f"figures/{found.stem}" for found in sorted((path / "figures").glob("*.png")))
     return list(numbers), list(figures)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from judgebench.attacks.search.scoring import PhraseScorer
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import pair, told
 from tests.tracking.wandb_file import read_finished, the_file
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.served import answer, status
 
 KEY = "sk-planted-4711-0815-abcdef"

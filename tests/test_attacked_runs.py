@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from judgebench.metrics.suffix import Suffix, suffix_records
-from judgebench.report.run_folder import RunFolder
 from judgebench.report.suffix_curves import arrange_suffix
+from judgebench.results.folder import RunFolder
 
 PHRASES = ("superb", "superb flawless")
 

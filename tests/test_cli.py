@@ -16,7 +16,7 @@ import transformers
 
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ScorePass
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.conftest import tiny_llama
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from judgebench.metrics.preference import MEASURES
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, rows, told
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")

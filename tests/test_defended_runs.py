@@ -2,7 +2,7 @@
 
 import json
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, told
 
 DEFENSES = ("none", "sandwich", "delimiters", "retokenization")

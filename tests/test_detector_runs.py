@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.defenses.detection import WARNING
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, told
 
 SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"

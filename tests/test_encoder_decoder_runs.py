@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import transformers
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, told
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, told
 
 TINY = ("+exp=pairwise", *QUICK, "decoding=[expectation,greedy]", "assistant=none")

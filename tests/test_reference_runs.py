@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
 from judgebench.report.defense_files import read_defenses
-from judgebench.report.run_folder import RunFolder
+
+from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, told
 
 DEFENSES = ("none", "cot", "random_reference", "w_cap", "cap")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import spearmanr
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)

@@ -5,7 +5,7 @@ import numpy as np
 from judgebench.report.__main__ import main
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.run_content import RunContent
+from judgebench.results.results import RunContent
 from tests.test_cli import QUICK, pair
 
 ASKED = (*QUICK, "report=true", "decoding=[greedy,contrastive]", "attacks=[none,dsi]", "ranges=[[1,5]]")

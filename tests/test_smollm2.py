@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 RUN = (
     *("+exp=cd_smollm2", "data=summeval", "ranges=[[1,5],[2,6]]", "dimensions=[coherence]", "data.limit_groups=4"),

@@ -11,7 +11,7 @@ from judgebench import last_run
 from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
 from judgebench.metrics.correlation import spearman
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),

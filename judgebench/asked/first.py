@@ -156,7 +156,7 @@ def _check_devices(trainer: DictConfig) -> None:
 
 def _check_slower(config: DictConfig) -> None:
     """What needs pandas or scipy, which take a second."""
-    from judgebench.report.run_folder import RunFolder
+    from judgebench.results.folder import RunFolder
 
     RunFolder.check(path_of(config, "run_dir"))
     from judgebench.metrics.evaluation import check_metric_settings

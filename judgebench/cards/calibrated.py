@@ -24,10 +24,9 @@ from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.own import TARGET, built
-from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.report.masking import mask_secrets
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.masking import mask_secrets
+from judgebench.results.results import Results
 from judgebench.runtime.files import atomic
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
@@ -59,24 +58,24 @@ def settings_of(config: DictConfig) -> dict[str, str]:
     return settings
 
 
-def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
+def calibrated(config: DictConfig, results: Results) -> list[JudgeCard]:
     """A card for each dimension of a run.
 
     Args:
         config: the run's.
-        finished: what it left.
+        results: what it found.
 
     Raises:
         UserError: there is none to choose, see `best`.
     """
-    settings, folder = settings_of(config), RunFolder.open(finished.path)
+    settings, folder = settings_of(config), results.folder
     data: JudgeDataModule = built(config.data)
     data.setup()
-    scores, environment = folder.scores(), folder.environment()
+    scores, environment = results.scores, results.environment
     about = _about(data)
     cards = []
     for dimension in OmegaConf.to_container(config.dimensions):  # type: ignore[union-attr]
-        tried = candidates(finished.records, str(dimension))
+        tried = candidates(results.metrics, str(dimension))
         chosen = best(tried, settings["metric"], str(dimension))
         score_range = ScoreRange(*(chosen[name] for name in CELL[:3]))
         rows = _rows(scores, chosen, str(dimension))
@@ -89,9 +88,9 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
         if estimate is not None and len(given[TEST]):
             resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
             figures[TEST] |= errors(estimate, given[DEV], given[TEST], **resampled)
-        attacks = attacked(finished.records, chosen, str(dimension))
+        attacks = attacked(results.metrics, chosen, str(dimension))
         prints = environment["model_fingerprints"]
-        parts = _parts(config, chosen, finished.path)
+        parts = _parts(config, chosen, folder)
         _fix_dtypes(parts, prints)
         needs = chosen["judge"] == "pair"
         cards.append(
@@ -119,8 +118,8 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
                     "device": environment["device"],
                     "chosen_by": f"{settings['metric']} on the development split",
                 },
-                files=_files(parts, finished.path),
-                folder=finished.path,
+                files=_files(parts, folder),
+                folder=folder,
             )
         )
     return cards

@@ -11,7 +11,10 @@ from urllib.parse import quote
 
 from judgebench.errors import UserError
 from judgebench.report.comparison import render_comparison
-from judgebench.report.run_content import RunContent
+from judgebench.report.figures import draw_all
+from judgebench.report.html import render_report
+from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from judgebench.runtime.files import atomic
 
 _COMPARISON = "comparison.html"
@@ -36,27 +39,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one(path: str, out: str | None) -> Path:
-    run = RunContent.read(path)
-    figures = run.figures()
-    page = run.report(figures)
+    run = Results.load(path)
+    figures = draw_all(run)
+    page = render_report(run, figures)
     if out is not None:
         return _write(Path(out), page)
-    return run.folder.write_drawn(figures, page)
+    return RunFolder(path).write_drawn(figures, page)
 
 
 def _several(paths: Sequence[str], out: str | None) -> Path:
-    runs: list[RunContent] = []
+    runs: list[Results] = []
     for path in paths:
-        if any(Path(path).resolve() == run.folder.path.resolve() for run in runs):
+        if any(Path(path).resolve() == run.folder.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
-        runs.append(RunContent.read(path))
+        runs.append(Results.load(path))
     page = Path(out or _COMPARISON)
     return _write(page, render_comparison(runs, [_link(run, page) for run in runs]))
 
 
-def _link(run: RunContent, page: Path) -> str:
+def _link(run: Results, page: Path) -> str:
     """The run's report as a page names it that lies elsewhere: the two can then be moved together."""
-    where = os.path.relpath(run.folder.path / "report.html", page.parent)
+    where = os.path.relpath(run.folder / "report.html", page.parent)
     return quote(where.replace(os.sep, "/"))
 
 

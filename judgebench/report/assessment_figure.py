@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.series import number, range_of, shown_split
 from judgebench.report.style import INK, MUTED, finish, house_style, panels
+from judgebench.results.series import number, range_of, shown_split
 from judgebench.types import ScoreRange
 
 _CLEAN, _ATTACKED, _INCREASE = "#56B4E9", "#D55E00", "#009E73"  # Okabe and Ito's palette

@@ -9,7 +9,7 @@ from typing import Any
 from judgebench.metrics.paired import LESS, MORE
 from judgebench.report.differences import about, place_of, setting_of
 from judgebench.report.results import Estimate
-from judgebench.report.series import number, shown_split
+from judgebench.results.series import number, shown_split
 
 _CHANGE, _STANDARDIZED = "change", "standardized"
 _GAINS = {MORE: "the attack gains more", LESS: "the attack gains less"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.report.robustness import AttackRow, arrange_attacks
-from judgebench.report.series import NO_DEFENSE, defenses_of
 from judgebench.report.worded import NOTE as WORDED_NOTE
 from judgebench.report.worded import marked, with_stand_ins
+from judgebench.results.series import NO_DEFENSE, defenses_of
 
 NOTE = (
     "Clean, Spearman: of the clean texts under the same defense; the change is taken against them. By how much a "

@@ -10,7 +10,7 @@ from typing import Any
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.paired import BETTER, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.series import range_of, setting, shown_split
+from judgebench.results.series import range_of, setting, shown_split
 
 SHOWN = "spearman"
 

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import pandas as pd
 from matplotlib.figure import Figure
 
-from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.defense_figures import defense_figures
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.detector_figure import detector_figure
 from judgebench.report.heat_map import grid_figure
-from judgebench.report.humans import Scale
 from judgebench.report.logprob_figure import logprob_figure
 from judgebench.report.pairwise_figure import pairwise_figures
 from judgebench.report.path_figure import path_figure
-from judgebench.report.robustness import unattacked
 from judgebench.report.saved_figures import file_name
 from judgebench.report.score_figure import score_figure
 from judgebench.report.suffix_curves import arrange_suffix
 from judgebench.report.suffix_figure import suffix_figure
+from judgebench.report.views.tuning import tuning_blocks
+from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
 
-def draw_all(
-    readings: pd.DataFrame,
-    scores: pd.DataFrame,
-    records: Sequence[Mapping[str, Any]],
-    scale: Mapping[str, Scale],
-    titles: Mapping[str, str | None],
-    tuning: Sequence[Mapping[str, Any]] | None = None,
-    suffix: Sequence[Mapping[str, Any]] = (),
-    defense: DefenseRecords | None = None,
-    pairwise: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Figure]:
+def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
     `spearman_by_range`: correlation with the humans, of clean texts. `scores_<dimension>`: which scores judges and
@@ -46,22 +30,25 @@ def draw_all(
     words. Of defenses those of `defense_figures`, as `front_<dimension>`, and `detectors`: precision against recall.
     Where texts were compared `ranking_<dimension>` and `wins_<dimension>`: systems' strengths, and who beats whom.
     """
+    readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
+    scale, groups = results.scale, results.groups
     figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
         figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
-    for choices in arrange_tuning(tuning):
-        if not choices.decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
-            name = f"{file_name(choices.dimension)}_{file_name(choices.decoding)}"
-            figures[f"path_{name}"] = path_figure(readings, scores, choices, titles.get("groups") or "articles")
-            figures[f"grid_{name}"] = grid_figure(choices, titles.get("groups") or "articles")
-    for learned in arrange_suffix(suffix):
+    for tuned in tuning_blocks(results.tuning):
+        dimension, decoding = str(tuned[0]["dimension"]), str(tuned[0]["decoding"])
+        if not decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
+            name = f"{file_name(dimension)}_{file_name(decoding)}"
+            figures[f"path_{name}"] = path_figure(results, tuned)
+            figures[f"grid_{name}"] = grid_figure(tuned, groups)
+    for learned in arrange_suffix(results.suffix):
         parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
         figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
-    for (kind, dimension), figure in defense_figures(records, defense or DefenseRecords(), titles).items():
+    for (kind, dimension), figure in defense_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
-    for (kind, dimension), figure in pairwise_figures(pairwise, titles).items():
+    for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
-    figures["detectors"] = detector_figure(defense.detectors if defense else ())
+    figures["detectors"] = detector_figure(results.detectors)
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.report.style import MUTED, Mark, defense_marks, finish, house_style, panels, series_label, shorten
 from judgebench.report.worded import NOTE, marked, with_stand_ins
+from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
 
 _MOST_PANELS = 8
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judgebench.report.masking import MASK, SHORTEST_REPEATED, environment_secrets, looks_secret, without_passwords
+from judgebench.results.masking import MASK, SHORTEST_REPEATED, environment_secrets, looks_secret, without_passwords
 from judgebench.runtime.files import atomic
 
 _GIVEN = re.compile(r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)")

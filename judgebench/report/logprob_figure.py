@@ -14,8 +14,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from judgebench.report.humans import Scale, human_scores, mapping_note, most_frequent, shares, spans, to_range
-from judgebench.report.series import Series, first_condition, ranges_of, shown_split
 from judgebench.report.style import Mark, finish, house_style, marks, panels, shorten
+from judgebench.results.series import Series, first_condition, ranges_of, shown_split
 from judgebench.types import ScoreRange
 
 _JUDGES = {"main": "main_logprobs", "assistant": "assistant_logprobs"}

@@ -16,12 +16,7 @@ from matplotlib.figure import Figure
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report import attack_differences as fooling
 from judgebench.report import (
-    choices,
-    comparative,
     detected,
-    differences,
-    levels,
-    pairwise,
     readied,
     robustness,
     suffix_curves,
@@ -43,22 +38,23 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update(
-    choices=choices,
-    comparative=comparative,
     correlations=CORRELATIONS,
     curves=suffix_curves,
     detected=detected,
-    differences=differences,
     fooling=fooling,
     interval=interval,
-    levels=levels,
-    pairwise=pairwise,
     percent=percent,
     readied=readied,
     robustness=robustness,
     signed=signed,
     three=three,
 )
+
+
+def macros() -> Any:
+    """What writes each kind of block in a page, by the block's name."""
+    return TEMPLATES.get_template("blocks.html.j2").module
+
 
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
 _BROWSER_STYLES = ("vendor/tabulator.css", "examples.css")

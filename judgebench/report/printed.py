@@ -3,189 +3,32 @@ wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from judgebench.report import comparative
-from judgebench.report.choices import Choices, arrange_tuning, chosen, kappas, marks, place, search_note, shared_note
-from judgebench.report.defense_files import DefenseRecords
-from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arrange_diagnostics, diagnostics_note, span
-from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
-from judgebench.report.flags import Raised, raised
-from judgebench.report.levels import LevelBlock, arrange_levels, levels_note, without
-from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed_attacks import attack_tables
 from judgebench.report.printed_defenses import readied_tables
 from judgebench.report.readied import arrange_readied
-from judgebench.report.results import arrange
-from judgebench.report.robustness import unattacked
-from judgebench.report.series import shown_split
-from judgebench.report.tables import groups_word, interval, metrics_table, signed, three, titled
+from judgebench.report.table import Paragraph
+from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY
+from judgebench.report.views.comparisons import COMPARISONS
+from judgebench.report.views.correlations import CORRELATION, LEVELS, experts
+from judgebench.report.views.flags import flags
+from judgebench.report.views.pairs import PAIRS
+from judgebench.report.views.rankings import ranking_blocks
+from judgebench.report.views.run import judges_line, served
+from judgebench.report.views.tuning import TUNING
+from judgebench.results.results import Results
 
 
-def run_tables(
-    records: Sequence[Mapping[str, Any]],
-    titles: Mapping[str, str | None],
-    comparisons: Sequence[Mapping[str, Any]] = (),
-    tuning: Sequence[Mapping[str, Any]] | None = None,
-    similarity: Sequence[Mapping[str, Any]] = (),
-    suffix: Sequence[Mapping[str, Any]] = (),
-    attack_differences: Sequence[Mapping[str, Any]] = (),
-    defense: DefenseRecords | None = None,
-    pairwise: Sequence[Mapping[str, Any]] = (),
-) -> RenderableType:
-    """The tables of a run, those first that answer its question. Parts without records are left out. Attacked texts
-    have a table of their own; the other tables are of clean ones.
-
-    Args:
-        records: metrics.json; titles: see `metrics_table`.
-        comparisons, tuning: comparisons.json and tuning.json.
-        similarity: `family_records` of the readings.
-        suffix, attack_differences: attack/suffix.json and attack/differences.json.
-        defense: the records of defense/.
-        pairwise: pairwise.json.
-    """
-    groups = groups_word(titles)
-    split = shown_split(record["split"] for record in records)
-    blocks = arrange(records, split)
-    clean = unattacked(records)
-    pairs = comparative.arrange_comparative(records)
-    diagnostics = [] if pairs else arrange_diagnostics(clean, unattacked(similarity))
-    parts: list[RenderableType] = [metrics_table(clean, titles)]
-    if agreed := [block for block in arrange_levels(clean, split, groups) if block.has_within or block.has_systems]:
-        parts += [*(_levels(one, groups) for one in agreed), Text(levels_note(agreed, groups), style="dim")]
-    if pairs:
-        parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
-    parts += pairwise_tables(pairwise, groups)
-    parts += attack_tables(records, suffix, attack_differences, groups)
-    parts += readied_tables(arrange_readied(defense or DefenseRecords(), groups))
-    if compared := arrange_comparisons(unattacked(comparisons)):
-        parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
-    if choices := arrange_tuning(tuning):
-        parts += [_choices(one) for one in choices]
-    if diagnostics:
-        parts += [*(_diagnostics(one) for one in diagnostics), Text(diagnostics_note(clean), style="dim")]
-    parts += [_flag(one) for one in raised(blocks)]
-    return Group(*parts)
-
-
-def _levels(block: LevelBlock, groups: str) -> Table:
-    """The judges but for assistants, of whom nobody asks this."""
-    table = titled(block.title(groups))
-    within = ("within", "without") if block.has_within else ()
-    systems = ("systems",) if block.has_systems else ()
-    intervals = ("these", "others") if block.has_intervals else ()
-    for name in ("range", "judge, decoding", *within, *systems, *intervals):
-        table.add_column(name, overflow="fold")
-    for row in block.rows:
-        if row.series.judge == "assistant":
-            continue
-        cells = [str(row.range), str(row.series)]
-        if block.has_within:
-            cells += [f"{three(row.within.value)} {interval(row.within)}", without(row)]
-        if block.has_systems:
-            cells.append(three(row.systems.value))
-        if block.has_intervals:
-            cells += [interval(row.systems) or "-", interval(row.over_systems) or "-"]
-        table.add_row(*(Text(f"{cell} ") for cell in cells))
-    return table
-
-
-def _pairs(block: comparative.PairBlock) -> Table:
-    table = titled(f"{block.condition}: {block.size}")
-    table.add_column("judge, decoding", overflow="fold")
-    for name in ("place one", "same winner", "tied", "with humans"):
-        table.add_column(name, overflow="fold")
-    for row in block.rows:
-        cells = [row.series, comparative.points(row.position_bias)]
-        cells += [comparative.shares(one) for one in (row.decided_consistency, row.tied_share, row.human_agreement)]
-        table.add_row(*(Text(f"{cell} ") for cell in cells))
-    return table
-
-
-def _comparison(one: Comparison, groups: str) -> Table:
-    table = titled(f"{one.condition}: {one.first} against {one.second}")
-    for name, width in (("range", 11), ("first", None), ("second", None), ("first - second", None), ("p", None)):
-        table.add_column(name, overflow="fold", max_width=width)
-    table.add_column("Holm")
-    table.add_column("verdict", overflow="fold")
-    for row in one.rows:
-        if row.mean:
-            table.add_section()
-        ends = "" if row.low is None else f" [{signed(row.low)},{signed(row.high)}]"
-        told = Text(verdict(row), style="bold" if row.told_apart else "")
-        if why := note(row, groups):
-            told.append(f": {why}", style="dim")
-        difference = Text(f"{signed(row.difference):>6}").append(ends, style="dim")
-        table.add_row(
-            row.place, f"{three(row.first)} ", f"{three(row.second)} ", difference.append(" "),
-            f"{p_value(row.p)} ", f"{p_value(row.p_holm)} ", told,
-        )  # fmt: skip
-    return table
-
-
-def _choices(one: Choices) -> RenderableType:
-    table = titled(f"{one.dimension}: {one.decoding}, tuned: {one.how}")
-    exact = any(row["exact"] is not None for row in one.rows)
-    for name in ("range", "chosen", "κ", "dev", "test"):
-        table.add_column(name, overflow="fold")
-    if exact:
-        for name in ("exactly best κ", "dev", "test"):
-            table.add_column(name, overflow="fold")
-    for row in one.rows:
-        cells = [
-            place(row),
-            f"{chosen(row)}{''.join(f' ! {mark}' for mark in marks(row))}",
-            f"{row['kappa']:.4g}",
-            three(row["dev"]),
-            three(row["test"]),
-        ]
-        if row["exact"] is not None:
-            cells += [kappas(row), three(row["exact"]["dev"]), three(row["exact"]["test"])]
-        table.add_row(*(Text(f"{cell} ") for cell in cells))
-    notes = [text for text in (shared_note(one), search_note(one)) if text]
-    return Group(table, *(Text(text, style="dim") for text in notes))
-
-
-def _diagnostics(one: Diagnostics) -> RenderableType:
-    table = titled(f"{one.condition}: diagnostics")
-    for name in ("judge, decoding", "Wasserstein", "shift", "KL", "modal score (share in %) by range", "SD", "Self"):
-        table.add_column(name, overflow="fold")
-    for series in one.series:
-        table.add_row(*(Text(f"{cell} ") for cell in _diagnosis(series)))
-    return Group(table, *([_similar(one.similarities)] if one.similarities else []))
-
-
-def _diagnosis(one: Diagnosis) -> list[str]:
-    modes = [
-        f"{bias.modal_score:g} ({100 * bias.modal_share:.0f})"
-        for bias in one.biases
-        if bias.modal_score is not None and bias.modal_share is not None
-    ]
-    return [
-        str(one.series),
-        span([bias.wasserstein for bias in one.biases]),
-        span([bias.shift for bias in one.biases], signed=True),
-        span([bias.kl for bias in one.biases]),
-        ", ".join(modes),
-        three(one.stability),
-        three(one.self_agreement),
-    ]
-
-
-def _similar(found: Sequence[Similarity]) -> Text:
-    correlations, agreements = span([one.correlation for one in found]), span([one.agreement for one in found])
-    return Text(
-        f"main and assistant alike: mean log-probabilities of the candidates correlate {correlations}; share of texts "
-        f"with the same most likely candidate {agreements}.",
-        style="dim",
-    )
-
-
-def _flag(one: Raised) -> Text:
-    text = Text(f"! {one.name}", style="yellow").append(f": {one.meaning}. " if one.meaning else ": ", style="none")
-    return text.append(f"{'; '.join(one.where)}.", style="dim")
+def terminal_blocks(results: Results) -> list[Any]:
+    """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
+    own; the other tables are of clean ones."""
+    records, groups = results.metrics, results.groups
+    parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
+    parts += CORRELATION(results) + LEVELS(results)
+    parts += PAIRS(results) + ranking_blocks(results)
+    parts += attack_tables(records, results.suffix, results.attack_differences, groups)
+    parts += readied_tables(arrange_readied(results, groups))
+    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
+        parts += part(results)
+    return parts

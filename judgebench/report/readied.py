@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.detected import DetectorRow, arrange_detectors, detector_sentences
 from judgebench.report.results import Estimate
-from judgebench.report.series import NO_DEFENSE, number, shown_split
+from judgebench.results.results import Results
+from judgebench.results.series import NO_DEFENSE, number, shown_split
 
 REFERENCES_NOTE = (
     "References by themselves, as the judge scores them: mean of the good ones and of the poor ones, and how far the "
@@ -94,7 +94,7 @@ class Readied:
         return f"{told} {_UNSTEERED}" if any(row.cut is None for row in self.references) else told
 
 
-def arrange_readied(defense: DefenseRecords, groups: str = "articles") -> Readied:
+def arrange_readied(defense: Results, groups: str = "articles") -> Readied:
     """The records of `defense/`.
 
     References are those of the shown split; of CAP also those of the development split, where unsteered texts stand
@@ -151,7 +151,7 @@ def _standards(one: Mapping[str, Any], groups: str) -> Standards:
     return Standards(str(one["dimension"]), made, f"{told}.")
 
 
-def _references(defense: DefenseRecords) -> list[ReferenceRow]:
+def _references(defense: Results) -> list[ReferenceRow]:
     rows, frame = [], defense.references
     unsteered = [one for one in defense.strengths if one["alpha"] == 0]
     for dimension in dict.fromkeys(frame["dimension"]):

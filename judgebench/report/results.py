@@ -10,7 +10,7 @@ from typing import Any
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.series import Series, SeriesIndex, number, range_of, setting
+from judgebench.results.series import Series, SeriesIndex, number, range_of, setting
 from judgebench.types import ScoreRange
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.results import Estimate, level_note
-from judgebench.report.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
+from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, number, range_of, shown_split
 
 NOTE = (
     "Mean: of the scores. Change: mean attacked - mean clean. Rate: of change, as the mean change over the mean clean "
@@ -57,12 +57,6 @@ class AttackBlock:
     condition: str
     sections: Sequence[AttackSection]
     defense: str = NO_DEFENSE
-
-
-def unattacked(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The records of clean texts; all of them where none is of clean texts."""
-    clean = [record for record in records if record["attack"] == CLEAN]
-    return clean or list(records)
 
 
 def arrange_attacks(records: Sequence[Mapping[str, Any]]) -> list[AttackBlock]:

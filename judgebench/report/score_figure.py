@@ -12,7 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.humans import Scale, human_scores, mapping_note, shares, spans, to_range
-from judgebench.report.series import (
+from judgebench.report.style import HUMANS, MOST_SERIES, Mark, finish, house_style, marks, panels, series_label
+from judgebench.results.series import (
     CELL,
     Series,
     SeriesIndex,
@@ -22,7 +23,6 @@ from judgebench.report.series import (
     setting,
     shown_split,
 )
-from judgebench.report.style import HUMANS, MOST_SERIES, Mark, finish, house_style, marks, panels, series_label
 from judgebench.types import ScoreRange
 
 _WIDE = 11

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.report.series import number
 from judgebench.report.style import MUTED, STANDARDS, finish, house_style, panels, shorten
+from judgebench.results.series import number
 
 _MARKERS = {"high": "o", "low": "s"}
 

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from judgebench.report.series import Series
+from judgebench.results.series import Series
 
 INK, MUTED, HUMANS = "#222222", "#5f5f5f", "#7a7a7a"
 

@@ -9,8 +9,8 @@ from typing import Any
 from judgebench.metrics.suffix import ALL, SEEN, UNSEEN
 from judgebench.report.results import Estimate
 from judgebench.report.robustness import AttackRow
-from judgebench.report.series import Series, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.report.worded import marked, with_stand_ins
+from judgebench.results.series import Series, SeriesIndex, defenses_of, number, range_of, shown_split
 from judgebench.types import ScoreRange
 
 _CONTEXTS, _SYSTEMS = (UNSEEN, SEEN), (UNSEEN, SEEN, ALL)

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.report.series import NO_DEFENSE
 from judgebench.report.style import (
     MUTED,
     Mark,
@@ -23,6 +22,7 @@ from judgebench.report.style import (
 )
 from judgebench.report.suffix_curves import Curve, Learned, Panel, constant_note
 from judgebench.report.worded import NOTE
+from judgebench.results.series import NO_DEFENSE
 
 _MOST_PANELS = 8
 

@@ -23,7 +23,7 @@ from judgebench.report.results import (
     missing_note,
     resampled_note,
 )
-from judgebench.report.series import Series, shown_split
+from judgebench.results.series import Series, shown_split
 
 WIDTH = 100
 """Columns that the tables are made for; a console narrower than this folds cells."""

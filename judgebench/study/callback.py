@@ -37,7 +37,7 @@ class SweepSummary(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Refuses, once for all jobs, what none of them could do; and keeps other sweeps out of the folder, but for
         those that share this one's trials."""
-        from judgebench.report.run_folder import RunFolder
+        from judgebench.results.folder import RunFolder
         from judgebench.study.job import check_processes
 
         self._home = _process()

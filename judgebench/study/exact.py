@@ -13,7 +13,7 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.study.summary import Cell, Trial, cell_of, complete, direction_of
 from judgebench.tuning.optimum import optimum
 from judgebench.types import ScoreRange
@@ -40,8 +40,8 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     if run is None:
         return {}
     try:
-        decodings = run.config().get("decoding") or {}
-        readings, scores = run.readings(_READ), run.scores()
+        decodings = run.read("config").get("decoding") or {}
+        readings, scores = run.read("readings", _READ), run.read("scores")
     except (UserError, OSError):  # half-written, or changed since
         return {}
     if "rival_id" in scores:  # of texts compared: a mean over two orders is no argmax of one reading

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.errors import UserError
 
 if TYPE_CHECKING:
-    from judgebench.pipeline import Finished
+    from judgebench.results.results import Results
 
 
 class JobFailed(Exception):
@@ -142,7 +142,7 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
     return f"{kept}, and the sweep's trials in {shown_storage(str(sweeper.storage))}."
 
 
-def outcome(finished: Finished, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     """What a finished job gives back: `values`, one an entry of the objective (empty where none is named and the data
     has no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`).
 
@@ -151,7 +151,7 @@ def outcome(finished: Finished, objective: Sequence[Mapping[str, Any]] | None) -
     """
     from judgebench.metrics.objective import default_objective, objective_cells, objective_values
 
-    records = finished.records
+    records = finished.metrics
     asked = default_objective(records) if objective is None else objective
     try:
         values = objective_values(records, asked)

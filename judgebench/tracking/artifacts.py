@@ -46,6 +46,12 @@ def used_files(config: Mapping[str, Any]) -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
+def main_files(files: Sequence[Path]) -> list[Path]:
+    """The files of a run folder that are kept: readings, scores, metrics, phrases and what defenses found."""
+    main = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
+    return [path for path in files if path.name in main or kind_of(path) or path.parent.name == "defense"]
+
+
 def keep(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
     """Gives W&B a run's files: those that other runs take one by one, and the others together as `results`.
 

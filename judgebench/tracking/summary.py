@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.series import shown_split
+from judgebench.results.series import shown_split
 from judgebench.tracking.naming import name_of, setting_of
 
 _SCALARS = (

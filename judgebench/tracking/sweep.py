@@ -10,7 +10,7 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 
-from judgebench.report.series import range_of
+from judgebench.results.series import range_of
 from judgebench.tracking.values import files_under, pixels, table
 
 

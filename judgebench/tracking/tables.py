@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.report.defense_files import DefenseRecords
+from judgebench.results.results import Results
 from judgebench.tracking.naming import range_of, setting_of
 from judgebench.tracking.values import cell, flat
 
@@ -59,15 +59,13 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, most: int) -> tup
     return columns, [[cell(row.get(column)) for column in columns] for row in rows.values()]
 
 
-def defense_rows(defense: DefenseRecords | None) -> dict[str, tuple[list[str], list[list[Any]]]]:
+def defense_rows(results: Results) -> dict[str, tuple[list[str], list[list[Any]]]]:
     """Name -> columns and rows, of those that hold something."""
-    if defense is None:
-        return {}
     found = {
-        name: [flat(record) for record in getattr(defense, name)]
+        name: [flat(record) for record in getattr(results, name)]
         for name in ("standards", "strengths", "costs", "detectors")
     }
-    found["references"] = list(_rows(defense.references))
+    found["references"] = list(_rows(results.references))
     return {name: metric_rows(records) for name, records in found.items() if records}
 
 

@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
-from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.hiding import hider
-from judgebench.report.masking import environment_secrets
-from judgebench.report.served import served_scalars
-from judgebench.tracking.artifacts import keep, used_files
+from judgebench.report.views.served import served_scalars
+from judgebench.results.masking import environment_secrets
+from judgebench.results.results import Results
+from judgebench.tracking.artifacts import keep, main_files, used_files
 from judgebench.tracking.summary import differences, rankings, scalars
 from judgebench.tracking.tables import defense_rows, example_rows, metric_rows, pairwise_rows
 from judgebench.tracking.values import files_under, flat, pixels, table
@@ -82,47 +80,23 @@ class QuietWandbLogger(WandbLogger):
 
 @rank_zero_only
 def log_run(
-    logger: WandbLogger,
-    config: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
-    figures: Mapping[str, Figure],
-    scores: pd.DataFrame,
-    readings: pd.DataFrame,
-    examples: int = 50,
-    comparisons: Sequence[Mapping[str, Any]] = (),
-    tuning: Sequence[Mapping[str, Any]] = (),
-    trace: pd.DataFrame | None = None,
-    defense: DefenseRecords | None = None,
-    files: Sequence[Path] = (),
-    models: Mapping[str, Any] | None = None,
-    pairwise: Sequence[Mapping[str, Any]] = (),
-    served: Mapping[str, Any] | None = None,
+    logger: WandbLogger, results: Results, figures: Mapping[str, Figure], files: Sequence[Path] = (), examples: int = 50
 ) -> None:
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
     Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences` (in the run's
-    summary); all records as the table `metrics`, where there are such also `comparisons` and `tuning`; examples with
-    prompt, answer and every score as the table `examples`; the figures as images.
+    summary); all records as the table `metrics`, where there are such also `comparisons`, `tuning`, `pairwise` (a row a
+    judge and decoding), `ranking` (a row a system), `attack/trace` (every word that was scored) and the records of
+    defenses, as `defense/costs`; examples with prompt, answer and every score as the table `examples`; the figures as
+    images.
 
     Args:
-        config: what `RunFolder.write_config` returned: resolved, plain, secrets masked.
+        files: files of the run folder; the main ones are kept as artifacts, see `judgebench.tracking.artifacts`.
         examples: how many examples, spread evenly over the test split (over all if there is none).
-        comparisons, tuning: comparisons.json and tuning.json.
-        trace: of the search for a phrase, as the table `attack/trace`: every word that was scored.
-        defense: the records of `defense/`, as the tables `defense/standards` (without what is nested),
-            `defense/strengths`, `defense/references`, `defense/costs` and `defense/detectors`.
-        files: files of the run folder that are kept as artifacts, see `judgebench.tracking.artifacts`.
-        models: role -> title and fingerprint of each model, for the artifacts' metadata.
-        pairwise: pairwise.json, as the tables `pairwise` (a row a judge and decoding) and `ranking` (a row a system),
-            and in the summary.
-        served: what was asked of judges behind a URL, as numbers of the summary under `served/`.
 
     Raises:
         UserError: W&B's files cannot be written, as on a full disk.
-        TypeError: `config` is an OmegaConf node, hence not masked; nothing is logged then.
     """
-    if OmegaConf.is_config(config):
-        raise TypeError("config: an OmegaConf node may hold secrets; give what RunFolder.write_config returned.")
     failed = True
     try:
         run = logger.experiment
@@ -130,27 +104,24 @@ def log_run(
             import wandb
 
             with files_under(Path(run.dir).parent):
-                logger.log_hyperparams(dict(config))
+                logger.log_hyperparams(dict(results.config))
                 content: dict[str, Any] = {
-                    "metrics": table(*metric_rows(records)),
-                    "examples": table(*example_rows(scores, readings, examples)),
+                    "metrics": table(*metric_rows(results.metrics)),
+                    "examples": table(*example_rows(results.scores, results.readings, examples)),
                 }
-                for name, found in (("comparisons", comparisons), ("tuning", [flat(record) for record in tuning])):
-                    if found:
-                        content[name] = table(*metric_rows(found))
-                if trace is not None:
-                    tried = trace[trace["score"].notna()]
-                    content["attack/trace"] = wandb.Table(dataframe=tried)
-                content |= {f"defense/{name}": table(*rows) for name, rows in defense_rows(defense).items()}
-                content |= {
-                    name: table(*metric_rows(found)) for name, found in pairwise_rows(pairwise).items() if found
-                }
-                keep(run, files, used_files(config), {"models": dict(models or {})})
+                more = {"comparisons": results.comparisons, "tuning": [flat(record) for record in results.tuning or ()]}
+                more |= pairwise_rows(results.pairwise)
+                content |= {name: table(*metric_rows(records)) for name, records in more.items() if records}
+                if results.trace is not None:
+                    content["attack/trace"] = wandb.Table(dataframe=results.trace[results.trace["score"].notna()])
+                content |= {f"defense/{name}": table(*rows) for name, rows in defense_rows(results).items()}
+                models = results.environment.get("model_fingerprints") or {}
+                keep(run, main_files(files), used_files(results.config), {"models": dict(models)})
                 for name, figure in figures.items():
                     content[f"figures/{name}"] = wandb.Image(pixels(figure), caption=str(figure.get_label()) or None)
                 run.log(content)
-                told = scalars(records) | differences(comparisons) | rankings(pairwise) | served_scalars(served)
-                run.summary.update(told)
+                run.summary.update(scalars(results.metrics) | differences(results.comparisons))
+                run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
             failed = False
         finally:
             run.finish(exit_code=int(failed))

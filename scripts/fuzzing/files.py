@@ -28,7 +28,7 @@ from judgebench.defenses.thresholds import curve_of
 from judgebench.judges.answers import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vector_file import load_vectors
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -215,9 +215,9 @@ def _check_binary(case: tuple[str, bytes]) -> None:
     if kind == "store.sqlite":
         told(lambda: _used(path))
     elif kind == "readings.parquet":
-        told(folder.readings)
+        told(lambda: folder.read("readings"))
     else:
-        told(folder.metrics if kind == "metrics.json" else folder.config)
+        told(lambda: folder.read("metrics" if kind == "metrics.json" else "config"))
 
 
 def _used(path: Path) -> None:

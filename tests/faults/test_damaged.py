@@ -15,7 +15,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.report.paper.__main__ import main as tables
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vector_file import load_vectors

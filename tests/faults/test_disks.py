@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, disk, rows, told
 from tests.test_adv_suffix_runs import PLAIN, learning
 from tests.test_cli import pair

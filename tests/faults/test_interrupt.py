@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, command_in, rows, trials
 from tests.test_adv_suffix_runs import PLAIN, learning, phrase_of, steps
 from tests.test_cli import pair

@@ -15,7 +15,7 @@ from judgebench.defenses.references import ReferenceDefense
 from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import are_comparative, load_rubrics
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tutor.references import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
 from tests.faults.conftest import QUICK

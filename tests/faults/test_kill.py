@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
 from judgebench.report.defense_files import read_defenses
-from judgebench.report.run_folder import RunFolder
+
+from judgebench.results.folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, rows, trials
 from tests.test_adv_suffix_runs import PLAIN, agrees, learning, phrase_of, steps
 from tests.test_cli import pair

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.runtime.lock import LOCK, Held, locked
 from tests.faults.conftest import QUICK, SLOWLY, rows, told
 from tests.test_cli import pair

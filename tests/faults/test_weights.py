@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from judgebench.judges.loading import ModelSource
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from tests.conftest import tiny_llama
 from tests.faults.conftest import QUICK, rows, told
 from tests.test_cli import sick_model

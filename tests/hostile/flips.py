@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from judgebench.report.defense_files import read_defenses
 
 from judgebench.errors import UserError
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.report.contract import READINGS_SCHEMA, SCORES_SCHEMA
-from judgebench.report.defense_files import read_defenses
-from judgebench.report.example_files import TEXTS_SCHEMA, read_examples
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
+from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
+from judgebench.results.texts import TEXTS_SCHEMA, read_examples
 
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"
 

@@ -6,7 +6,7 @@ import pytest
 
 from judgebench.attacks.learned import read_phrase
 from judgebench.errors import UserError
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.runtime.files import check_run_file
 from tests.hostile.flips import SILENT, campaign, made_run
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgebench.cards.score import _write
 from judgebench.errors import UserError
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.runtime.files import as_csv, atomic, csv_cell
 
 

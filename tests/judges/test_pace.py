@@ -8,7 +8,7 @@ import pytest
 
 from judgebench.judges.pace import Pace
 from judgebench.report.dry_run import duration, pace_lines
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 QUICK = ("logger=none", "metrics.resamples=0", "data.limit_groups=6", "report=false", "judge.token_budget=400")
 

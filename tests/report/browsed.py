@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.example_files import write_examples
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
+from judgebench.results.texts import write_examples
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import RULES, Run, columns
 

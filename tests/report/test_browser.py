@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.run_content import RunContent
+from judgebench.results.results import RunContent
 from judgebench.visible import visible
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 

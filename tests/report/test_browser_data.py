@@ -17,9 +17,9 @@ from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.data import browse, index_data
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
 from judgebench.report.browser.packing import pack, unpack
-from judgebench.report.example_files import read_examples
-from judgebench.report.run_content import RunContent
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
+from judgebench.results.results import RunContent
+from judgebench.results.texts import read_examples
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
 JSON = st.recursive(

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judgebench.report.defense_files import DefenseRecords
 
 from judgebench.report.candidates_figure import candidates_figure
-from judgebench.report.contract import FIGURE
 from judgebench.report.defense_figures import defense_figures
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.embeddings_figure import embeddings_figure
 from judgebench.report.figures import draw_all
 from judgebench.report.front_figure import front_figure, unbeaten
 from judgebench.report.separability_figure import separability_figure
 from judgebench.report.strengths_figure import strengths_figure
 from judgebench.report.style import STANDARDS, defense_marks
+from judgebench.results.schema import FIGURE
 from tests.report.defended_records import STRENGTHS, defense_records, standard, strength
 from tests.report.test_worded import with_cot
 

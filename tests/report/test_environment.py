@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 
-from judgebench.report.environment import code_version, describe_environment
+from judgebench.results.environment import code_version, describe_environment
 
 
 def _git(folder, *arguments):

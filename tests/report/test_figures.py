@@ -7,20 +7,20 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from judgebench.report.answers import favorites
 from matplotlib.colors import to_hex
 from PIL import Image
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.answers import favorites
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures import draw_all
 from judgebench.report.humans import human_scores, shares, to_range
 from judgebench.report.logprob_figure import logprob_figure
-from judgebench.report.run_folder import RunFolder
 from judgebench.report.saved_figures import save_figures, svg_without_caption
 from judgebench.report.score_figure import score_figure
-from judgebench.report.series import Series, ranges_of
 from judgebench.report.style import HUMANS, MOST_SERIES, marks, shorten
+from judgebench.results.folder import RunFolder
+from judgebench.results.series import Series, ranges_of
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns
 

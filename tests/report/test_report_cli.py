@@ -18,7 +18,7 @@ from judgebench.report.comparison import (
     render_comparison,
 )
 from judgebench.report.differences import arrange_comparisons
-from judgebench.report.run_content import RunContent
+from judgebench.results.results import RunContent
 from judgebench.types import ScoreRange
 from tests.report.browsed import with_attack, write_run
 from tests.report.test_html import HOSTILE, scripts_of

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.results import arrange, few_note
-from judgebench.report.series import SeriesIndex
 from judgebench.report.tables import agreement_lines, interval, metrics_table
+from judgebench.results.series import SeriesIndex
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns
 

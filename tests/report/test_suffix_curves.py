@@ -6,10 +6,10 @@ import pytest
 from markupsafe import escape
 
 from judgebench.metrics.suffix import Suffix, suffix_records
-from judgebench.report.contract import FIGURE
 from judgebench.report.figures import draw_all
 from judgebench.report.suffix_curves import arrange_suffix, constant_note, suffix_note
 from judgebench.report.suffix_figure import suffix_figure
+from judgebench.results.schema import FIGURE
 from judgebench.types import ScoreRange
 from tests.report.attacked import PHRASES, attacked_run
 from tests.report.conftest import columns

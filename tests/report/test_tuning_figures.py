@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from judgebench.report.choices import arrange_tuning
-from judgebench.report.contract import FIGURE
+
 from judgebench.report.figures import draw_all
 from judgebench.report.heat_map import HeatMap, grid_figure, heat_map_figure
 from judgebench.report.path_figure import path_figure
 from judgebench.report.saved_figures import save_figures
+from judgebench.results.schema import FIGURE
 from judgebench.tuning.curves import curves
 from judgebench.tuning.tuners import Shared
 from tests.report.conftest import tuning_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tracking.artifacts import kind_of, used_files
 from judgebench.tracking.wandb import QuietWandbLogger, log_run
 from tests.tracking.test_wandb_logger import READINGS, RECORDS, SCORES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.metrics.paired import compare, default_pairs
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns

@@ -11,7 +11,7 @@ import pandas as pd
 
 from judgebench.metrics.levels import shown_level
 from judgebench.report.browser.judged import Judged
-from judgebench.report.series import CELL, SeriesIndex, distinct, number, range_of, setting
+from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting
 from judgebench.types import CLAMPED, FAILED, PARSED, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)

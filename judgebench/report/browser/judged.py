@@ -8,9 +8,22 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.example_files import ExampleTexts
 from judgebench.report.humans import Scale
+from judgebench.results.results import Results
 from judgebench.tuning.tuners import PER_RANGE
+
+
+@dataclass(frozen=True)
+class ExampleTexts:
+    """The judged texts.
+
+    Attributes:
+        examples: `EXAMPLES_SCHEMA`.
+        changed: `TEXTS_SCHEMA`.
+    """
+
+    examples: pd.DataFrame
+    changed: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,22 @@ class Judged:
     config: Mapping[str, Any]
     texts: ExampleTexts | None
     references: pd.DataFrame
+
+    @classmethod
+    def of(cls, results: Results, name: str = "") -> Judged:
+        """A run's results under a name."""
+        texts = None if results.examples is None else ExampleTexts(results.examples, results.texts)
+        return cls(
+            name,
+            results.dataset,
+            results.readings,
+            results.scores,
+            results.metrics,
+            results.scale,
+            results.config,
+            texts,
+            results.references,
+        )
 
     @property
     def compares(self) -> bool:

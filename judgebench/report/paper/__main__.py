@@ -13,14 +13,14 @@ from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.report.assessment_figure import assessment_figure, is_comparative
-from judgebench.report.defense_files import read_defenses
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text
 from judgebench.report.paper.found import RunResults
-from judgebench.report.run_folder import RunFolder
 from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
+from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from judgebench.runtime.files import atomic
 from judgebench.visible import visible
 
@@ -73,15 +73,18 @@ def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
 
 
 def _results(folder: RunFolder) -> RunResults:
-    return RunResults(folder.metrics(), _titles(folder), folder.tuning(), read_defenses(folder))
+    names = ("standards", "strengths", "detectors", "costs", "references")
+    read = {name: folder.read(name) for name in names}
+    defense = Results(**{name: value for name, value in read.items() if value is not None})
+    return RunResults(folder.read("metrics"), _titles(folder), folder.read("tuning"), defense)
 
 
 def _titles(folder: RunFolder) -> dict[str, str | None]:
     """The models' names as the run itself called them."""
-    config = folder.config()
+    config = folder.read("config")
     judge, assistant = config["judge"], config["assistant"]
     source = ModelSource(assistant["path"], assistant.get("gguf_file")) if assistant.get("path") else None
-    about = folder.optional_json("about.json") or {}  # runs of earlier versions have none
+    about = folder.read("about") or {}  # runs of earlier versions have none
     return {
         "main": ModelSource(judge["path"], judge.get("gguf_file")).title,
         "assistant": Assistant(assistant["kind"], source, assistant.get("layer")).title,

@@ -20,7 +20,7 @@ from judgebench.report.paper.published import (
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingLine, SettingTable, Value
 from judgebench.report.saved_figures import file_name
-from judgebench.report.series import number
+from judgebench.results.series import number
 from judgebench.tuning.tune import EDGE
 from judgebench.types import ScoreRange
 

@@ -18,7 +18,7 @@ from judgebench.report.paper.cap_names import (
 from judgebench.report.paper.cells import CellLine, CellTable, Measure, one, percent, signed_one
 from judgebench.report.paper.published import System, model_key, published_rows
 from judgebench.report.paper.tables import Value
-from judgebench.report.series import number
+from judgebench.results.series import number
 
 _HEADS = ("Data", "Judge", "Defense")
 _NONE = Defended(NO_DEFENSE)

@@ -12,7 +12,7 @@ from judgebench.report.paper.cap_names import CAP, NO_DEFENSE, SUFFIX_LENGTH, De
 from judgebench.report.paper.found import RunResults, decoding_of, systems_of
 from judgebench.report.paper.published import System
 from judgebench.report.paper.tables import Value
-from judgebench.report.series import number, range_of, shown_split
+from judgebench.results.series import number, range_of, shown_split
 
 _RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
 _WORDS = "greedy"  # how an answer in words is written, whatever else the run's decodings are

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from judgebench.errors import UserError
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap import ChangeTable
 from judgebench.report.paper.cap_build import build_cap
@@ -18,6 +17,7 @@ from judgebench.report.paper.latex import correlation_latex, setting_latex
 from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.paper.text import correlation_text, setting_text
 from judgebench.report.paper.tidy import correlation_csv, setting_csv
+from judgebench.results.results import Results
 
 Table = CorrelationTable | SettingTable | ChangeTable | CellTable
 
@@ -27,22 +27,17 @@ TABLES = ("cd", "cap")
 
 def paper_tables(
     asked: Iterable[str],
-    records: Sequence[Mapping[str, Any]],
-    tuning: Any,
+    results: Results,
     titles: Mapping[str, str | None],
-    defense: DefenseRecords | None = None,
 ) -> dict[str, str]:
     """One run's tables: file name -> content.
 
     Args:
         asked: of `TABLES`.
-        records: metrics.json.
-        tuning: tuning.json; empty or None where lambda and t were not tuned.
         titles: `main`, `assistant` and `tutor`, the models' names, by which the papers' are found; `groups`, what a
             group is.
-        defense: what its defenses found.
     """
-    runs, asked = [RunResults(records, titles, tuning, defense or DefenseRecords())], list(asked)
+    runs, asked = [RunResults(results.metrics, titles, results.tuning, results)], list(asked)
     tables: list[Table] = [*build(runs)] if "cd" in asked else []
     return table_files([*tables, *(build_cap(runs) if "cap" in asked else [])])
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.paper.published import System, model_key
-from judgebench.report.series import range_of, setting, shown_split
 from judgebench.report.style import shorten
+from judgebench.results.results import Results
+from judgebench.results.series import range_of, setting, shown_split
 from judgebench.types import ScoreRange
 
 CONTRASTIVE = "contrastive"
@@ -39,7 +39,7 @@ class RunResults:
     records: Sequence[Mapping[str, Any]]
     titles: Mapping[str, str | None]
     tuning: Any = None
-    defense: DefenseRecords = field(default_factory=DefenseRecords)
+    defense: Results = field(default_factory=Results)
 
 
 Key = tuple[str, System, ScoreRange]

@@ -8,14 +8,14 @@ import re
 
 import pandas as pd
 import pytest
-
-from judgebench.report.contract import TABLE
 from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
+
 from judgebench.report.paper import RunResults, build_cap, table_files, table_text
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.cap_clean import ratio_slips
 from judgebench.report.paper.cap_names import JUDGES, TUTORS, defended_by, printed_defense
 from judgebench.report.paper.published import published_rows
+from judgebench.results.schema import TABLE
 from tests.report.defended_records import cost, references, standard
 from tests.report.paper.test_cap_tables import changed
 from tests.report.paper.test_paper_tables import HOSTILE, cells

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from judgebench.report.contract import TABLE
 from judgebench.report.paper import RunResults, build_cap, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.published import published_rows
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
+from judgebench.results.schema import TABLE
 from tests.report.paper.test_paper_tables import HOSTILE, cells
 from tests.report.test_assessment_figure import records
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.contract import TABLE
 from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.latex import correlation_latex, escape
@@ -24,7 +23,8 @@ from judgebench.report.paper.published import (
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, marks
 from judgebench.report.results import Estimate
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
+from judgebench.results.schema import TABLE
 from judgebench.types import ScoreRange
 from tests.report.paper.conftest import record
 

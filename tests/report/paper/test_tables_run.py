@@ -7,10 +7,10 @@ import json
 import shutil
 
 import pytest
-
 from judgebench.report.defense_files import read_defenses
+
 from judgebench.report.paper.__main__ import main
-from judgebench.report.run_folder import RunFolder
+from judgebench.results.folder import RunFolder
 
 PAIR = ("Qwen2.5-14B-Instruct", "Qwen2.5-3B-Instruct")
 """Tiny models in folders of these names: whose tables they fill is all that is looked at."""

@@ -1,0 +1,127 @@
+"""Numbers as people read them: one format a kind, in every table, sentence and page. Unknown numbers are a dash."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+Format = Callable[[Any], str]
+"""A value, None or NaN where it is unknown -> its text."""
+
+UNKNOWN = "-"
+"""What stands for a number that is not known."""
+
+
+def is_known(value: Any) -> bool:
+    """Whether a value is neither None nor NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def decimals(digits: int, signed: bool = False) -> Format:
+    """The format of numbers with so many decimals; with a sign, where they do not round to 0.
+
+    Example:
+        >>> decimals(2)(-0.001), decimals(2, signed=True)(0.256), decimals(2, signed=True)(0.001)
+        ('0.00', '+0.26', '0.00')
+    """
+
+    def write(value: Any) -> str:
+        if not is_known(value):
+            return UNKNOWN
+        rounded = round(float(value), digits) + 0.0  # + 0.0: a rounded -0.0 would print a minus
+        return f"{rounded:{'+' if signed and rounded else ''}.{digits}f}"
+
+    return write
+
+
+one, two, three = decimals(1), decimals(2), decimals(3)
+"""Seconds; scores; correlations."""
+
+signed_two, signed_three = decimals(2, signed=True), decimals(3, signed=True)
+"""Differences of scores; differences of correlations."""
+
+
+def short(value: Any) -> str:
+    """A number of at most 1 without its leading 0, as in an interval.
+
+    Example:
+        >>> short(0.354), short(-0.2), short(1.0)
+        ('.35', '-.20', '1.00')
+    """
+    return two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
+
+
+def whole(value: Any) -> str:
+    """A number without decimals."""
+    return f"{round(value):d}" if is_known(value) else UNKNOWN
+
+
+def general(value: Any) -> str:
+    """A number with up to four digits, as a setting is written."""
+    return f"{value:.4g}" if is_known(value) else UNKNOWN
+
+
+def percent(value: Any) -> str:
+    """A share in whole per cent.
+
+    Example:
+        >>> percent(0.256), percent(None)
+        ('26 %', '-')
+    """
+    return f"{100 * value:.0f} %" if is_known(value) else UNKNOWN
+
+
+def percent_one(value: Any) -> str:
+    """A share in per cent with one decimal."""
+    return f"{100 * value:.1f} %" if is_known(value) else UNKNOWN
+
+
+def points(value: Any) -> str:
+    """A share in whole per cent without its unit, as in an interval of shares."""
+    return f"{100 * value:.0f}" if is_known(value) else UNKNOWN
+
+
+def p_value(value: Any) -> str:
+    """A p-value with three decimals, never 0.
+
+    Example:
+        >>> p_value(0.0312), p_value(0.0001), p_value(None)
+        ('0.031', '<.001', '-')
+    """
+    if not is_known(value):
+        return UNKNOWN
+    return "<.001" if value < 0.001 else f"{value:.3f}"
+
+
+def text(value: Any) -> str:
+    """A text as it is; empty where there is none."""
+    return str(value) if is_known(value) else ""
+
+
+def about(count: int) -> str:
+    """A number of groups as no more than an estimate is: two digits, rounded up.
+
+    Example:
+        >>> about(87), about(1234), about(10**9)
+        ('about 87', 'about 1,300', 'more than a million')
+    """
+    if count > 1_000_000:
+        return "more than a million"
+    unit = 10 ** max(0, int(math.log10(max(1, count))) - 1)
+    return f"about {math.ceil(count / unit) * unit:,}"
+
+
+def interval(low: Any, high: Any, form: Format = short) -> str:
+    """A 95 % interval, without a space so that it never breaks; empty where an end is unknown.
+
+    Example:
+        >>> interval(0.35, 0.47), interval(None, 0.47), interval(-0.1, 1.25, signed_two)
+        ('[.35,.47]', '', '[-0.10,+1.25]')
+    """
+    return f"[{form(low)},{form(high)}]" if is_known(low) and is_known(high) else ""
+
+
+def no_text(value: Any) -> str:
+    """Nothing, for a column that shows an interval alone."""
+    return ""

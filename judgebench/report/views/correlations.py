@@ -1,0 +1,269 @@
+"""Agreement with the humans: correlations by range, within groups and over systems, and of the experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.evaluation import CONSTANT
+from judgebench.metrics.resampling import FEWEST
+from judgebench.report.formats import is_known, no_text, percent_one, short, three
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.results.results import Results
+from judgebench.results.series import labelled
+
+_CONDITION = ["dimension", "attack", "defense"]
+
+
+def correlation_frame(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
+    """The metrics of clean texts of the reported split, a row a range and series, the averages over ranges last.
+
+    `<correlation>_best` marks the best of several at one range, where it is above 0.
+
+    Args:
+        level: dataset, document or system; None takes the reported one.
+        silent: whether assistants that give every text the same score in every range are among them.
+    """
+    shown = (results.split, level or results.level)
+    rows = labelled(record for record in results.clean if (record["split"], record["level"]) == shown)
+    if not len(rows):
+        return rows
+    rows["constant"] = [CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))]
+    if not silent:
+        constant = rows.groupby([*_CONDITION, "series"])["constant"].transform("all")
+        rows = rows[~((rows["judge"] == "assistant") & constant)]
+    if "clamped_share" in rows and not rows["clamped_share"].any():
+        rows["clamped_share"] = None
+    parts = [_with_averages(part) for _, part in rows.groupby(_CONDITION, sort=False)]
+    return pd.concat(parts, ignore_index=True) if parts else rows.head(0)
+
+
+def level_note(level: str, groups: str) -> str:
+    """What is correlated at a level, as words that follow "correlation"."""
+    return {
+        "dataset": "over all texts",
+        "document": f"within each of the {groups}, mean over them",
+        "system": "over the systems' mean scores",
+    }.get(level, f"at level {level}")
+
+
+def resampled_note(level: str, groups: str) -> str:
+    """What an interval at a level is about, as words that follow "95 % interval"."""
+    return f"{groups} resampled{': for these systems alone' if level == 'system' else ''}"
+
+
+def _with_averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one condition, with sizes, marks, and the averages over several ranges."""
+    size = size_of(rows)
+    ranges = rows["range"].nunique()
+    parts = [_marked(part) for _, part in rows.groupby("range", sort=False)]
+    complete = rows.groupby("series", sort=False).filter(lambda part: part["range"].nunique() == ranges)
+    if ranges > 1 and len(complete):
+        averages = [_average(part) for _, part in complete.groupby("series", sort=False)]
+        parts.append(_marked(pd.DataFrame(averages)))
+    return pd.concat(parts, ignore_index=True).assign(size=size)
+
+
+def _average(rows: pd.DataFrame) -> dict[str, Any]:
+    settings = set(rows["setting"])
+    means = {
+        name: rows[name].mean() if rows[name].notna().all() else None
+        for name in (*CORRELATIONS, "failed_share", "clamped_share")
+        if name in rows
+    }
+    same = {name: rows[name].iloc[0] for name in (*_CONDITION, "condition", "level", "series", "who", "judge")}
+    return same | means | {"range": "average", "setting": settings.pop() if len(settings) == 1 else "λ, t by range"}
+
+
+def _marked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Marks the best of several rows; a judge that always says the same has 0 and would win against inverted ones."""
+    best = {name: rows[name].astype(float).max() for name in CORRELATIONS}
+    several = len(rows) > 1
+    return rows.assign(**{f"{name}_best": several & (rows[name] == best[name]) & (best[name] > 0) for name in best})
+
+
+def size_of(rows: pd.DataFrame) -> str:
+    """On how many examples, groups or systems the rows rest, such as "1440 {examples} of 90 {groups}"."""
+    level = rows["level"].iloc[0]
+    groups = f"{_span(rows['groups'])} {{groups}}"
+    if level == "document":
+        return groups
+    return f"{_span(rows['n'])} {'systems over' if level == 'system' else '{examples} of'} {groups}"
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def sized_correlations(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
+    """`correlation_frame` with the column `size`, such as "1440 examples of 90 articles"."""
+    rows = correlation_frame(results, level, silent)
+    if len(rows):
+        words = {"groups": results.groups, "examples": results.examples_word}
+        rows["size"] = [size.format(**words) for size in rows["size"]]
+    return rows
+
+
+def _note(results: Results, rows: pd.DataFrame) -> str:
+    level, groups = str(rows["level"].iloc[0]), results.groups
+    told = [f"Correlation {level_note(level, groups)}, {results.split} split."]
+    if rows["spearman_low"].notna().any():
+        told.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
+        if rows["groups"].min() < FEWEST:
+            told.append(few_groups(groups))
+    told += missing_reasons(rows)
+    if (rows["range"] == "average").any():
+        told.append("Average: mean over the ranges, without an interval.")
+    if "human_agreement" in rows and rows["human_agreement"].notna().any():
+        told.append("Failed: share of pairs of which an answer could not be read; it counts as undecided.")
+    else:
+        told.append(
+            "Failed: share of answers that could not be read; the lowest score of the range stands in for them."
+        )
+    if rows["clamped_share"].notna().any():
+        told.append("Clamped: share of answers outside the range, moved to its nearest end.")
+    if len(correlation_frame(results, level, silent=True)) > len(rows):
+        told.append("The assistant is left out where it gives every text the same score.")
+    if results.titles.get("note"):
+        told.append(str(results.titles["note"]))
+    return " ".join(told)
+
+
+def few_groups(groups: str) -> str:
+    """The warning of intervals that rest on fewer than `FEWEST` groups."""
+    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
+
+
+def missing_reasons(rows: pd.DataFrame) -> list[str]:
+    """The reasons for correlations and intervals that are missing, each once."""
+    columns = [rows[name] for name in ("missing_document", "missing") if name in rows]
+    return list(dict.fromkeys(str(one) for column in columns for one in column if is_known(one) and one))
+
+
+_COLUMNS = (
+    Col("range", "range", left=True, width=9),
+    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
+    *(Col(name.capitalize(), name, three, ends=short, marked=f"{name}_best") for name in CORRELATIONS),
+    Col("failed", "failed_share", percent_one),
+    Col("clamped", "clamped_share", percent_one, optional=True),
+)
+
+CORRELATION = View(
+    "correlations",
+    "Agreement with the humans",
+    sized_correlations,
+    _COLUMNS,
+    by=_CONDITION,
+    title="{condition}",
+    size="{size}",
+    sections=["range"],
+    once=["range"],
+    note=_note,
+    marks="best of its range, if above 0",
+)
+"""Correlations at the reported level."""
+
+
+def other_levels(results: Results) -> list[Block]:
+    """The correlations at the levels that are not the reported one, folded."""
+    levels = dict.fromkeys(str(record["level"]) for record in results.metrics if record["split"] == results.split)
+    found: list[Block] = []
+    for level in levels:
+        if level != results.level:
+            folded = f"Agreement at {level} level: correlation {level_note(level, results.groups)}"
+            view = replace(
+                CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
+            )
+            found += view.tables(results)
+    return found
+
+
+# --- within groups, and over systems ----------------------------------------------------------------------------------
+
+
+def _levels_frame(results: Results) -> pd.DataFrame:
+    """A row a range and series with Spearman at document and system level; assistants are left out."""
+    document, system = (correlation_frame(results, level) for level in ("document", "system"))
+    parts = []
+    if len(document):
+        names = {"spearman": "within", "spearman_low": "within_low", "spearman_high": "within_high"}
+        parts.append(document.rename(columns=names))
+    if len(system):
+        names = {"spearman": "over", "spearman_low": "over_low", "spearman_high": "over_high"}
+        kept = [*_CONDITION, "range", "series", "size", "missing", *names]
+        kept += [name for name in ("spearman_systems_low", "spearman_systems_high") if name in system]
+        kept = [name for name in kept if name in system] if parts else list(system.columns)
+        parts.append(system[kept].rename(columns=names))
+    if not parts:
+        return pd.DataFrame()
+    keys = [*_CONDITION, "range", "series"]
+    rows = parts[0] if len(parts) == 1 else parts[0].merge(parts[1], on=keys, how="left", suffixes=("_document", ""))
+    rows = rows[(rows["judge"] != "assistant") & (rows["range"] != "average")]
+    told = rows.get("within"), rows.get("over")
+    if not any(one is not None and one.notna().any() for one in told):
+        return rows.head(0)
+    rows = rows.assign(without=[_without(row) for row in records(rows)])
+    rows["size"] = [str(one).format(groups=results.groups, examples=results.examples_word) for one in rows["size"]]
+    return rows
+
+
+def _without(row: dict[str, Any]) -> str | None:
+    """The mean within groups without the silent ones, and how many these are."""
+    silent = row.get("human_constant_groups")
+    return None if silent is None else f"{three(row.get('spearman_varied'))} ({int(silent)})"
+
+
+def _levels_note(results: Results, rows: pd.DataFrame) -> str:
+    told, groups = [], results.groups
+    if "within" in rows and rows["within"].notna().any():
+        told.append(
+            f"Within: Spearman within each of the {groups}, mean over them; those whose humans gave all texts one "
+            "score say nothing of the judge and count as 0. Without: the mean without them, and their number."
+        )
+    if "over" in rows and rows["over"].notna().any():
+        told.append("Systems: Spearman of the systems' mean scores.")
+        if rows["over_low"].notna().any():
+            told.append(
+                f"These: 95 % interval for these very systems, {groups} resampled. Others: for systems like these, "
+                f"systems and {groups} resampled."
+            )
+    return " ".join([*told, *missing_reasons(rows)])
+
+
+LEVELS = View(
+    "levels",
+    "Within groups, and over systems",
+    _levels_frame,
+    [
+        Col("range", "range", left=True),
+        Col("judge, decoding", "series", left=True),
+        Col("within", "within", three, ends=short, optional=True),
+        Col("without", "without", optional=True),
+        Col("systems", "over", three, optional=True),
+        Col("these", "over", no_text, ends=short, optional=True),
+        Col("others", "spearman_systems", no_text, ends=short, optional=True),
+    ],
+    by=_CONDITION,
+    title="{condition}",
+    size="{size}",
+    note=_levels_note,
+)
+"""Spearman at document and system level."""
+
+
+def experts(results: Results) -> list[Block]:
+    """Agreement of the human experts among themselves, the ceiling for any judge."""
+    lines: Sequence[Block] = [
+        Paragraph(
+            f"{dimension}: Krippendorff's alpha {three(known['alpha'])}, Spearman {three(known['spearman'])} between "
+            "two experts."
+        )
+        for dimension, known in results.agreement.items()
+    ]
+    return [Heading("Experts among themselves"), *lines] if lines else []

@@ -1,0 +1,338 @@
+"""The run folder: how its files are written and read; what they are is said in `contract`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.errors import UserError
+from judgebench.results.masking import mask_secrets
+from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
+from judgebench.runtime.lock import Held, locked
+
+if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
+    from matplotlib.figure import Figure
+
+ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
+"""Name -> artifact."""
+
+_DISTINCT = (
+    "prompt",
+    "text",
+    "texts",
+    "source",
+    "output",
+    "rival",
+    "main_logprobs",
+    "assistant_logprobs",
+    "lower",
+    "upper",
+)
+"""Columns whose values hardly repeat, so that a dictionary of them would be waste."""
+
+_PAGE_BYTES = 8 * 2**20
+"""Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
+
+
+class RunFolder:
+    """Writes and reads one run's folder. Every file is whole or absent, whenever the run is killed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = RunFolder(tempfile.mkdtemp())
+        >>> folder.write("config", {"seed": 1}).name
+        'config.yaml'
+        >>> RunFolder.open(folder.path).read("config")
+        {'seed': 1}
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A run folder that exists.
+
+        Raises:
+            UserError: there is no such folder, or no run wrote it.
+        """
+        path = Path(path)
+        if not os.path.isdir(path):  # unlike Path's, it also takes names that are too long
+            raise UserError(
+                f"{path}: there is no such folder; give a folder that a run wrote (its path is printed last)."
+            )
+        if not (path / "config.yaml").is_file():
+            if any((path / name).is_file() for name in FILES):
+                raise UserError(f"{path}: has no config.yaml, so this run did not finish; start it again.")
+            raise UserError(f"{path}: not a run folder, for it has no config.yaml; give one that a run wrote.")
+        return cls(path)
+
+    @classmethod
+    def check(cls, path: str | Path) -> RunFolder:
+        """A run folder that can be made and written, as a trial shows that leaves nothing behind.
+
+        Nothing in the folder changes, and it is not made where it did not exist.
+
+        Raises:
+            UserError: it cannot, and why.
+        """
+        if not str(path or "").strip():
+            raise UserError("run_dir: it is empty; name a folder, as run_dir=outputs/first.")
+        if "\0" in str(path):
+            raise UserError(f"run_dir: {str(path)!r} holds a null byte, which no folder's name can.")
+        folder = cls(path)
+        with folder.writing(folder.path):
+            whole = Path(os.path.abspath(folder.path))
+            start = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
+            # The trial runs beside what is missing, in a folder of its own: jobs that start together share parents,
+            # and must not take from each other what they only tried.
+            inside = [(whole / name, Path()) for name in ("figures", "attack", "defense")]
+            for place, missing in [(start, whole.relative_to(start)), *inside]:
+                if not os.path.lexists(place):
+                    continue
+                if not place.is_dir():
+                    raise UserError(f"run_dir: {folder.path} cannot be a run folder, for {place} is no folder.")
+                with tempfile.TemporaryDirectory(prefix=".judgebench-", dir=place) as trial:
+                    inner = Path(trial) / missing
+                    inner.mkdir(parents=True, exist_ok=True)
+                    (inner / "trial").write_text("trial", encoding="utf-8")
+        for name in FILES:
+            if (folder.path / name).is_dir():
+                raise UserError(f"run_dir: {folder.path} cannot be a run folder, for its {name} is a folder.")
+        return folder
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps other runs out of the folder until the block ends. What a killed run has left keeps nobody out.
+
+        Raises:
+            UserError: another run is at work there, and which; or the folder cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                with self.writing(self.path):
+                    stack.enter_context(locked(self.path))
+            except Held as held:
+                raise UserError(
+                    f"run_dir: another run writes to {self.path} ({held}); wait until it is done, or choose another "
+                    "folder with run_dir=DIR."
+                ) from held
+            yield
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Removes what an earlier run wrote here, so that its files never stand beside this run's.
+
+        Only the contract's own files go, and what killed runs left half-written of them; whatever else lies in the
+        folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
+        """
+        with self.writing(self.path):
+            for name in FILES:
+                (self.path / name).unlink(missing_ok=True)
+            for place in PLACES:
+                folder = self.path / place
+                for path in list(folder.iterdir()) if folder.is_dir() else []:
+                    if is_ours(place, path.name):
+                        path.unlink(missing_ok=True)
+
+    def write(self, name: str, value: Any) -> Path:
+        """Writes the file of one artifact, see `ARTIFACTS`; numbers that are not finite become null in JSON.
+
+        Args:
+            name: of the artifact.
+            value: records, a mapping, or a frame.
+
+        Raises:
+            UserError: the file cannot be written.
+            ValueError: a frame lacks columns of its schema, or has others.
+        """
+        artifact = ARTIFACT[name]
+        if artifact.path.endswith(".parquet"):
+            self._write_parquet(artifact, value)
+        elif artifact.path.endswith(".yaml"):
+            self._write_text(artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+        else:
+            self.write_json(artifact.path, value)
+        return self.path / artifact.path
+
+    def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+        """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json.
+
+        Args:
+            phrases: by name, what their files hold.
+        """
+        written = []
+        for name, content in phrases.items():
+            file = "phrase.json" if len(phrases) == 1 else f"phrase_{name}.json"
+            self.write_json(f"attack/{file}", dict(content))
+            written.append(self.path / "attack" / file)
+        return written
+
+    def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
+        """Writes tables/<file name> for each, and returns the paths."""
+        return [self._write_text(f"tables/{name}", text) for name, text in tables.items()]
+
+    def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
+        """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
+        from judgebench.report.saved_figures import save_figures
+
+        with self.writing(self.path / "figures"):
+            return save_figures(figures, self.path / "figures")
+
+    def write_report(self, html: str) -> Path:
+        """Writes report.html and returns its path."""
+        return self._write_text("report.html", html)
+
+    def write_digests(self) -> None:
+        """Writes digests.json, the last of a run's files: what reads them shows by it whether one has changed."""
+        places = {place: self.path / place for place in PLACES}
+        written = [
+            path.relative_to(self.path).as_posix()
+            for place, folder in places.items()
+            for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+            if path.is_file() and is_ours(place, path.name) and path.name != DIGESTS and not path.name.startswith(".")
+        ]
+        with self.writing(self.path / DIGESTS):
+            write_digests(self.path, written)
+
+    def write_drawn(self, figures: Mapping[str, Figure], html: str) -> Path:
+        """Writes the figures and the page anew, with their digests where the folder has such, and returns the page's
+        path."""
+        drawn = [*self.write_figures(figures), self.write_report(html)]
+        if (self.path / DIGESTS).is_file():
+            with self.writing(self.path / DIGESTS):
+                write_digests(self.path, [path.relative_to(self.path).as_posix() for path in drawn])
+        return drawn[-1]
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """The value of one artifact, see `ARTIFACTS`: records or a mapping of JSON, or a frame whose list columns hold
+        Python lists (None where there is none). Where a run need not have it: None without the file.
+
+        Args:
+            columns: some of a table's columns; None takes all.
+
+        Raises:
+            UserError: the run did not finish, or a file is damaged.
+        """
+        artifact = ARTIFACT[name]
+        if artifact.presence is not Presence.REQUIRED and not (self.path / artifact.path).is_file():
+            return None
+        if name == "about" and not (self.path / artifact.path).is_file():
+            raise UserError(
+                f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made this run; run it again "
+                "(its readings are in the store, so nothing is read anew)."
+            )
+        with self.reading(artifact.path) as path:
+            if artifact.path.endswith(".yaml"):
+                return yaml.safe_load(path.read_text(encoding="utf-8"))
+            if not artifact.path.endswith(".parquet"):
+                return json.loads(path.read_text(encoding="utf-8"))
+            table = pq.read_table(path, columns=None if columns is None else list(columns))
+            return plain_frame(table)
+
+    # --- how ----------------------------------------------------------------------------------------------------
+
+    def _write_text(self, name: str, text: str) -> Path:
+        with self.writing(self.path / name), atomic(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return self.path / name
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Writes a JSON file of the folder; a number that is not finite becomes null."""
+        text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
+        self._write_text(name, text + "\n")
+
+    def _write_parquet(self, artifact: Artifact, frame: pd.DataFrame) -> None:
+        """Tables are compressed by zstd; `frame.attrs` become notes in the file's own metadata."""
+        path = self.path / artifact.path
+        if artifact.schema is None:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        else:
+            schema = columns_of(artifact, frame)
+            if differing := set(schema.names) ^ set(frame.columns):
+                raise ValueError(
+                    f"{artifact.path}: columns {sorted(differing & set(schema.names))} are missing and "
+                    f"{sorted(differing - set(schema.names))} are unknown; results/schema.py has them."
+                )
+            table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+        # pandas' own notes would differ between pandas versions
+        table = table.replace_schema_metadata(dict(frame.attrs) or None)
+        repeating = [name for name in table.schema.names if name not in _DISTINCT]
+        with self.writing(path), atomic(path) as temporary:
+            pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+
+    @contextmanager
+    def writing(self, path: Path) -> Iterator[None]:
+        """Turns whatever the system says against writing `path` into a `UserError`."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or choose another folder "
+                f"with run_dir=..."
+            ) from error
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Path]:
+        """The path of a file of the folder; turns whatever is said against its content into a `UserError`."""
+        path = self.path / name
+        if not path.is_file():
+            raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")
+        try:
+            check_digest(self.path, name)
+            yield path
+        except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise UserError(f"{path}: cannot be read ({reason}); restore the file or run again.") from error
+
+
+def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as it may leave this machine: resolved, plain, secrets masked.
+
+    Example:
+        >>> masked({"seed": 1, "api_key": "sk-123456"})
+        {'seed': 1, 'api_key': '***'}
+    """
+    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True) if OmegaConf.is_config(config) else config
+    hidden: dict[str, Any] = mask_secrets(plain)
+    return hidden
+
+
+def plain_frame(table: pa.Table) -> pd.DataFrame:
+    """A table as pandas holds it, with Python lists in its list columns."""
+    # a damaged file may have notes of pandas' own that no longer fit, which ours never have
+    frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas()
+    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+        if pa.types.is_list(kind):
+            frame[name] = pd.Series(table[name].to_pylist(), index=frame.index, dtype=object)
+    return frame
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | np.ndarray):
+        return [_json_value(item) for item in value]
+    if isinstance(value, np.generic):
+        return _json_value(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or value is pd.NA:
+        return None
+    return value if isinstance(value, bool | int | str) else str(value)

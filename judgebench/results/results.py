@@ -1,0 +1,226 @@
+"""The results of a run: one object between computing and showing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from judgebench.errors import UserError
+from judgebench.metrics.bias import family_records
+from judgebench.metrics.levels import shown_level
+from judgebench.metrics.robustness import CLEAN
+from judgebench.results.folder import ARTIFACT, RunFolder, plain_frame
+from judgebench.results.schema import (
+    ARTIFACTS,
+    READINGS_SCHEMA,
+    REFERENCES_SCHEMA,
+    SCORES_SCHEMA,
+    TEXTS_SCHEMA,
+    Presence,
+)
+from judgebench.results.series import shown_split
+
+if TYPE_CHECKING:
+    from judgebench.defenses import Findings
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def _nothing(schema: pa.Schema) -> pd.DataFrame:
+    return plain_frame(schema.empty_table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Everything that a run has found. Terminal, page, figures, tables and loggers show it and nothing else.
+
+    The attributes are the files of the run folder, see `ARTIFACTS`. Records are lists of mappings in which an unknown
+    number is None; `frame` gives any of them as a DataFrame.
+
+    Attributes:
+        config: config.yaml: resolved, secrets masked.
+        environment: environment.json.
+        about: about.json: `titles`, `scale` and `agreement`.
+        readings: one row an example and condition, `READINGS_SCHEMA`.
+        scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
+        metrics: see `judgebench.metrics.evaluation.evaluate`.
+        comparisons: paired differences between judges; attack_differences: between what attacks change of each.
+        pairwise: systems ranked by comparisons.
+        suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.
+        tuning: selected lambda and t of each cell; None where they were given.
+        standards, strengths, detectors, rewritings: records of defenses, see `judgebench.defenses.Findings`.
+        costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
+        served: `SERVED_SCHEMA`, of judges behind a URL; else None.
+        examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
+        phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
+            and not read back.
+        path: the run folder; None where nothing has been written.
+
+    Example:
+        >>> results = Results(metrics=[{"split": "dev", "level": "dataset", "attack": "none", "spearman": 0.5}])
+        >>> results.split, results.level, results.frame("metrics")["spearman"].tolist()
+        ('dev', 'dataset', [0.5])
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    readings: pd.DataFrame = field(default_factory=partial(_nothing, READINGS_SCHEMA))
+    scores: pd.DataFrame = field(default_factory=partial(_nothing, SCORES_SCHEMA))
+    metrics: Records = ()
+    comparisons: Records = ()
+    attack_differences: Records = ()
+    pairwise: Records = ()
+    suffix: Records = ()
+    trace: pd.DataFrame | None = None
+    tuning: Records | None = None
+    standards: Records = ()
+    strengths: Records = ()
+    detectors: Records = ()
+    rewritings: Records = ()
+    costs: Records = ()
+    references: pd.DataFrame = field(default_factory=partial(_nothing, REFERENCES_SCHEMA))
+    served: pd.DataFrame | None = None
+    examples: pd.DataFrame | None = None
+    texts: pd.DataFrame = field(default_factory=partial(_nothing, TEXTS_SCHEMA))
+    phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    vectors: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    # --- the run folder -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | Path) -> Results:
+        """The results in a run folder.
+
+        Raises:
+            UserError: no run wrote or finished the folder, or a file is damaged.
+        """
+        folder = RunFolder.open(path)
+        read = {artifact.name: folder.read(artifact.name) for artifact in ARTIFACTS}
+        return cls(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
+
+    def save(self, folder: RunFolder) -> list[Path]:
+        """Writes the files that the folder's contract asks for, and returns their paths."""
+        written = []
+        for artifact in ARTIFACTS:
+            value = getattr(self, artifact.name)
+            if artifact.presence is not Presence.FILLED or (value is not None and len(value)):
+                written.append(folder.write(artifact.name, value))
+        written += folder.write_phrases(self.phrases)
+        if self.vectors:
+            from judgebench.tutor.vector_file import save_vectors
+        for dimension, vectors in self.vectors.items():
+            path = folder.path / "defense" / f"vectors_{dimension}.safetensors"
+            save_vectors(vectors, path)
+            written.append(path)
+        return written
+
+    def with_findings(self, findings: Findings, costs: Records) -> Results:
+        """The results with what defenses found while they were prepared."""
+        references = pa.Table.from_pylist([dict(one) for one in findings.references], REFERENCES_SCHEMA)
+        return replace(
+            self,
+            standards=findings.standards,
+            strengths=findings.strengths,
+            detectors=findings.detectors,
+            rewritings=findings.rewritings,
+            vectors=findings.vectors,
+            costs=costs,
+            references=plain_frame(references),
+        )
+
+    # --- frames ---------------------------------------------------------------------------------------------------
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """One of the tables or records as a DataFrame of its own: changes do not reach the results.
+
+        Raises:
+            UserError: there is none of this name.
+        """
+        value = getattr(self, name) if name in ARTIFACT else None
+        if value is None or isinstance(value, Mapping):
+            raise UserError(f"{name!r}: there is no such frame; there are {', '.join(self)}.")
+        return value.copy() if isinstance(value, pd.DataFrame) else pd.DataFrame(list(value))
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the frames that hold something."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ARTIFACT and value is not None and not isinstance(value, Mapping) and len(value):
+                yield one.name
+
+    # --- selections that everything shown shares ----------------------------------------------------------------------
+
+    @property
+    def titles(self) -> Mapping[str, str | None]:
+        """`main` and `assistant`, the models' names; `groups` and `examples`, the words for them; `note`."""
+        return self.about.get("titles") or {}
+
+    @cached_property
+    def scale(self) -> dict[str, tuple[float, float] | None]:
+        """Dimension -> ends of the humans' scale; None where humans prefer and do not score."""
+        ends: Mapping[str, Any] = self.about.get("scale") or {}
+        return {name: (float(one[0]), float(one[1])) if one else None for name, one in ends.items()}
+
+    @property
+    def agreement(self) -> Mapping[str, Mapping[str, float | None]]:
+        """Dimension -> `alpha` and `spearman` of the experts among themselves."""
+        return self.about.get("agreement") or {}
+
+    @property
+    def folder(self) -> Path:
+        """The run folder of results that have one."""
+        assert self.path is not None
+        return self.path
+
+    @property
+    def groups(self) -> str:
+        """The word for groups of examples."""
+        return self.titles.get("groups") or "articles"
+
+    @property
+    def examples_word(self) -> str:
+        """The word for what is judged."""
+        return self.titles.get("examples") or "examples"
+
+    @property
+    def dataset(self) -> str:
+        """Name of the data set; empty where nothing was measured."""
+        return str(self.metrics[0]["dataset"]) if self.metrics else ""
+
+    @property
+    def compares(self) -> bool:
+        """Whether two texts were compared; scores are then of pairs, and readings of an order each."""
+        return "rival_id" in self.scores
+
+    @cached_property
+    def split(self) -> str:
+        """The reported split: test where there is one, else the first."""
+        return shown_split(record["split"] for record in self.metrics)
+
+    @cached_property
+    def level(self) -> str:
+        """The reported level: dataset where there is one, else the first."""
+        return shown_level(record["level"] for record in self.metrics if record["split"] == self.split)
+
+    @cached_property
+    def clean(self) -> Records:
+        """The metrics of clean texts; all metrics where every text was attacked."""
+        return unattacked(self.metrics)
+
+    @cached_property
+    def similarity(self) -> list[dict[str, Any]]:
+        """How alike main and assistant read, see `family_records`."""
+        return family_records({str(name): self.readings[name].tolist() for name in self.readings})
+
+
+def unattacked(records: Records) -> Records:
+    """The records of clean texts; all of them where none is of clean texts."""
+    return [record for record in records if record["attack"] == CLEAN] or list(records)
