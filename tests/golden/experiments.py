@@ -22,6 +22,10 @@ HERE = Path(__file__).resolve().parent
 STORE = HERE / "store_acb74e1.sqlite.gz"
 """Readings that the code at commit acb74e1 wrote, in its format 1; every later version reads none of them anew."""
 
+VECTORS = HERE / "vectors_joint.safetensors"
+"""Standard vectors that the same code found. Finding them takes the tutor's hidden states, which are not stored, and
+texts steered by them are stored under their last bits."""
+
 PORT = 18734
 """Of the server that gave the served judge's answers; nobody listens there any more."""
 
@@ -46,6 +50,7 @@ EXPERIMENTS = {
     "cap_demo": (
         *("+exp=cap_demo", "data.limit_groups=4", "tutor.candidates=4", "tutor.max_new_tokens=12"),
         *("tutor.high_percentile=55", "tutor.low_percentile=45", "defense.cot_tokens=32", "tables=[cap]"),
+        "tutor.vectors=vectors_joint.safetensors",
     ),
     "pairwise": (
         *("+exp=pairwise", "data.limit_groups=5", "data.dev_share=0.2", "prompt.rivals=1", "attacks=[none,dsi]"),
@@ -90,9 +95,10 @@ def answers() -> list[dict[str, object]]:
 
 
 def write_inputs(folder: Path) -> None:
-    """Writes the files that the overrides name: the store, a learned phrase, and earlier answers."""
+    """Writes the files that the overrides name: the store, vectors, a learned phrase, and earlier answers."""
     if STORE.is_file():
         (folder / "store.sqlite").write_bytes(gzip.decompress(STORE.read_bytes()))
+    (folder / VECTORS.name).write_bytes(VECTORS.read_bytes())
     (folder / "phrase.json").write_text('{"phrase": "truly excellent"}\n', "utf-8")
     (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, answers())) + "\n", "utf-8")
 
@@ -123,6 +129,7 @@ def run(name: str, folder: Path, *more: str) -> str:
         mock.patch.object(sys, "argv", arguments),
         mock.patch.dict(os.environ, {"COLUMNS": "100"}),
         mock.patch.object(Figure, "savefig", _blank),
+        mock.patch("time.perf_counter", return_value=0.0),  # what this run takes is 0 s; what reading took is stored
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(told),
     ):
