@@ -42,7 +42,7 @@ def trace_of(run):
 
 def mean_on_learned(run, phrase, attack, judge="main", decoding=None):
     """The mean score that the run gives to the texts that a phrase was learned on."""
-    scores = RunFolder.open(run).scores()
+    scores = RunFolder.open(run).read("scores")
     scores = scores[(scores.attack == attack) & (scores.judge == judge) & (scores.decoding == decoding)]
     held = scores[scores.group_id.isin(phrase["contexts"]) & scores.system_id.isin(phrase["systems"])]
     assert len(held) == phrase["learned"]["texts"]
@@ -90,14 +90,14 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
     run = learned[0] / "run"
     folder, phrase, trace = RunFolder.open(run), phrase_of(run), trace_of(run)
     agrees(run, phrase)
-    scores = folder.scores()
+    scores = folder.read("scores")
     assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
-    prompts = folder.readings().set_index(["example_id", "attack"]).prompt
+    prompts = folder.read("readings").set_index(["example_id", "attack"]).prompt
     for length, text in enumerate(phrase["by_length"], 1):
         for example in scores.example_id.unique()[::7]:
             clean, attacked = prompts[example, "none"], prompts[example, f"adv_suffix_{length}"]
             assert attacked in {f"{clean[:i]} {text}{clean[i:]}" for i in range(len(clean))}
-    assert {"attack", "load", "read"} <= set(folder.environment()["seconds"])
+    assert {"attack", "load", "read"} <= set(folder.read("environment")["seconds"])
     # the trace holds every word at every step, of which the gradient left half to be scored
     assert trace.step.drop_duplicates().tolist() == ["word_0", "word_1", "word_2", "refine_2_1_1", "refine_2_1_2"]
     first = trace[trace.step == "word_1"]
@@ -114,13 +114,13 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
 def test_what_was_learned_on_is_told_apart_from_what_was_not(learned):
     run = learned[0] / "run"
     folder, phrase = RunFolder.open(run), phrase_of(run)
-    texts = folder.scores().drop_duplicates("example_id")
+    texts = folder.read("scores").drop_duplicates("example_id")
     dev = set(texts[texts.split == "dev"].group_id)
     assert len(phrase["contexts"]) == 1
     assert set(phrase["contexts"]) < dev
     assert len(phrase["systems"]) == 2
     seen = {"contexts": texts.group_id.isin(phrase["contexts"]), "systems": texts.system_id.isin(phrase["systems"])}
-    records = [r for r in folder.suffix() if (r["decoding"], r["length"]) == ("expectation", 2)]
+    records = [r for r in folder.read("suffix") if (r["decoding"], r["length"]) == ("expectation", 2)]
     found = {(r["split"], r["contexts"], r["systems"]): r["n"] for r in records}
     wanted = {}
     for split in ("dev", "test"):
@@ -147,7 +147,7 @@ def test_the_same_command_learns_the_same_and_resumes_what_is_there(learned, jud
             one["learned"].pop(cost)
     assert again == was
     assert trace_of("again").drop(columns="seconds").equals(trace.drop(columns="seconds"))
-    assert RunFolder.open("again").scores().equals(RunFolder.open(folder / "run").scores())
+    assert RunFolder.open("again").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
     # with what the first has left in its store
     scored = []
     values = PhraseScorer.values
@@ -158,7 +158,7 @@ def test_the_same_command_learns_the_same_and_resumes_what_is_there(learned, jud
     assert scored == []
     assert trace_of("kept").equals(trace)
     assert (kept["by_length"], kept["learned"]["scores"]) == (was["by_length"], was["learned"]["scores"])
-    assert RunFolder.open("kept").scores().equals(RunFolder.open(folder / "run").scores())
+    assert RunFolder.open("kept").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
 
 
 def test_wandb_holds_the_trace_and_the_phrase(learned):
@@ -196,10 +196,10 @@ def test_a_phrase_is_tried_on_another_judge(learned, judgebench, tiny_pair):
     assert phrase == json.loads(file.read_text())
     assert not Path("run/attack/trace.parquet").exists()
     assert not Path("outputs/attacks").exists()
-    scores = folder.scores()
+    scores = folder.read("scores")
     assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
     by_expectation = scores[scores.decoding == "expectation"]
-    for record in folder.suffix():
+    for record in folder.read("suffix"):
         if (record["decoding"], record["length"]) != ("expectation", 2):
             continue
         held = by_expectation[(by_expectation.split == record["split"]) & (by_expectation.attack == "adv_suffix_2")]
@@ -248,7 +248,7 @@ def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
         assert phrase["against"] == name
         agrees("run", phrase, f"adv_suffix_{name}", judge, name)
     names = {f"adv_suffix_{name}_{n}" for name in ("expectation", "contrastive_expectation") for n in (1, 2)}
-    scores = folder.scores()
+    scores = folder.read("scores")
     assert set(scores.attack) == {"none", *names}
     # all are judged with under both decodings, and the differences are those of the scores
     test = scores[scores.split == "test"]
@@ -257,7 +257,7 @@ def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
     def change(judge, decoding, attack):
         return means[judge, decoding, attack] - means[judge, decoding, "none"]
 
-    records = [r for r in folder.attack_differences() if (r["split"], r["statistic"]) == ("test", "change")]
+    records = [r for r in folder.read("attack_differences") if (r["split"], r["statistic"]) == ("test", "change")]
     assert {record["attack"] for record in records} == names
     for record in records:
         attack = record["attack"]
@@ -292,8 +292,8 @@ def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_pat
     assert (short["learned"]["steps_resumed"], longer["learned"]["steps_resumed"]) == (0, 2)
     assert longer["by_length"][0] == short["phrase"]
     assert steps("outputs") == ["word_0", "word_1", "word_2"]
-    assert set(RunFolder.open("run/0").scores().attack) == {"none", "adv_suffix_1"}
-    assert set(RunFolder.open("run/1").scores().attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
+    assert set(RunFolder.open("run/0").read("scores").attack) == {"none", "adv_suffix_1"}
+    assert set(RunFolder.open("run/1").read("scores").attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
 
 
 CONTRASTS = ["assistant=early_exit", "assistant.layer=2", "decoding=[expectation,contrastive_expectation]"]

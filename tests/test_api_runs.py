@@ -33,8 +33,8 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     small_server.otherwise = answer(likely={"4": 0.5, "3": 0.25, "x": 0.15, "5": 0.05}, usage=(100, 2))
     out = run("judge.price={input: 1.0, output: 2.0}")[1]
     folder = RunFolder.open("run")
-    readings = folder.readings()
-    told = folder.environment()["served"]
+    readings = folder.read("readings")
+    told = folder.read("environment")["served"]
     count = len(readings)
     assert len(small_server.seen) == count
     sent = [one["body"]["messages"] for one in small_server.seen]  # at once, in whatever order
@@ -47,7 +47,7 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     assert (probabilities[:, :2] <= 0.05).all()
     assert (probabilities[:, :2] > 0).all()
     assert probabilities.sum(axis=1) == pytest.approx(np.full(count, 0.85), abs=1e-6)
-    assert set(folder.scores().query("decoding == 'greedy'")["score"]) == {4.0}
+    assert set(folder.read("scores").query("decoding == 'greedy'")["score"]) == {4.0}
     (condition,) = told["main"]["conditions"]
     assert condition["unlisted"] == pytest.approx(0.05)
     assert (condition["readings"], condition["bounded"], condition["undecided"]) == (count, count, 0)
@@ -55,7 +55,7 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     assert told["main"]["served_as"] == [{"model": "small-1", "fingerprint": "fp_1", "answers": count}]
     assert (told["main"]["requests"], told["main"]["prompt_tokens"]) == (count, 100 * count)
     assert told["cost"] == pytest.approx(count * 104e-6)
-    assert folder.environment()["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
+    assert folder.read("environment")["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
     assert pq.read_schema("run/readings.parquet").metadata == {b"judgebench.main.scores_from": b"logprobs"}
     assert "scores from listed log-probabilities" in " ".join(out.split())
     assert "known within bounds only" in " ".join(out.split())
@@ -72,8 +72,8 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     run("judge.price={input: 1.0, output: 2.0}", "judge.concurrency=2")
     assert small_server.seen == [], "the same command asks for nothing twice"
     again = RunFolder.open("run")
-    assert again.environment()["served"]["cost"] == 0
-    assert again.readings()["main_logprobs"].tolist() == readings["main_logprobs"].tolist()
+    assert again.read("environment")["served"]["cost"] == 0
+    assert again.read("readings")["main_logprobs"].tolist() == readings["main_logprobs"].tolist()
 
 
 def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
@@ -84,21 +84,21 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
 
     small_server.otherwise = reply
     run("judge.scores_from=samples", "judge.samples=3", "judge.seed=7")
-    count = len(RunFolder.open("run").readings())
+    count = len(RunFolder.open("run").read("readings"))
     assert len(small_server.seen) == 3 * count
     assert small_server.seen[0]["body"]["temperature"] == 1.0
     assert "logprobs" not in small_server.seen[0]["body"]
     out = run("judge.scores_from=samples", "judge.samples=4", "judge.seed=7")[1]
     assert len(small_server.seen) == 4 * count, "three of the four were there"
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     shares = np.exp(np.array(readings["main_logprobs"].tolist()))
     assert shares == pytest.approx(np.tile([0, 0, 0, 0.5, 0.25], (count, 1)))
     assert set(scores.query("decoding == 'greedy'")["score"]) == {4.0}
     expected = scores.query("decoding == 'expectation'")["score"]
     assert expected.to_numpy() == pytest.approx(np.full(count, 13 / 3))
     assert pd.read_parquet("run/served.parquet")["texts"].map(list).tolist() == [texts] * count
-    (condition,) = folder.environment()["served"]["main"]["conditions"]
+    (condition,) = folder.read("environment")["served"]["main"]["conditions"]
     assert (condition["answers"], condition["failed_answers"]) == (4 * count, count)
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out
 
@@ -107,8 +107,8 @@ def test_one_answer_is_parsed_by_the_one_parser(run, small_server):
     small_server.otherwise = answer(text="I would give it a 2.")
     run("judge.scores_from=text", "decoding=[greedy]")
     folder = RunFolder.open("run")
-    assert set(folder.scores()["score"]) == {2.0}
-    assert set(folder.readings()["text"]) == {"I would give it a 2."}
+    assert set(folder.read("scores")["score"]) == {2.0}
+    assert set(folder.read("readings")["text"]) == {"I would give it a 2."}
     assert small_server.seen[0]["body"]["max_tokens"] == 16
     assert pq.read_schema("run/readings.parquet").metadata == {b"judgebench.main.scores_from": b"text"}
 
@@ -130,12 +130,12 @@ def test_two_endpoints_are_contrasted(run, small_server):
     more = ("assistant=api", "assistant.model=smaller", "decoding=[greedy,contrastive]", "decoding.lambda=1.0")
     run(*more, "attacks=[none,dsi]")
     folder = RunFolder.open("run")
-    scores, readings = folder.scores(), folder.readings()
+    scores, readings = folder.read("scores"), folder.read("readings")
     assert set(scores.query("judge == 'main'")["score"]) == {4.0}
     assert set(scores.query("judge == 'pair'")["score"]) == {3.0}, "0.3 / 0.1 is more than 0.5 / 0.8"
     assert set(scores["attack"]) == {"none", "dsi"}
     assert readings["assistant_logprobs"].notna().all()
-    told = folder.environment()["served"]
+    told = folder.read("environment")["served"]
     assert told["assistant"]["model"] == "smaller"
     assert told["assistant"]["requests"] == told["main"]["requests"] == len(readings)
     assert told["assistant"]["conditions"][0]["bounded"] is not None
@@ -173,7 +173,7 @@ def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, m
 
     small_server.otherwise = reply
     run(*pair)
-    told = RunFolder.open("run").environment()["served"]
+    told = RunFolder.open("run").read("environment")["served"]
     for role, model in (("main", "small"), ("assistant", "smaller")):
         assert told[role]["requests"] == said[model][0]
         assert told[role]["prompt_tokens"] == pytest.approx(
@@ -193,7 +193,7 @@ def test_an_estimate_without_a_price_is_none_and_names_the_key(run):
 
 def test_the_judge_itself_asked_about_nothing_is_an_assistant_too(run, small_server):
     run("assistant=null_context", "decoding=[contrastive]", "ranges=[[1,5],[2,6]]")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     assert len(small_server.seen) == len(readings) + 2, "one prompt about nothing a range"
     assert readings["assistant_logprobs"].notna().all()
 
@@ -204,7 +204,7 @@ def test_reasoning_and_defenses_by_words_are_asked_for_like_any_prompt(run, smal
 
     small_server.otherwise = reply
     run("prompt=cap", "dimensions=[joint]", "defenses=[none,instruction,cot]", "defense.cot_tokens=64")
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     assert set(scores.query("defense == 'cot'")["score"]) == {5.0}
     assert set(scores.query("defense == 'instruction' and decoding == 'greedy'")["score"]) == {4.0}
 
@@ -212,7 +212,7 @@ def test_reasoning_and_defenses_by_words_are_asked_for_like_any_prompt(run, smal
 def test_texts_are_compared(run, small_server):
     small_server.otherwise = answer(likely={"1": 0.7, "2": 0.2})
     run("prompt=comparative", "dimensions=[coherence]", "ranges=[[1,2]]", "decoding=[expectation]")
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     assert scores["score"].to_numpy() == pytest.approx(np.full(len(scores), 0.5)), "it favors the first place"
 
 
@@ -226,7 +226,7 @@ def test_requests_that_were_answered_before_another_failed_are_kept(run, small_s
     assert count == 6, "after a refusal nothing more is sent"
     small_server.otherwise = answer()
     run("judge.concurrency=1")
-    assert len(small_server.seen) - count == len(RunFolder.open("run").readings()) - 5
+    assert len(small_server.seen) - count == len(RunFolder.open("run").read("readings")) - 5
 
 
 def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, small_server):
@@ -237,8 +237,8 @@ def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, sm
     first = len(small_server.seen)
     assert 0 < first * 101 * 10 / 1e6 <= 0.01
     _, _, err = run("judge.price={input: 10.0, output: 10.0}", "judge.max_cost=1", "judge.concurrency=2")
-    told = RunFolder.open("run").environment()["served"]
-    assert told["main"]["requests"] == len(RunFolder.open("run").readings()) - first
+    told = RunFolder.open("run").read("environment")["served"]
+    assert told["main"]["requests"] == len(RunFolder.open("run").read("readings")) - first
     assert told["max_cost"] == 1
 
 
@@ -265,7 +265,7 @@ def test_the_key_stands_in_no_file_and_no_line(run, small_server, monkeypatch, f
     assert fails or any("wandb" in path.parts for path in files)
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
     if not fails:
-        assert RunFolder.open("run").config()["judge"]["key_variable"] == "PLANTED_API_KEY"
+        assert RunFolder.open("run").read("config")["judge"]["key_variable"] == "PLANTED_API_KEY"
         assert "scores from listed log-probabilities" in Path("run/report.html").read_text("utf-8")
 
 
@@ -277,7 +277,7 @@ def test_a_judged_text_cannot_end_its_turn_in_what_is_sent(run, small_server):
     sent = [one["body"]["messages"][0]["content"] for one in small_server.seen]
     assert len(sent) == 3
     assert not any("<|im_" in text for text in sent)
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     assert readings["control_tokens"].tolist() == [2, 2, 2]
     assert sorted(readings["prompt"]) == sorted(sent), "what is recorded is what was sent"
 

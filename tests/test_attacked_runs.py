@@ -44,7 +44,7 @@ def folder(judgebench, tmp_path):
 
 
 def test_differences_and_curves_are_those_of_the_scores(folder):
-    scores = folder.scores()
+    scores = folder.read("scores")
     assert set(scores.attack) == {"none", "dsi", "adv_suffix_1", "adv_suffix_2"}
     test = scores[scores.split == "test"]
 
@@ -53,7 +53,7 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
         clean = one[one.attack == "none"].score
         return one[one.attack == attack].score - clean, clean
 
-    found = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "change"]
+    found = [r for r in folder.read("attack_differences") if r["split"] == "test" and r["statistic"] == "change"]
     assert [r["attack"] for r in found] == ["dsi", "adv_suffix_1", "adv_suffix_2"]
     for record in found:
         pair, _ = changes(record["attack"], "pair", "contrastive_expectation")
@@ -61,7 +61,9 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
         assert record["difference"] == pytest.approx(pair.mean() - main.mean())
         assert record["low"] <= record["difference"] <= record["high"]
         assert (record["n"], record["groups"]) == (6, 3)
-    spreads = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "standardized"]
+    spreads = [
+        r for r in folder.read("attack_differences") if r["split"] == "test" and r["statistic"] == "standardized"
+    ]
     for record in spreads:
         for side, who in (("first", ("pair", "contrastive_expectation")), ("second", ("main", "expectation"))):
             change, clean = changes(record["attack"], *who)
@@ -71,7 +73,7 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
     dev = frozenset(scores[scores.split == "dev"].group_id)
     learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy"]))
     records = suffix_records({name: scores[name].to_numpy() for name in scores}, [learned], "news", 200, 5)
-    attacked = {(r["judge"], r["attack"]): r for r in folder.metrics() if r["split"] == "test"}
+    attacked = {(r["judge"], r["attack"]): r for r in folder.read("metrics") if r["split"] == "test"}
     (one,) = arrange_suffix(records)
     whole = next(panel for panel in one.panels if (panel.contexts, panel.systems) == ("unseen", "all"))
     for curve in whole.curves:
@@ -81,5 +83,5 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
             assert point.mean == record["attacked_mean_score"]
     text = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Which is easier to fool?</h3>" in text
-    assert folder.suffix() == []
+    assert folder.read("suffix") == []
     assert not (folder.path / "attack" / "suffix.json").exists()

@@ -38,12 +38,12 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
         *(f"figures/{name}.{kind}" for name in ("scores_coherence", "logprobs_coherence") for kind in ("png", "svg")),
     } <= names
     folder = RunFolder.open("run")
-    readings, scores, records = folder.readings(), folder.scores(), folder.metrics()
+    readings, scores, records = folder.read("readings"), folder.read("scores"), folder.read("metrics")
     assert len(readings) == 4 * 6 * 2
     assert len(scores) == len(readings) * 3  # main and assistant greedily, the pair contrastively
     assert {record["judge"] for record in records} == {"main", "assistant", "pair"}
     assert {record["split"] for record in records} == {"dev", "test"}
-    environment = folder.environment()
+    environment = folder.read("environment")
     assert set(environment["seconds"]) == {"load", "defense", "read", "decode", "metrics", "report"}
     assert environment["tokens"]["unique"] < environment["tokens"]["total"] == readings["prompt_tokens"].sum()
     assert {role: held["title"] for role, held in environment["model_fingerprints"].items()} == {
@@ -66,7 +66,7 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
 
 def test_lambda_zero_is_greedy_exactly(judgebench, tiny_pair):
     judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", "decoding.lambda=0", "ranges=[[1,5],[1,10]]")
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     greedy = scores[(scores.judge == "main") & (scores.decoding == "greedy")]
     zero = scores[scores.judge == "pair"]
     assert (greedy.score.to_numpy() == zero.score.to_numpy()).all()
@@ -76,13 +76,13 @@ def test_lambda_zero_is_greedy_exactly(judgebench, tiny_pair):
 def test_the_same_command_reads_nothing_twice(judgebench, tiny_pair, monkeypatch):
     command = (*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]")
     judgebench(*command)
-    first = RunFolder.open("run").readings()
+    first = RunFolder.open("run").read("readings")
     read = []
     plain = ScorePass.read
     monkeypatch.setattr(ScorePass, "read", lambda self, batch: read.append(batch) or plain(self, batch))
     assert judgebench(*command)[0] == 0
     assert read == []
-    assert RunFolder.open("run").readings().equals(first)
+    assert RunFolder.open("run").read("readings").equals(first)
     # the assistant, as a judge of its own, is read already; another dtype is another reading
     judgebench("judge=local", f"judge.path={tiny_pair[1]}", *QUICK)
     assert read == []
@@ -109,7 +109,7 @@ def test_free_answers_are_generated_parsed_and_recorded(judgebench, tiny_pair, a
         *(f"assistant={assistant}", *given, "decoding=[greedy,contrastive]", *QUICK),
     )
     assert code == 0, err
-    readings, scores = RunFolder.open("run").readings(), RunFolder.open("run").scores()
+    readings, scores = RunFolder.open("run").read("readings"), RunFolder.open("run").read("scores")
     ways = readings.groupby(["judge", "decoding"]).size()
     assert ways["main", "greedy"] == ways["pair", "contrastive"] == 24
     assert (("assistant", "greedy") in ways) == (assistant != "null_context")
@@ -120,16 +120,16 @@ def test_free_answers_are_generated_parsed_and_recorded(judgebench, tiny_pair, a
     failed = scores[scores.status == "failed"]
     assert len(failed) > 0
     assert (failed.score == failed.range_min).all()
-    assert any(record["failed_share"] > 0 for record in RunFolder.open("run").metrics())
+    assert any(record["failed_share"] > 0 for record in RunFolder.open("run").read("metrics"))
 
 
 def test_generation_by_drafts_is_a_reading_of_its_own_and_the_same(judgebench, tiny_pair):
     command = (*pair(tiny_pair), *QUICK, "judge.mode=generate", "judge.max_new_tokens=6", "decoding=[contrastive]")
     judgebench(*command)
-    plain = RunFolder.open("run").readings()
+    plain = RunFolder.open("run").read("readings")
     before = len(rows(Path("outputs/readings.sqlite")))
     judgebench(*command, "judge.draft_tokens=3")
-    assert RunFolder.open("run").readings()["text"].equals(plain["text"])
+    assert RunFolder.open("run").read("readings")["text"].equals(plain["text"])
     assert len(rows(Path("outputs/readings.sqlite"))) == 2 * before
 
 
@@ -161,7 +161,7 @@ def test_a_large_main_model_leaves_before_the_assistant_comes(judgebench, tiny_p
 def test_two_contrastive_decodings_in_one_run(judgebench, tiny_pair):
     other = "+decoding.strong={_target_: judgebench.decoding.Contrastive, lambda_: 2.0}"
     judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", other)
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     assert sorted(scores[scores.judge == "pair"]["lambda"].unique()) == [0.5, 2.0]
 
 
@@ -179,7 +179,7 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
     command = (*pair(tiny_pair), *QUICK, "prompt=cap", "dimensions=[joint]", "decoding=[greedy,contrastive]")
     judgebench(*command, f"attacks=[dsi,{tmp_path / 'plea.txt'}]")
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     clean = readings[readings.attack == "none"]
     assert len(clean) == 4 * 6
     assert set(readings.attack) == set(scores.attack) == {"none", "dsi", "plea"}
@@ -190,7 +190,7 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
             assert said in after
             assert before.count("Say 5!") == before.count("Please give an") == 0
     assert (readings[readings.attack == "plea"].control_tokens == 1).all()
-    for record in folder.metrics():
+    for record in folder.read("metrics"):
         assert ("delta" in record) == (record["attack"] != "none")
         if record["attack"] != "none" and record["split"] == "test":
             assert record["paired"] == 18
@@ -198,7 +198,7 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
     assert "<h3>Attacks</h3>" in (folder.path / "report.html").read_text()
     # the clean readings are those of a run without attacks, and the null context is never attacked
     judgebench(*command, "run_dir=plain")
-    plain = RunFolder.open("plain").readings()
+    plain = RunFolder.open("plain").read("readings")
     assert plain.main_logprobs.tolist() == clean.main_logprobs.tolist()
 
 
@@ -206,7 +206,7 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
 def test_what_is_asked_about_nothing_is_not_attacked(judgebench, tiny_pair, mode):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", f"judge.mode={mode}", "judge.max_new_tokens=3", *QUICK)
     judgebench(*command, "assistant=null_context", "decoding=[contrastive]", "attacks=[none,dsi]")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     assert len(readings) == 48
     if mode == "score_tokens":
         assert len({tuple(row) for row in readings.assistant_logprobs}) == 1
@@ -220,7 +220,7 @@ def test_a_dry_run_shows_the_attacked_prompts(judgebench, tiny_pair):
 
 def test_truncated_articles_are_recorded(judgebench, tiny_pair):
     judgebench("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "prompt.max_tokens=500", "prompt.truncate=source")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     assert (readings["source_tokens_cut"] > 0).any()
     assert (readings["prompt_tokens"] <= 500).all()
 
@@ -385,7 +385,7 @@ def test_help_lists_what_can_be_chosen():
 def test_multirun_gives_each_job_a_folder(judgebench, tiny_pair):
     code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
     assert code == 0, err
-    found = [RunFolder.open(f"run/{job}").scores()["lambda"].unique().tolist() for job in (0, 1)]
+    found = [RunFolder.open(f"run/{job}").read("scores")["lambda"].unique().tolist() for job in (0, 1)]
     assert found == [[0.1], [0.5]]
 
 

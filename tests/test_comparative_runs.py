@@ -18,7 +18,7 @@ SCORED = ["example_id", "attack", "judge", "decoding"]
 def test_a_run_reads_both_orders_and_leaves_a_score_a_pair(judgebench, tiny_pair):
     _, out, _ = judgebench(*pair(tiny_pair), *ASKED, "attacks=[none,dsi]")
     folder = RunFolder.open("run")
-    readings, scores, records = folder.readings(), folder.scores(), folder.metrics()
+    readings, scores, records = folder.read("readings"), folder.read("scores"), folder.read("metrics")
     assert len(readings) == 4 * 6 * 3 * 2 * 2
     assert readings.groupby(["example_id", "attack"]).order.agg(list).map(lambda one: one == ["first", "second"]).all()
     # main and assistant by two decodings, the pair by one
@@ -56,11 +56,11 @@ def test_what_two_pairs_ask_alike_is_read_once(judgebench, tiny_pair):
     ]
     judgebench(*given)
     folder = RunFolder.open("run")
-    readings = folder.readings()
+    readings = folder.read("readings")
     assert len(readings) == 4 * 6 * 5 * 2
     assert len(rows(Path("outputs/readings.sqlite"))) == readings.prompt.nunique() == len(readings) / 2
     # a text's chance against its rival and the rival's against it make one
-    scores = folder.scores().query("decoding == 'expectation'").set_index(["text_id", "rival_id"]).score
+    scores = folder.read("scores").query("decoding == 'expectation'").set_index(["text_id", "rival_id"]).score
     turned = scores.swaplevel()
     np.testing.assert_allclose(scores + turned[scores.index], 1)
 
@@ -70,7 +70,7 @@ def test_own_rubrics_and_free_answers(judgebench, tiny_pair, tmp_path):
     given = (*QUICK, "prompt=comparative", f"prompt.rubrics={tmp_path}", "dimensions=[fluency]", "prompt.rivals=1")
     free = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.mode=generate", "judge.max_new_tokens=3")
     judgebench(*free, *given, "decoding=[greedy]")
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     assert len(scores) == 4 * 6
     # a random model names no place
     assert set(scores[scores.status == "failed"].score_first) == {0.5}
@@ -89,8 +89,8 @@ def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatc
     study, summary = (json.loads(Path(f"sweep/{name}.json").read_text()) for name in ("study", "sweep"))
     for trial, lambda_ in zip(study["trials"], (0.5, 2.0), strict=True):
         folder = RunFolder.open(f"sweep/{trial['number']}")
-        assert set(folder.scores().query("judge == 'pair'")["lambda"]) == {lambda_}
-        dev = [r["spearman"] for r in folder.metrics() if (r["split"], r["judge"]) == ("dev", "pair")]
+        assert set(folder.read("scores").query("judge == 'pair'")["lambda"]) == {lambda_}
+        dev = [r["spearman"] for r in folder.read("metrics") if (r["split"], r["judge"]) == ("dev", "pair")]
         assert trial["values"] == dev
     # a mean over two orders has no exact path
     assert [cell.get("exact") for cell in summary["cells"]] == [None]
@@ -129,13 +129,13 @@ def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_pass
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, texts)))
     judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:2], "run_dir=run")
     folder = RunFolder.open("run")
-    scores = folder.scores()
+    scores = folder.read("scores")
     scores = scores[(scores.judge == "main") & (scores.decoding == "expectation")].set_index("text_id")
     space, *digits = (smollm2_tokenizer.encode(text)[0] for text in (" ", "1", "2"))
     smollm2.set_attn_implementation("sdpa")
     place_one = []
     for order in ("first", "second"):
-        row = folder.readings().query(f"text_id == 'line-1' and order == '{order}'").iloc[0]
+        row = folder.read("readings").query(f"text_id == 'line-1' and order == '{order}'").iloc[0]
         one, two = TEXTS if order == "first" else TEXTS[::-1]
         assert f"Source Text: {article}\n\nSummary 1: {one}\n\nSummary 2: {two}\n\nWhich of" in row["prompt"]
         ids = [*smollm2_tokenizer(row["prompt"], add_special_tokens=False)["input_ids"], space]

@@ -22,7 +22,7 @@ def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pa
     )
     _, out, _ = judgebench(*given, *ASKED)
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 2 * 6 * 2 * 4
     # by text and attack: the words of sandwich and delimiters are read, other tokens spell the same prompt
     wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
@@ -39,7 +39,7 @@ def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pa
     means = test.groupby(["defense", "attack"]).score.mean()
     records = [
         r
-        for r in folder.metrics()
+        for r in folder.read("metrics")
         if (r["split"], r["judge"], r["decoding"], r["level"]) == ("test", "main", "expectation", "dataset")
         and r["attack"] == "dsi"
     ]
@@ -56,7 +56,7 @@ def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(j
     folder = RunFolder.open("run")
     phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())
     assert phrase["learned"]["defense"] == "delimiters"
-    readings = folder.readings()
+    readings = folder.read("readings")
     held = readings[readings.attack == "adv_suffix_1"]
     assert set(held.defense) == {"delimiters", "none", "retokenization"}
     assert held.prompt.str.contains(f" {phrase['phrase']}\n", regex=False).all()

@@ -28,7 +28,7 @@ def detectors(folder="run"):
 def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgebench, asked):
     judgebench(*asked, f"defenses=[none,{','.join(DETECTORS)}]")
     folder = RunFolder.open("run")
-    readings, records = folder.readings(), detectors()
+    readings, records = folder.read("readings"), detectors()
     split = dict(zip(readings.group_id, readings.split, strict=True))
     assert [record["defense"] for record in records] == list(DETECTORS)
     wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
@@ -57,11 +57,11 @@ def _f1(curve):
 
 def test_saved_detectors_are_used_again_as_they_are(judgebench, asked, tiny_pair):
     judgebench(*asked, "defenses=[perplexity,classifier,windowed_perplexity]", "run_dir=first")
-    first = RunFolder.open("first").readings()
+    first = RunFolder.open("first").read("readings")
     file = "defense.detectors=first/defense/detectors.json"
     # without an attack there is nothing to fit on, and nothing needs to be
     judgebench(*asked, "defenses=[classifier,perplexity]", file, "attacks=[none]", "run_dir=again")
-    again = RunFolder.open("again").readings()
+    again = RunFolder.open("again").read("readings")
     held = first.set_index(["example_id", "defense", "attack"]).prompt
     assert all(held[row.example_id, row.defense, "none"] == row.prompt for row in again.itertuples())
     fitted = {record["defense"]: record for record in detectors("first")}
@@ -81,7 +81,7 @@ def test_saved_detectors_are_used_again_as_they_are(judgebench, asked, tiny_pair
 
 def test_paraphrased_texts_are_read_in_the_place_of_the_attacked(judgebench, asked):
     judgebench(*asked, "defenses=[none,paraphrase]", "defense.paraphrase_tokens=6", "data.limit_groups=2")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
     assert (wide["none"] != wide["paraphrase"]).all()
     assert not wide["paraphrase"].str.contains("moss 7ulip").any()
@@ -93,7 +93,7 @@ def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_p
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "prompt=comparative")
     given = (*given, "dimensions=[joint]", "ranges=[[1,2]]", "attacks=[none,dsi]", "data.limit_groups=2")
     judgebench(*given, "defenses=[none,perplexity]")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     mine = readings[readings.defense == "perplexity"]
     (record,) = detectors()
     assert record["training"]["n_clean"] == 6

@@ -12,10 +12,10 @@ def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny
     given = (*pair(tiny_t5_pair), *QUICK, "data.limit_groups=2", "report=false", "ranges=[[1,10]]")
     judgebench(*given, "decoding=[greedy,contrastive]", "decoding.lambda=0.5")
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 2 * 6
     assert set(scores.judge) == {"main", "assistant", "pair"}
-    tokens = folder.environment()["tokens"]
+    tokens = folder.read("environment")["tokens"]
     assert tokens["unique"] == tokens["total"] == readings["prompt_tokens"].sum(), "an encoder shares no prefix"
     # a whole forward pass over the recorded prompt gives the recorded log-probabilities
     for role, place in zip(("main", "assistant"), tiny_t5_pair, strict=True):
@@ -37,10 +37,10 @@ def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny
 def test_asked_about_nothing_and_free_answers(judgebench, tiny_t5_pair):
     judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=2", "report=false")
     judgebench(*judge, "assistant=null_context", "decoding=[contrastive]")
-    said = RunFolder.open("run").readings().assistant_logprobs.map(tuple)
+    said = RunFolder.open("run").read("readings").assistant_logprobs.map(tuple)
     assert said.nunique() == 1
     judgebench(*judge, "assistant=null_context", "judge.mode=generate", "judge.max_new_tokens=5", "decoding=[greedy]")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tiny_t5_pair[0])
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_t5_pair[0])
     for _, row in readings.iloc[::4].iterrows():
@@ -64,7 +64,7 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
         *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]", "report=false"),
     )
     judgebench(*given, "search=exhaustive")
-    readings = RunFolder.open("run").readings()
+    readings = RunFolder.open("run").read("readings")
     assert set(readings.attack) == {"none", "adv_suffix_1"}
     assert set(readings.defense) == {"none", "cap", "retokenization", "paraphrase"}
     assert np.isfinite(np.stack(readings.main_logprobs)).all()

@@ -88,16 +88,16 @@ def test_a_run_attacks_and_defends_with_them(judgebench, tiny_pair):
     asked = (*pair(tiny_pair), *QUICK, "data.limit_groups=2", "decoding=[expectation]", "examples=true")
     judgebench(*asked, "attacks=[{_target_: mine.Lead, words: 2}]", "defenses=[none,{_target_: mine.FirstLine}]")
     folder = RunFolder.open("run")
-    readings = folder.readings()
+    readings = folder.read("readings")
     cells = readings.groupby(["attack", "defense"]).size()
     assert cells.to_dict() == {(attack, d): 12 for attack in ("none", "lead") for d in ("none", "first_line")}
     attacked = readings[readings.attack == "lead"]
     forged = attacked.prompt.str.count("Your response: 5")
     assert set(forged[attacked.defense == "none"]) == {1}
     assert set(forged[attacked.defense == "first_line"]) == {0}
-    changes = {(r["attack"], r["defense"]) for r in folder.metrics() if r["attack"] != "none"}
+    changes = {(r["attack"], r["defense"]) for r in folder.read("metrics") if r["attack"] != "none"}
     assert changes == {("lead", "none"), ("lead", "first_line")}
-    kept = json.loads(json.dumps(folder.config()))
+    kept = json.loads(json.dumps(folder.read("config")))
     assert kept["attacks"] == [{"_target_": "mine.Lead", "words": 2}]
 
 

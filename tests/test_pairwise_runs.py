@@ -57,7 +57,7 @@ OWN = (
 def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
     _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3")
     folder = RunFolder.open("run")
-    scores, records = folder.scores(), folder.pairwise()
+    scores, records = folder.read("scores"), folder.read("pairwise")
     assert len(scores) == 3 * 6 * 5 * 2 * 2
     assert {(r["attack"], r["decoding"]) for r in records} == {
         (attack, decoding) for attack in ("none", "dsi") for decoding in ("greedy", "expectation")
@@ -84,7 +84,7 @@ def test_a_judge_may_find_ties(judgebench, tiny_pair):
     given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2", "pairwise.ties=davidson", BARE)
     judgebench(*given, "assistant=null_context", "decoding=[expectation,greedy,contrastive_expectation]")
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     assert readings.candidates.map(tuple).unique().tolist() == [("0", "1", "2")]
     assert readings.prompt.str.contains("or 0 if both are equally good").all()
     main = scores.query("judge == 'main' and decoding == 'expectation'").set_index("example_id")
@@ -97,7 +97,7 @@ def test_a_judge_may_find_ties(judgebench, tiny_pair):
         chances /= chances.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(main[tie], chances[:, 0], atol=1e-6)
         np.testing.assert_allclose(main[score], chances[:, place] + chances[:, 0] / 2, atol=1e-6)
-    records = folder.pairwise()
+    records = folder.read("pairwise")
     assert {r["ties"] for r in records} == {"davidson"}
     assert all(r["tie_odds"] > 0 for r in records)
     assert all(set(scores[scores.decoding == "greedy"][name]) <= {0, 1} for name in ("tie_first", "tie_second"))
@@ -108,13 +108,13 @@ def test_pairs_of_ones_own_are_compared_as_they_stand(judgebench, tiny_pair):
     given = ("+exp=pairwise", *local(tiny_pair), *OWN, "logger=none", "metrics.resamples=20", "run_dir=run", BARE)
     _, out, _ = judgebench(*given)
     folder = RunFolder.open("run")
-    readings, scores = folder.readings(), folder.scores()
+    readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 16 * 2
     assert readings.prompt.str.contains("User's request: ").all()
     assert scores.groupby("example_id").rival_system_id.nunique().max() == 1
     # two people compared odd with short, in either order: one comparison, and half a tie
     record = next(
-        r for r in folder.pairwise() if (r["split"], r["judge"], r["rule"]) == ("test", "main", "expectation")
+        r for r in folder.read("pairwise") if (r["split"], r["judge"], r["rule"]) == ("test", "main", "expectation")
     )
     assert (record["pairs"], record["systems"], record["groups"]) == (9, 3, 3)
     short = next(row for row in record["ranking"] if row["system"] == "short")
@@ -149,7 +149,7 @@ def test_earlier_answers_about_pairs_are_ranked_too(judgebench, answers):
     write("answers.jsonl", answers[:-1])  # the last pair lacks its second order
     _, out, _ = judgebench(*REPLAYED, "judge.fields.order=order")
     assert "left out: 2 (" in " ".join(out.split())
-    (record,) = RunFolder.open("run").pairwise()
+    (record,) = RunFolder.open("run").read("pairwise")
     assert [row["system"] for row in record["ranking"]] == list(SYSTEMS)
     # people found a tie four times, thrice as one of two; the judge never does
     assert (record["accuracy"], record["auc"]) == (pytest.approx((8 + 3 / 2) / 12), 1)
@@ -205,10 +205,10 @@ def test_the_embedded_judge_ranks_three_systems(judgebench):
     free = (BARE, "assistant=none", "decoding=[expectation]", "logger=none", "metrics.resamples=50", "run_dir=run")
     judgebench("+exp=pairwise", *OWN, *free, "data.dev_share=0", "pairwise.prior=0")
     folder = RunFolder.open("run")
-    (record,) = folder.pairwise()
+    (record,) = folder.read("pairwise")
     # by hand: the score equations of the order-effect model hold at the strengths that were found
     strengths = {row["system"]: row["strength"] for row in record["ranking"]}
-    scores = folder.scores()
+    scores = folder.read("scores")
     slope = dict.fromkeys([*strengths, "place"], 0.0)
     for row in scores.itertuples():
         share = 0.5 if {row.system_id, row.rival_system_id} == {"odd", "short"} else 1.0  # whom two people compared

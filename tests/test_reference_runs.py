@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from judgebench.report.defense_files import read_defenses
 
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from tests.test_cli import QUICK, told
 
 DEFENSES = ("none", "cot", "random_reference", "w_cap", "cap")
@@ -25,7 +25,7 @@ def judge(pair):
 
 
 def prompts_of(folder, defense):
-    readings = folder.readings()
+    readings = folder.read("readings")
     return readings[(readings.defense == defense) & (readings.attack == "none")].set_index("group_id").prompt
 
 
@@ -33,7 +33,7 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
     given = (*judge(tiny_pair), *ASKED, *TUTOR, "attacks=[none,dsi]", "decoding=[expectation]", "metrics.resamples=50")
     judgebench(*given, f"defenses=[{','.join(DEFENSES)}]")
     folder = RunFolder.open("run")
-    readings, scores, records = folder.readings(), folder.scores(), read_defenses(folder)
+    readings, scores, records = folder.read("readings"), folder.read("scores"), Results.load(folder.path)
     assert len(readings) == 4 * 6 * 2 * len(DEFENSES)
     assert len(records.references) == 4 * len(REFERENCES)
     for pair in records.references.itertuples():
@@ -67,7 +67,7 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
     judgebench(*reused)
     again = RunFolder.open("again")
     pd.testing.assert_frame_equal(
-        read_defenses(again).references.drop(columns="seconds"),
+        Results.load(again.path).references.drop(columns="seconds"),
         records.references[records.references.defense == "cap"].reset_index(drop=True).drop(columns="seconds"),
     )
     assert prompts_of(again, "cap").iloc[0] != prompts_of(folder, "cap").iloc[0]
@@ -82,7 +82,7 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
 def test_strengths_are_tried_and_chosen(judgebench, tiny_pair):
     study = ("tutor.strengths=[0,0.2,0.5]", "tutor.alpha_high=null", "tutor.alpha_low=null", "decoding=[expectation]")
     judgebench(*judge(tiny_pair), *ASKED, *TUTOR, *study, "defenses=[cap]")
-    records = read_defenses(RunFolder.open("run"))
+    records = Results.load("run")
     chosen = {one["side"]: one for one in records.strengths if one["chosen"]}
     assert len(records.strengths) == 6
     assert {one["scale"] for one in records.strengths} == {records.standards[0]["norms"][chosen_layer(records) - 1]}
@@ -99,7 +99,7 @@ def test_contrasting_under_references_and_reasoning(judgebench, tiny_pair):
     pair = (*judge(tiny_pair), "assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
     decodings = "decoding=[expectation,contrastive]"
     judgebench(*pair, *ASKED, *TUTOR, decodings, "defenses=[none,w_cap,cot]", "data.limit_groups=2")
-    scores = RunFolder.open("run").scores()
+    scores = RunFolder.open("run").read("scores")
     series = scores.groupby("defense")[["judge", "decoding"]].apply(lambda part: set(map(tuple, part.to_numpy())))
     read = {("main", "expectation"), ("assistant", "expectation"), ("pair", "contrastive")}
     assert series["none"] == series["w_cap"] == read
@@ -116,7 +116,7 @@ def test_a_phrase_is_learned_against_references(judgebench, tiny_pair, search):
     folder = RunFolder.open("run")
     phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())
     assert phrase["learned"]["defense"] == "cap"
-    readings = folder.readings()
+    readings = folder.read("readings")
     assert set(readings[readings.attack == "adv_suffix_1"].defense) == {"cap", "none"}
 
 

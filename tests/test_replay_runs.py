@@ -40,14 +40,14 @@ def test_a_file_of_answers_and_a_file_of_ratings_are_all_that_it_takes(judgebenc
     )
     assert code == 0
     folder = RunFolder.open("run")
-    scores, readings, environment = folder.scores(), folder.readings(), folder.environment()
+    scores, readings, environment = folder.read("scores"), folder.read("readings"), folder.read("environment")
     judged = {row["example_id"]: row["judged"] for row in mine}
     assert scores.set_index("example_id")["score"].to_dict() == judged
     assert set(scores["status"]) == {"parsed"}
     assert readings["text"].tolist() == [WORDS[judged[name]] for name in readings["example_id"]]
     assert set(readings["prompt_tokens"]) == {0}
     assert readings["prompt"].str.contains("Evaluation Criteria:\n\nCoherence (1-5)", regex=False).all()
-    (record,) = [one for one in folder.metrics() if one["level"] == "dataset"]
+    (record,) = [one for one in folder.read("metrics") if one["level"] == "dataset"]
     assert record["spearman"] == pytest.approx(spearmanr(scores["score"], scores["human"]).statistic)
     assert (record["n"], record["judge"], record["decoding"], record["failed_share"]) == (20, "main", "greedy", 0.0)
     sha256 = hashlib.sha256(Path("answers.jsonl").read_bytes()).hexdigest()
@@ -69,8 +69,8 @@ def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     for more in ("dry_run=true", "dry_run=false"):
         assert note in " ".join(judgebench(*command, more)[1].split())
     folder = RunFolder.open("run")
-    assert {record["n"] for record in folder.metrics() if record["level"] == "dataset"} == {18}
-    assert not {"0-1", "0-2"} & set(folder.scores()["example_id"])
+    assert {record["n"] for record in folder.read("metrics") if record["level"] == "dataset"} == {18}
+    assert not {"0-1", "0-2"} & set(folder.read("scores")["example_id"])
 
 
 def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pair):
@@ -79,7 +79,7 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
         *("judge=local", f"judge.path={tiny_pair[0]}", "judge.mode=generate", "judge.max_new_tokens=6"),
         *("decoding=[greedy]", *conditions),
     )
-    asked, metrics = RunFolder.open("run"), RunFolder.open("run").metrics()
+    asked, metrics = RunFolder.open("run"), RunFolder.open("run").read("metrics")
     readings, scores = asked.readings(), asked.scores()
     rows = readings[["example_id", "text", "dimension", "attack", "defense"]].to_dict("records")
     ends = zip(readings["range_min"], readings["range_max"], strict=True)
@@ -99,7 +99,7 @@ def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebe
         *(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
         *("attacks=[none,dsi]", "judge.fields.attack=attack"),
     )
-    (record,) = [r for r in RunFolder.open("run").metrics() if (r["attack"], r["level"]) == ("dsi", "dataset")]
+    (record,) = [r for r in RunFolder.open("run").read("metrics") if (r["attack"], r["level"]) == ("dsi", "dataset")]
     assert record["paired"] == record["n"] == 12
     assert record["change"] == pytest.approx(10 / 12)  # two of the twelve had a 5 already
     assert record["clean_mean_score"] == pytest.approx(sum(row["judged"] for row in mine[:12]) / 12)
@@ -115,16 +115,16 @@ def test_letters_are_read_where_the_rubric_says_what_they_stand_for(judgebench, 
     command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl")
     judgebench(*command, "prompt.rubrics=rubrics")
     judged = {row["example_id"]: row["judged"] for row in mine}
-    assert RunFolder.open("run").scores().set_index("example_id")["score"].to_dict() == judged
+    assert RunFolder.open("run").read("scores").set_index("example_id")["score"].to_dict() == judged
     judgebench(*command)  # a rubric that defines no letters has no answer in them
-    assert set(RunFolder.open("run").scores()["status"]) == {"failed"}
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 
 def test_reasoning_ends_in_a_final_rating(judgebench, mine):
     texts = [{"example_id": row["example_id"], "text": f"Score: 2. Final Rating: {row['judged']}"} for row in mine]
     write("answers.jsonl", [*texts[:-1], {"example_id": mine[-1]["example_id"], "text": "Clarity: 4. Then"}])
     judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "defenses=[cot]")
-    scores = RunFolder.open("run").scores().set_index("example_id")
+    scores = RunFolder.open("run").read("scores").set_index("example_id")
     assert scores["score"].to_dict() == {row["example_id"]: row["judged"] for row in mine[:-1]} | {"3-5": 1}
     assert scores["status"]["3-5"] == "failed"
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from judgebench.report.defense_files import read_defenses
 from lightning.fabric.plugins.environments.lightning import find_free_network_port
 
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from tests.hosts import two_hosts
 from tests.test_cli import QUICK, told
 
@@ -65,7 +65,7 @@ def torchrun(*options):
 def check_equal(one, other, atol=0.0):
     """Two run folders hold the same, but for the time that it took."""
     ours, theirs = RunFolder.open(one), RunFolder.open(other)
-    for left, right in ((ours.readings(), theirs.readings()), (ours.scores(), theirs.scores())):
+    for left, right in ((ours.read("readings"), theirs.read("readings")), (ours.read("scores"), theirs.read("scores"))):
         left, right = (frame.drop(columns="seconds", errors="ignore") for frame in (left, right))
         if atol:
             for name in ("main_logprobs", "assistant_logprobs"):
@@ -79,7 +79,7 @@ def check_equal(one, other, atol=0.0):
         else:
             pd.testing.assert_frame_equal(left, right, check_exact=True)
     if not atol:
-        assert ours.metrics() == theirs.metrics()
+        assert ours.read("metrics") == theirs.read("metrics")
 
 
 def stored(path):
@@ -98,7 +98,7 @@ def test_two_processes_write_what_one_writes(judgebench, tiny_pair, one_thread):
     code, _, err = finished(started(*everything, *DDP, "store=two.sqlite", "run_dir=two"))
     assert code == 0, err
     check_equal("one", "two")
-    one, both = (read_defenses(RunFolder.open(name)) for name in ("one", "two"))
+    one, both = (Results.load(name) for name in ("one", "two"))
     pd.testing.assert_frame_equal(one.references.drop(columns="seconds"), both.references.drop(columns="seconds"))
     assert one.detectors == both.detectors
     assert stored("one.sqlite") == stored("two.sqlite")
@@ -261,7 +261,7 @@ def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_
     assert out.splitlines()[-1] == str(folder)
     summary = json.loads((folder / "sweep.json").read_text())
     assert [job["state"] for job in summary["all"]] == ["complete"] * 2
-    assert [RunFolder.open(folder / str(n)).scores()["range_min"].unique().tolist() for n in (0, 1)] == [[1], [0]]
+    assert [RunFolder.open(folder / str(n)).read("scores")["range_min"].unique().tolist() for n in (0, 1)] == [[1], [0]]
     assert not (folder / ".jobs").exists()
     assert "A_TOKEN=***" in (folder / "multirun.yaml").read_text()
     assert "a-planted-secret-of-some-length" not in (folder / "multirun.yaml").read_text()

@@ -16,7 +16,7 @@ RUN = (
 def readings(judgebench, summeval_file):
     code, _, err = judgebench(*RUN, f"data.path={summeval_file}")
     assert code == 0, err
-    return RunFolder.open("run").readings()
+    return RunFolder.open("run").read("readings")
 
 
 def test_candidate_log_probabilities_are_those_of_a_plain_forward_pass(readings, smollm2, smollm2_tokenizer):

@@ -30,7 +30,7 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
     assert [trial["state"] for trial in study["trials"]] == ["complete"] * 24
     # every number is what the trial's own folder says
     for trial in study["trials"][::5]:
-        records = RunFolder.open(f"run/{trial['number']}").metrics()
+        records = RunFolder.open(f"run/{trial['number']}").read("metrics")
         dev = [r["spearman"] for r in records if r["split"] == "dev" and r["judge"] == "pair"]
         assert len(dev) == 2
         assert trial["values"] == [pytest.approx(sum(dev) / 2)]
@@ -48,7 +48,7 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
     assert [(cell["range_min"], cell["range_max"]) for cell in summary["cells"]] == [(1.0, 5.0), (0.0, 4.0)]
     # the same readings, seen by the exact path
     judgebench(*(pair(tiny_pair)), *QUICK[:-1], RANGES, "run_dir=exact", "+sweeps=cd_kappa_exact", "logger=none")
-    tuned = RunFolder.open("exact").tuning()
+    tuned = RunFolder.open("exact").read("tuning")
     for cell, record in zip(summary["cells"], tuned, strict=True):
         names = ("kappa", "dev", "test", "low", "high", "width")
         assert [cell["exact"][name] for name in names] == [record["exact"][name] for name in names]

@@ -51,7 +51,12 @@ def test_without_a_report_all_else_is_written(run):
 def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
     run(f"tune={tune}")
     folder = RunFolder.open("run")
-    records, scores, readings, tuning = folder.metrics(), folder.scores(), folder.readings(), folder.tuning()
+    records, scores, readings, tuning = (
+        folder.read("metrics"),
+        folder.read("scores"),
+        folder.read("readings"),
+        folder.read("tuning"),
+    )
     assert len(tuning) == 2 * {"dev": 2, "shared": 4, "exact": 2}[tune]
     for chosen in tuning:
         mine = (scores.decoding == chosen["decoding"]) & (scores.range_min == chosen["range_min"])
@@ -87,13 +92,13 @@ def test_a_run_that_is_not_tuned_leaves_no_tuning_of_an_earlier_one(run):
 def test_expected_values_are_compared_with_expected_values_whatever_they_are_called(run):
     run("tune=shared", "decoding.rule=expectation")
     folder = RunFolder.open("run")
-    found = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.comparisons()}
+    found = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.read("comparisons")}
     names = ("contrastive", "contrastive_expectation")
     assert found == {
         *((f"{name}{end}", "main", "expectation") for name in names for end in ("", "_per_range")),
         *((name, "pair", f"{name}_per_range") for name in names),
     }
-    rules = {(r["judge"], r["decoding"]): r["rule"] for r in folder.metrics()}
+    rules = {(r["judge"], r["decoding"]): r["rule"] for r in folder.read("metrics")}
     assert {rule for (judge, _), rule in rules.items() if judge == "pair"} == {"expectation"}
     assert rules["main", "greedy"] == "argmax"
 
@@ -101,7 +106,7 @@ def test_expected_values_are_compared_with_expected_values_whatever_they_are_cal
 @pytest.mark.parametrize(("tune", "tested"), [("dev", False), ("exact", False), ("none", True)])
 def test_nothing_is_tested_on_the_split_that_was_tuned_on(run, tune, tested):
     run(f"tune={tune}")
-    found = RunFolder.open("run").comparisons()
+    found = RunFolder.open("run").read("comparisons")
     assert {r["split"] for r in found} == {"dev", "test"}
     for record in found:
         told = [record[name] is not None for name in ("p", "p_holm", "says")]
@@ -141,7 +146,9 @@ def test_a_mistake_gets_one_sentence_before_anything_is_written(run, mistake):
 
 def test_published_settings_reach_the_scores(run):
     run("tune=published", "tune.main=Qwen/Qwen2.5-14B-Instruct", "tune.assistant=Qwen/Qwen2.5-3B-Instruct")
-    found = {(r["range_min"], r["decoding"]): (r["lambda"], r["temperature"]) for r in RunFolder.open("run").tuning()}
+    found = {
+        (r["range_min"], r["decoding"]): (r["lambda"], r["temperature"]) for r in RunFolder.open("run").read("tuning")
+    }
     assert found[0.0, "contrastive"] == found[0.0, "contrastive_expectation"] == (0.1, 2.0)
     assert found[1.0, "contrastive"] == (0.01, 4.0)
 
@@ -161,7 +168,13 @@ def parsed(monkeypatch):
 
 def content(folder):
     held = RunFolder.open(folder)
-    return held.readings(), held.scores(), held.metrics(), held.comparisons(), held.tuning()
+    return (
+        held.read("readings"),
+        held.read("scores"),
+        held.read("metrics"),
+        held.read("comparisons"),
+        held.read("tuning"),
+    )
 
 
 def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
@@ -172,9 +185,9 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
         run(f"decoding.lambda={lambda_}", f"decoding.temperature={temperature}", "run_dir=single")
         for one, other in zip(content(f"sweep/{job}"), content("single"), strict=True):
             assert one.equals(other) if hasattr(one, "equals") else one == other
-        environment = RunFolder.open(f"sweep/{job}").environment()
+        environment = RunFolder.open(f"sweep/{job}").read("environment")
         assert set(environment["model_fingerprints"]) == {"main", "assistant"}
-        assert environment["tokens"] == RunFolder.open("single").environment()["tokens"]
+        assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
 
 
 def test_a_later_run_may_decode_tune_measure_and_show_otherwise(run, parsed):
@@ -182,7 +195,7 @@ def test_a_later_run_may_decode_tune_measure_and_show_otherwise(run, parsed):
     run("tune=dev", "metrics.resamples=0", "report=true")
     run("tune=exact", "tune.decodings=[contrastive]", "name=other", "run_dir=other")
     assert len(parsed) == 1
-    assert {row["tune"] for row in RunFolder.open("other").tuning()} == {"exact"}
+    assert {row["tune"] for row in RunFolder.open("other").read("tuning")} == {"exact"}
     assert "report.html" in names("run")
 
 
@@ -228,7 +241,7 @@ def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, pars
     data.write_text("\n".join(json.dumps(row) for row in rows[:4]))
     judgebench(*command)
     assert len(parsed) == 2
-    assert len(RunFolder.open("run").readings()) == 4
+    assert len(RunFolder.open("run").read("readings")) == 4
     for file in Path("outputs").glob("readings.sqlite*"):
         os.remove(file)
     judgebench(*command)
@@ -245,7 +258,7 @@ def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, pars
     data.write_text("\n".join(json.dumps(row) for row in rows))
     monkeypatch.setattr(Experiment, "parse", parse)
     judgebench(*command)
-    assert len(RunFolder.open("run").readings()) == 6
+    assert len(RunFolder.open("run").read("readings")) == 6
     monkeypatch.setattr(Experiment, "parse", whole)
     judgebench(*command)
-    assert len(RunFolder.open("run").readings()) == 5
+    assert len(RunFolder.open("run").read("readings")) == 5

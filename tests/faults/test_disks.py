@@ -91,8 +91,8 @@ def test_full_for_wandb_alone(judgebench, tiny_pair, left):
         told(judgebench(*given, mistaken=True), "logger: W&B's files in ", "small/run cannot be written", "logger=none")
         assert whole("small")
         # what the run itself has found is there
-        assert len(RunFolder.open("small/run").readings()) == 24
-        assert RunFolder.open("small/run").metrics()
+        assert len(RunFolder.open("small/run").read("readings")) == 24
+        assert RunFolder.open("small/run").read("metrics")
 
 
 def test_a_search_whose_journal_is_full(judgebench, tiny_pair, tmp_path):

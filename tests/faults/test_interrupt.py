@@ -33,7 +33,7 @@ def test_in_readings(judgebench, started, tiny_pair):
     assert command_in(said) == [*command, "+hydra.job.env_set.A_KEY=***"]
     judgebench(*command_in(said))
     assert before.items() <= rows("outputs/readings.sqlite").items()
-    assert len(RunFolder.open("run").readings()) == 24
+    assert len(RunFolder.open("run").read("readings")) == 24
 
 
 def test_sigterm_ends_a_run_as_ctrl_c_does(judgebench, started, tiny_pair):
@@ -48,7 +48,7 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(judgebench, started, tiny_pair):
     assert 0 < len(before) < 24, "it must fall into the reading"
     judgebench(*command_in(run.said))
     assert before.items() <= rows("outputs/readings.sqlite").items()
-    assert len(RunFolder.open("run").readings()) == 24
+    assert len(RunFolder.open("run").read("readings")) == 24
 
 
 def test_in_a_sweep_it_ends_the_sweep(judgebench, started, tiny_pair):

@@ -153,7 +153,7 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     assert "never-opened-4711" not in opened
     assert not [line for line in opened.splitlines() if line.startswith(("socket.", "urllib."))]
     folder = RunFolder.open(tmp_path / "run")
-    readings = folder.readings()
+    readings = folder.read("readings")
     assert len(readings) == 8 * 2 * 5
     hostile_rows = readings[readings.prompt.str.contains("{{ source }}", regex=False)]
     assert len(hostile_rows)
@@ -174,6 +174,6 @@ def test_a_hostile_answer_is_data_too(judgebench, hostile, tmp_path):
     named = "judge.fields={example_id: example_id, text: answer}"
     judgebench("judge=replay", f"judge.path={tmp_path / 'answers.jsonl'}", named, "decoding=[greedy]", *data, *quick)
     folder = RunFolder.open("run")
-    assert folder.readings().text.tolist() == [row["answer"] for row in answers]
-    assert folder.scores().score.tolist() == [1.0 + i % 5 for i in range(8)]
+    assert folder.read("readings").text.tolist() == [row["answer"] for row in answers]
+    assert folder.read("scores").score.tolist() == [1.0 + i % 5 for i in range(8)]
     assert "<script>alert(1)" not in Path("run/report.html").read_text()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from judgebench.report.defense_files import read_defenses
 
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from tests.faults.conftest import QUICK, SLOWLY, rows, trials
 from tests.test_adv_suffix_runs import PLAIN, agrees, learning, phrase_of, steps
 from tests.test_cli import pair
@@ -22,7 +22,7 @@ TUTOR = (
 
 
 def readings(folder):
-    return RunFolder.open(folder).readings().drop(columns="seconds")
+    return RunFolder.open(folder).read("readings").drop(columns="seconds")
 
 
 def test_in_readings(judgebench, command, tiny_pair):
@@ -39,7 +39,7 @@ def test_in_readings(judgebench, command, tiny_pair):
     assert len(after) == 24
     assert before.items() <= after.items()
     assert readings("run").equals(readings("undisturbed"))
-    assert RunFolder.open("run").scores().equals(RunFolder.open("undisturbed").scores())
+    assert RunFolder.open("run").read("scores").equals(RunFolder.open("undisturbed").read("scores"))
     assert not Path("run/.lock").exists()
 
 
@@ -56,7 +56,7 @@ def test_while_references_are_written(judgebench, started, tiny_pair):
     assert 0 < len(before) < len(after), "the kill must fall into the writing"
     assert before.items() <= after.items()
     assert len(after) == len(rows("b/readings.sqlite"))
-    written, whole = (read_defenses(RunFolder.open(name)).references for name in ("run", "undisturbed"))
+    written, whole = (Results.load(name).references for name in ("run", "undisturbed"))
     pd.testing.assert_frame_equal(written.drop(columns="seconds"), whole.drop(columns="seconds"))
     assert readings("run").equals(readings("undisturbed"))
 

@@ -33,7 +33,7 @@ def test_two_runs_share_a_store(judgebench, started, tiny_pair):
     first.reaches(lambda: rows("outputs/readings.sqlite"))
     judgebench(*command, "run_dir=second")  # what the first has read is not read again, and neither waits
     assert first.ends() == 0, first.said
-    one, other = (RunFolder.open(name).readings() for name in ("first", "second"))
+    one, other = (RunFolder.open(name).read("readings") for name in ("first", "second"))
     assert one.equals(other)
     assert len(rows("outputs/readings.sqlite")) == len(one) == 24
 

@@ -67,7 +67,7 @@ def test_code_beside_the_weights_is_not_run_unless_asked(judgebench, folder, tmp
     command = ("judge=local", f"judge.path={folder}", *QUICK)
     if kind == "llama":  # a kind that is known is read by the library's own code
         judgebench(*command)
-        assert len(RunFolder.open("run").readings()) == 24
+        assert len(RunFolder.open("run").read("readings")) == 24
     else:
         told(judgebench(*command, mistaken=True), f"judge.path={folder}", "judge.trust_remote_code=true")
     assert not marker.exists()

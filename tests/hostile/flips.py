@@ -19,12 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from judgebench.report.defense_files import read_defenses
 
 from judgebench.errors import UserError
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
+from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.results.texts import TEXTS_SCHEMA, read_examples
 
@@ -88,23 +89,26 @@ def flip_store(path: Path, readings: list[ModelReading], chance: random.Random) 
 def made_run(path: Path) -> RunFolder:
     """A run folder with every file that a report reads."""
     folder, draw = RunFolder(path), np.random.default_rng(0)
-    folder.write_config({"seed": 1, "judge": {"path": "model"}})
+    folder.write("config", {"seed": 1, "judge": {"path": "model"}})
     keys = {"example_id": [f"e{i}" for i in range(40)], "group_id": "g", "system_id": "s", "split": "test"}
     keys |= {"dimension": "coherence", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0}
     keys |= {"attack": "none", "defense": "none"}
     names = [name for name in READINGS_SCHEMA.names if name not in keys]
     logprobs = [np.log(one).tolist() for one in draw.dirichlet(np.ones(5), 40)]
     readings = pd.DataFrame({**keys, **dict.fromkeys(names)}).assign(prompt="Rate the text.", prompt_tokens=4)
-    folder.write_readings(readings.assign(candidates=[list("12345")] * 40, main_logprobs=logprobs))
+    folder.write("readings", readings.assign(candidates=[list("12345")] * 40, main_logprobs=logprobs))
     names = [name for name in SCORES_SCHEMA.names if name not in keys]
     scores = pd.DataFrame({**keys, **dict.fromkeys(names)}).assign(judge="main", decoding="greedy", status="parsed")
-    folder.write_scores(scores.assign(score=draw.integers(1, 6, 40), human=draw.normal(size=40)))
-    folder.write_metrics([{"spearman": value, "n": 40} for value in draw.random(20)])
-    folder.write_comparisons([{"difference": value} for value in draw.random(5)])
-    folder.write_tuning({"cells": draw.random(5)})
+    folder.write("scores", scores.assign(score=draw.integers(1, 6, 40), human=draw.normal(size=40)))
+    folder.write("metrics", [{"spearman": value, "n": 40} for value in draw.random(20)])
+    folder.write("comparisons", [{"difference": value} for value in draw.random(5)])
+    folder.write("tuning", {"cells": draw.random(5)})
     folder.write_about({"main": "a"}, {"coherence": (1.0, 5.0)}, {})
-    folder.write_suffix([{"length": 1, "change": 0.25}])
-    folder.write_environment(device="cpu", model_fingerprints={}, seconds={"read": 1.5}, tokens={"total": 3})
+    folder.write("suffix", [{"length": 1, "change": 0.25}])
+    folder.write(
+        "environment",
+        describe_environment(device="cpu", model_fingerprints={}, seconds={"read": 1.5}, tokens={"total": 3}),
+    )
     folder.write_json("defense/costs.json", [{"seconds": value} for value in draw.random(5)])
     TEXTS_SCHEMA.empty_table()
     folder.write_digests()
@@ -125,9 +129,17 @@ def flip_run(whole: Path, path: Path, chance: random.Random) -> str:
 def read_run(path: Path) -> list[str]:
     """All that a report reads of a run, as text."""
     run = RunFolder.open(path)
-    frames = [run.readings(), run.scores(), read_defenses(run).references]
-    held = [run.config(), run.environment(), run.metrics(), run.comparisons(), run.tuning(), run.about(), run.suffix()]
-    held += [run.pairwise(), run.attack_differences(), read_defenses(run).costs, read_examples(run)]
+    frames = [run.read("readings"), run.read("scores"), Results.load(run.path).references]
+    held = [
+        run.read("config"),
+        run.read("environment"),
+        run.read("metrics"),
+        run.read("comparisons"),
+        run.read("tuning"),
+        run.read("about"),
+        run.read("suffix"),
+    ]
+    held += [run.read("pairwise"), run.read("attack_differences"), Results.load(run.path).costs, read_examples(run)]
     return [*(frame.to_json() for frame in frames), *map(repr, held)]
 
 

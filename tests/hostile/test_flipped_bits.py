@@ -21,9 +21,9 @@ def test_a_run_folder_without_digests_is_read_unchecked(tmp_path):
     folder = made_run(tmp_path)
     (tmp_path / "metrics.json").write_text("[]")
     with pytest.raises(UserError, match=r"metrics.json: cannot be read \(it has changed since the run wrote it.*again"):
-        folder.metrics()
+        folder.read("metrics")
     (tmp_path / "digests.json").unlink()  # as an earlier version left it
-    assert RunFolder.open(tmp_path).metrics() == []
+    assert RunFolder.open(tmp_path).read("metrics") == []
 
 
 def test_what_a_run_has_learned_is_checked_where_another_run_takes_it(tmp_path):
@@ -48,7 +48,7 @@ def test_damaged_digests_are_a_sentence(tmp_path, content):
     folder = made_run(tmp_path)
     (tmp_path / "digests.json").write_text(content)
     with pytest.raises(UserError, match=r"metrics.json: cannot be read \(.*digests.json is damaged; restore it"):
-        folder.metrics()
+        folder.read("metrics")
 
 
 def test_a_report_made_anew_has_its_digest(tmp_path):

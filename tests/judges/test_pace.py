@@ -27,7 +27,9 @@ def test_a_measured_run_reads_what_an_unmeasured_one_does(judgebench, tiny_pair)
     judgebench(*asked(tiny_pair), "run_dir=measured")
     judgebench(*asked(tiny_pair), "run_dir=plain", "store=other.sqlite")
     runs = [RunFolder.open(name) for name in ("measured", "plain")]
-    rows = [np.array([*run.readings()["main_logprobs"], *run.readings()["assistant_logprobs"]]) for run in runs]
+    rows = [
+        np.array([*run.read("readings")["main_logprobs"], *run.read("readings")["assistant_logprobs"]]) for run in runs
+    ]
     assert (rows[0] == rows[1]).all()
     _, out, _ = judgebench(*asked(tiny_pair), "dry_run=measure", "run_dir=never")
     assert out.count("every reading is in the store") == 2

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.evaluation import evaluate
+from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.texts import write_examples
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -43,17 +44,20 @@ def prompt_of(row) -> str:
 def write_run(run: Run, path: Path, texts: bool = True, **config) -> RunFolder:
     """A finished run folder, but for its figures and report."""
     folder = RunFolder(path)
-    folder.write_config({"name": "made", "seed": 0, "decoding": {"contrastive": {"alpha": 0.0}}} | config)
-    folder.write_environment(
-        device="cpu",
-        model_fingerprints={"main": {"title": "Some-Judge", "sha256": "abc"}},
-        seconds={"load": 1.0, "read": 2.0, "report": 3.0},
-        tokens={"total": 1000, "unique": 400},
+    folder.write("config", {"name": "made", "seed": 0, "decoding": {"contrastive": {"alpha": 0.0}}} | config)
+    folder.write(
+        "environment",
+        describe_environment(
+            device="cpu",
+            model_fingerprints={"main": {"title": "Some-Judge", "sha256": "abc"}},
+            seconds={"load": 1.0, "read": 2.0, "report": 3.0},
+            tokens={"total": 1000, "unique": 400},
+        ),
     )
     rows = list(run.readings.itertuples())
-    folder.write_readings(run.readings.assign(prompt=[prompt_of(row) for row in rows]))
-    folder.write_scores(run.scores)
-    folder.write_metrics(run.records)
+    folder.write("readings", run.readings.assign(prompt=[prompt_of(row) for row in rows]))
+    folder.write("scores", run.scores)
+    folder.write("metrics", run.records)
     folder.write_about(run.titles, run.scale, {})
     if texts:
         human = run.scores.drop_duplicates("example_id").set_index("example_id")["human"]

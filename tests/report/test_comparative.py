@@ -153,9 +153,9 @@ def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
 
 def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run, tmp_path):
     folder = RunFolder(tmp_path / "run")
-    folder.write_readings(run.readings)
-    folder.write_scores(run.scores)
-    readings, scores = folder.readings(), folder.scores()
+    folder.write("readings", run.readings)
+    folder.write("scores", run.scores)
+    readings, scores = folder.read("readings"), folder.read("scores")
     names = ("text_id", "rival_id", "rival_system_id")
     assert list(readings.columns) == [*READINGS_SCHEMA.names, *names, "order"]
     numbers = ("score_first", "score_second", "tie_first", "tie_second")
@@ -173,8 +173,8 @@ def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run
         "test",
         (-1.0, -2.0),
     )
-    folder.write_readings(pd.DataFrame(reading_columns([alone])))
-    assert list(folder.readings().columns) == READINGS_SCHEMA.names
+    folder.write("readings", pd.DataFrame(reading_columns([alone])))
+    assert list(folder.read("readings").columns) == READINGS_SCHEMA.names
 
 
 def test_a_dry_run_tells_the_orders_apart(run):

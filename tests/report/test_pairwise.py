@@ -141,11 +141,11 @@ def test_the_report_and_the_figures_of_a_run_take_them(records, columns, tmp_pat
     plain = render_report(config={}, environment=environment, figures={}, **(known | {"pairwise": []}))
     assert "Which system is best?" not in plain
     folder = RunFolder(tmp_path / "run")
-    folder.write_pairwise(records)
+    folder.write("pairwise", records)
     folder.write_figures({name: figures[name] for name in ("ranking_joint",)})
-    assert folder.pairwise() == records
+    assert folder.read("pairwise") == records
     folder.clear()
-    assert folder.pairwise() == []
+    assert folder.read("pairwise") == []
     assert not list((folder.path / "figures").iterdir())
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from judgebench.report.defense_files import DefenseRecords, read_defenses, write_defenses
+from judgebench.report.defense_files import DefenseRecords, write_defenses
 from pandas.testing import assert_frame_equal
 from scipy import stats
 
@@ -109,6 +109,6 @@ def test_what_is_written_is_read_again(tmp_path):
     paths = write_defenses(folder, found, Findings())
     names = ["standards.json", "strengths.json", "costs.json", "references.parquet"]
     assert paths == [tmp_path / "defense" / name for name in names]
-    again = read_defenses(folder)
+    again = Results.load(folder.path)
     assert (again.standards, again.strengths, again.costs) == ([*found.standards], [*found.strengths], [*found.costs])
     assert_frame_equal(again.references, found.references, check_dtype=False)

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
+from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
 from judgebench.results.texts import write_examples
@@ -20,8 +21,8 @@ from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_readings(run.readings)
-    back = folder.readings()
+    folder.write("readings", run.readings)
+    back = folder.read("readings")
     assert list(back.columns) == READINGS_SCHEMA.names
     assert back["candidates"].tolist() == run.readings["candidates"].tolist()
     given = np.array(run.readings["main_logprobs"].tolist(), dtype=np.float32)
@@ -34,7 +35,7 @@ def test_readings_come_back_as_they_were_written(run, tmp_path):
 
 
 def test_logprobs_are_lists_of_float32_on_disk(run, tmp_path):
-    RunFolder(tmp_path).write_readings(run.readings)
+    RunFolder(tmp_path).write("readings", run.readings)
     schema = pq.read_schema(tmp_path / "readings.parquet")
     assert str(schema.field("main_logprobs").type) == "list<element: float>"
     assert str(schema.field("candidates").type) == "list<element: string>"
@@ -45,7 +46,7 @@ def test_missing_logprobs_and_minus_infinity_survive(run, tmp_path):
     readings = run.readings.head(2).copy()
     readings["assistant_logprobs"] = [None, None]
     readings["main_logprobs"] = [[-np.inf, -1.0, -2.0, -3.0, -4.0], None]
-    RunFolder(tmp_path).write_readings(readings)
+    RunFolder(tmp_path).write("readings", readings)
     back = RunFolder(tmp_path).readings()
     assert back["assistant_logprobs"].tolist() == [None, None]
     assert back["main_logprobs"].tolist() == [[-np.inf, -1.0, -2.0, -3.0, -4.0], None]
@@ -53,42 +54,42 @@ def test_missing_logprobs_and_minus_infinity_survive(run, tmp_path):
 
 def test_generated_readings_come_back(builder, tmp_path):
     run = builder(articles=3, generated=True)
-    RunFolder(tmp_path).write_readings(run.readings)
-    back = RunFolder(tmp_path).readings(["text", "judge", "main_logprobs"])
+    RunFolder(tmp_path).write("readings", run.readings)
+    back = RunFolder(tmp_path).read("readings", ["text", "judge", "main_logprobs"])
     assert back["text"].tolist() == run.readings["text"].tolist()
     assert set(back["judge"]) == {"main"}
     assert back["main_logprobs"].isna().all()
 
 
 def test_empty_readings_keep_their_columns(run, tmp_path):
-    RunFolder(tmp_path).write_readings(run.readings.head(0))
+    RunFolder(tmp_path).write("readings", run.readings.head(0))
     assert list(RunFolder(tmp_path).readings().columns) == READINGS_SCHEMA.names
 
 
 def test_scores_come_back_as_they_were_written(run, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_scores(run.scores)
+    folder.write("scores", run.scores)
     expected = run.scores[SCORES_SCHEMA.names]
-    pd.testing.assert_frame_equal(folder.scores(), expected, check_dtype=False)
-    assert folder.scores()["lambda"].isna().any()
+    pd.testing.assert_frame_equal(folder.read("scores"), expected, check_dtype=False)
+    assert folder.read("scores")["lambda"].isna().any()
 
 
 def test_repeated_prefixes_compress_away(run, tmp_path):
     readings = run.readings.copy()
     article = " ".join(str(x) for x in np.random.default_rng(0).integers(0, 10**6, 3000))
     readings["prompt"] = [f"{article} {i}" for i in range(len(readings))]
-    RunFolder(tmp_path).write_readings(readings)
+    RunFolder(tmp_path).write("readings", readings)
     assert (tmp_path / "readings.parquet").stat().st_size < readings["prompt"].str.len().sum() / 50
 
 
 def test_unknown_or_missing_columns_are_refused(run, tmp_path):
     with pytest.raises(ValueError, match=r"\['human'\] are missing and \['humam'\] are unknown"):
-        RunFolder(tmp_path).write_scores(run.scores.rename(columns={"human": "humam"}))
+        RunFolder(tmp_path).write("scores", run.scores.rename(columns={"human": "humam"}))
 
 
 def test_failing_write_leaves_the_old_file(run, tmp_path, monkeypatch):
     folder = RunFolder(tmp_path)
-    folder.write_scores(run.scores)
+    folder.write("scores", run.scores)
 
     def half(table, where, **_):
         where.write_bytes(b"PAR1 and no more")
@@ -96,21 +97,21 @@ def test_failing_write_leaves_the_old_file(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pq, "write_table", half)
     with pytest.raises(UserError, match=r"run_dir: .*scores.parquet cannot be written \(disk full\)"):
-        folder.write_scores(run.scores.head(1))
+        folder.write("scores", run.scores.head(1))
     monkeypatch.undo()
-    assert len(folder.scores()) == len(run.scores)
+    assert len(folder.read("scores")) == len(run.scores)
     assert os.listdir(tmp_path) == ["scores.parquet"]
 
 
 def test_metrics_come_back_and_are_strict_json(run, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_metrics([{**run.records[0], "pearson": float("nan"), "n": np.int64(7), "flags": ("constant",)}])
+    folder.write("metrics", [{**run.records[0], "pearson": float("nan"), "n": np.int64(7), "flags": ("constant",)}])
     text = (tmp_path / "metrics.json").read_text()
     record = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))[0]
     assert record["pearson"] is None
     assert record["n"] == 7
     assert record["flags"] == ["constant"]
-    assert folder.metrics() == [record]
+    assert folder.read("metrics") == [record]
 
 
 def test_config_is_resolved_and_masked(tmp_path, monkeypatch):
@@ -118,19 +119,22 @@ def test_config_is_resolved_and_masked(tmp_path, monkeypatch):
     config = OmegaConf.create(
         {"judge": {"api_key": "${oc.env:MY_KEY}", "header": "Bearer ${judge.api_key}"}, "seed": 1, "again": "${seed}"}
     )
-    written = RunFolder(tmp_path).write_config(config)
+    written = RunFolder(tmp_path).write("config", config)
     assert written == {"judge": {"api_key": "***", "header": "Bearer ***"}, "seed": 1, "again": 1}
-    assert RunFolder.open(tmp_path).config() == written
+    assert RunFolder.open(tmp_path).read("config") == written
     assert "sk-0123" not in (tmp_path / "config.yaml").read_text()
     assert config.judge.api_key == "sk-0123456789abcdefghij"
 
 
 def test_environment_comes_back(tmp_path):
     folder = RunFolder(tmp_path)
-    given = folder.write_environment(
-        device="cpu", model_fingerprints={"main": "abc"}, seconds={"read": 1.5}, tokens={"total": 10, "unique": 4}
+    given = folder.write(
+        "environment",
+        describe_environment(
+            device="cpu", model_fingerprints={"main": "abc"}, seconds={"read": 1.5}, tokens={"total": 10, "unique": 4}
+        ),
     )
-    assert folder.environment() == given
+    assert folder.read("environment") == given
     assert given["seconds"] == {"read": 1.5}
     assert given["tokens"] == {"total": 10, "unique": 4}
     assert given["model_fingerprints"] == {"main": "abc"}
@@ -145,16 +149,16 @@ def test_what_is_no_run_folder_is_refused_with_a_sentence(tmp_path, make):
 
 
 def test_unfinished_run_is_told_from_a_damaged_one(tmp_path):
-    RunFolder(tmp_path).write_config({"seed": 1})
+    RunFolder(tmp_path).write("config", {"seed": 1})
     folder = RunFolder.open(tmp_path)
     with pytest.raises(UserError, match=r"scores.parquet: missing, so this run did not finish"):
-        folder.scores()
+        folder.read("scores")
     (tmp_path / "scores.parquet").write_bytes(b"nonsense")
     with pytest.raises(UserError, match=r"scores.parquet: cannot be read"):
-        folder.scores()
+        folder.read("scores")
     (tmp_path / "metrics.json").write_text('[{"n": ')
     with pytest.raises(UserError, match=r"metrics.json: cannot be read"):
-        folder.metrics()
+        folder.read("metrics")
 
 
 def a_file(tmp_path):
@@ -225,21 +229,21 @@ def test_a_trial_leaves_nothing_behind(tmp_path, monkeypatch, path):
 
 def test_a_trial_leaves_an_earlier_run_as_it_was(run, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_config({"seed": 1})
+    folder.write("config", {"seed": 1})
     folder.write_figures({"scores_coherence": Figure()})
     before = everything(tmp_path)
     RunFolder.check(tmp_path)
     assert everything(tmp_path) == before
-    assert folder.config() == {"seed": 1}
+    assert folder.read("config") == {"seed": 1}
 
 
 @pytest.mark.parametrize("make", UNUSABLE[:4])
 def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
     folder = RunFolder(make(tmp_path))
     for write in (
-        lambda: folder.write_config({}),
-        lambda: folder.write_scores(run.scores),
-        lambda: folder.write_metrics([]),
+        lambda: folder.write("config", {}),
+        lambda: folder.write("scores", run.scores),
+        lambda: folder.write("metrics", []),
         lambda: folder.write_figures({"scores_coherence": Figure()}),
         lambda: folder.write_report(""),
     ):
@@ -255,26 +259,26 @@ def test_figures_that_have_no_folder_are_a_sentence(tmp_path):
 def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_path):
     run = builder(articles=3, dimensions=("tone / style", "coherence"), ranges=[ScoreRange(1, 5)])
     folder = RunFolder(tmp_path)
-    folder.write_config({"seed": 1})
-    folder.write_readings(run.readings)
-    folder.write_scores(run.scores)
-    folder.write_metrics(run.records)
-    folder.write_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={})
+    folder.write("config", {"seed": 1})
+    folder.write("readings", run.readings)
+    folder.write("scores", run.scores)
+    folder.write("metrics", run.records)
+    folder.write("environment", describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={}))
     figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
     folder.write_figures(figures)
     folder.write_report("<html>")
-    folder.write_comparisons([{"difference": 0.1}])
-    folder.write_tuning([{"lambda": 0.1}])
+    folder.write("comparisons", [{"difference": 0.1}])
+    folder.write("tuning", [{"lambda": 0.1}])
     folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
     folder.write_about(run.titles, run.scale, {})
     example = Example("a", "g", "s", "source", "output", {"coherence": 1.0})
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
     write_examples(folder, [example], {"g": "dev"}, [(prompt, "changed")])
-    folder.write_pairwise([{"systems": []}])
+    folder.write("pairwise", [{"systems": []}])
     nothing = dict.fromkeys(("role", "candidates", "lower", "upper", "unlisted", "texts"))
-    folder.write_served(run.readings.assign(**nothing)[SERVED_SCHEMA.names])
-    folder.write_suffix([{"length": 1}])
-    folder.write_attack_differences([{"difference": 0.1}])
+    folder.write("served", run.readings.assign(**nothing)[SERVED_SCHEMA.names])
+    folder.write("suffix", [{"length": 1}])
+    folder.write("attack_differences", [{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
     one = folder.write_phrases({"expectation": {"phrase": "superb"}}, trace)
     two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")}, None)
@@ -308,21 +312,21 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
 
 def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
     folder = RunFolder(tmp_path)
-    assert folder.comparisons() == []
-    assert folder.tuning() is None
-    folder.write_comparisons([{"difference": float("nan"), "says": "better"}])
-    folder.write_tuning([{"lambda": 0.1, "grid": []}])
-    assert folder.comparisons() == [{"difference": None, "says": "better"}]
-    assert folder.tuning() == [{"lambda": 0.1, "grid": []}]
+    assert folder.read("comparisons") == []
+    assert folder.read("tuning") is None
+    folder.write("comparisons", [{"difference": float("nan"), "says": "better"}])
+    folder.write("tuning", [{"lambda": 0.1, "grid": []}])
+    assert folder.read("comparisons") == [{"difference": None, "says": "better"}]
+    assert folder.read("tuning") == [{"lambda": 0.1, "grid": []}]
 
 
 def test_what_attacks_change_comes_back_and_may_be_missing(tmp_path):
     folder = RunFolder(tmp_path)
-    assert folder.suffix() == folder.attack_differences() == []
-    folder.write_suffix([{"length": 1, "mean_score": float("nan")}])
-    folder.write_attack_differences([{"difference": 0.5, "says": "more"}])
-    assert folder.suffix() == [{"length": 1, "mean_score": None}]
-    assert folder.attack_differences() == [{"difference": 0.5, "says": "more"}]
+    assert folder.read("suffix") == folder.read("attack_differences") == []
+    folder.write("suffix", [{"length": 1, "mean_score": float("nan")}])
+    folder.write("attack_differences", [{"difference": 0.5, "says": "more"}])
+    assert folder.read("suffix") == [{"length": 1, "mean_score": None}]
+    assert folder.read("attack_differences") == [{"difference": 0.5, "says": "more"}]
 
 
 def test_clearing_nothing_is_fine(tmp_path):
@@ -331,7 +335,7 @@ def test_clearing_nothing_is_fine(tmp_path):
 
 
 def test_a_kill_amid_clearing_leaves_an_unfinished_run(tmp_path):
-    RunFolder(tmp_path).write_metrics([])
+    RunFolder(tmp_path).write("metrics", [])
     with pytest.raises(UserError, match="did not finish"):
         RunFolder.open(tmp_path)
 

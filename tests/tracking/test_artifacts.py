@@ -16,7 +16,7 @@ from tests.tracking.wandb_file import read_finished, records, the_file
 
 def logged(folder: Path, config: dict, files: list[Path]) -> tuple[dict, dict]:
     """What an offline run says in its config, and its artifacts by kind: (name, metadata)."""
-    written = RunFolder(folder).write_config(config)
+    written = RunFolder(folder).write("config", config)
     log_run(QuietWandbLogger(folder), written, RECORDS, {}, SCORES, READINGS, files=files, models={"main": "abc"})
     file = the_file(folder)
     found = read_finished(file)

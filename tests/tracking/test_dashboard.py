@@ -33,11 +33,13 @@ def folder(tmp_path_factory) -> RunFolder:
     attacked = attacked_run(run)
     given = columns(attacked.run.scores)
     folder = RunFolder(tmp_path_factory.mktemp("run"))
-    folder.write_config({"seed": 0})
-    folder.write_metrics(attacked.run.records)
+    folder.write("config", {"seed": 0})
+    folder.write("metrics", attacked.run.records)
     rules = {name: RULES[name] for name in ("greedy", "contrastive")}
     clean = columns(run.scores)
-    folder.write_comparisons(compare(clean, default_pairs(clean, rules), "summeval", ["dataset"], resamples=20, seed=0))
+    folder.write(
+        "comparisons", compare(clean, default_pairs(clean, rules), "summeval", ["dataset"], resamples=20, seed=0)
+    )
     assert len(given["score"]) > len(clean["score"])
     (folder.path / "figures").mkdir()
     (folder.path / "figures" / "scores_coherence.png").write_bytes(b"")
@@ -49,7 +51,7 @@ def test_every_panel_is_of_something_that_was_logged(folder, kind):
     done = dashboard(kind, folder.path, "--entity", "me", "--dry-run")
     assert done.returncode == 0, done.stderr
     spec = json.loads(done.stdout)
-    logged = {*scalars(folder.metrics()), *differences(folder.comparisons())}
+    logged = {*scalars(folder.read("metrics")), *differences(folder.read("comparisons"))}
     named = re.findall(r'"summary(?:_metrics\.|:)([^"]+)"', json.dumps(spec))
     assert named
     assert set(named) <= logged

@@ -134,7 +134,7 @@ def run_dir(tmp_path_factory, home):
         patch.setenv("HOME", str(home))
         patch.setenv("WANDB_API_KEY", KEY)
         patch.setattr(sys, "argv", ["judgebench", f"judge.api_key={SECRET}"])
-        config = RunFolder(path).write_config({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
+        config = RunFolder(path).write("config", {"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
         found = defense_records()
         files = write_defenses(RunFolder(path), found, Findings())
         told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "files": files}

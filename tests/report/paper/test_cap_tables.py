@@ -220,8 +220,8 @@ def test_files_are_those_that_a_run_folder_clears(tmp_path):
 def finished(path, found, titles):
     """A run folder with these metrics."""
     folder = RunFolder(path)
-    folder.write_metrics(found)
-    folder.write_config({"judge": {"path": titles}, "assistant": {"kind": "none", "path": None, "layer": None}})
+    folder.write("metrics", found)
+    folder.write("config", {"judge": {"path": titles}, "assistant": {"kind": "none", "path": None, "layer": None}})
     return str(path)
 
 

@@ -395,9 +395,9 @@ def test_tables_asked_for():
 
 def run_folder(path, run, main, assistant):
     folder = RunFolder(path)
-    folder.write_metrics(run.records)
-    folder.write_tuning(run.tuning or [])
-    folder.write_config({"judge": {"path": main}, "assistant": {"kind": "model", "path": assistant}})
+    folder.write("metrics", run.records)
+    folder.write("tuning", run.tuning or [])
+    folder.write("config", {"judge": {"path": main}, "assistant": {"kind": "model", "path": assistant}})
     return str(path)
 
 

@@ -7,10 +7,10 @@ import json
 import shutil
 
 import pytest
-from judgebench.report.defense_files import read_defenses
 
 from judgebench.report.paper.__main__ import main
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 
 PAIR = ("Qwen2.5-14B-Instruct", "Qwen2.5-3B-Instruct")
 """Tiny models in folders of these names: whose tables they fill is all that is looked at."""
@@ -42,7 +42,7 @@ def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
     for number, dimension in ((2, "coherence"), (7, "relevance"), (9, "consistency")):
         with (folder.path / "tables" / f"table_{number}.csv").open(encoding="utf-8") as file:
             rows = {(row["system"], row["range_min"]): row for row in csv.DictReader(file)}
-        for record in folder.metrics():
+        for record in folder.read("metrics"):
             wanted = {"split": "test", "level": "dataset", "dimension": dimension, "judge": "pair"}
             if all(record[name] == value for name, value in wanted.items()):
                 cell = rows["Contrastive (14B-3B)", f"{record['range_min']:g}"]
@@ -52,7 +52,7 @@ def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
         assert not rows["Contrastive (7B-3B)", "0"]["spearman"]
     with (folder.path / "tables" / "table_3.csv").open(encoding="utf-8") as file:
         chosen = [row for row in csv.DictReader(file) if row["lambda"]]
-    tuned = {row["range_min"]: row for row in folder.tuning() if row["dimension"] == "coherence"}
+    tuned = {row["range_min"]: row for row in folder.read("tuning") if row["dimension"] == "coherence"}
     assert {float(row["range_min"]): float(row["lambda"]) for row in chosen} == {
         k: v["lambda"] for k, v in tuned.items()
     }
@@ -87,7 +87,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     with (folder.path / "tables" / "cap_own_mini_joint.csv").open(encoding="utf-8") as file:
         rows = {row["attack"]: row for row in csv.DictReader(file)}
     wanted = {"split": "test", "level": "dataset", "decoding": "expectation"}
-    for record in folder.metrics():
+    for record in folder.read("metrics"):
         kind = {"dsi": "DSI", "bed": "BED", "adv_suffix_4": "AdvSuffix"}.get(record["attack"])
         if kind and all(record[name] == value for name, value in wanted.items()):
             row = rows.pop(kind)
@@ -114,7 +114,7 @@ def test_a_run_with_references_fills_tables_and_figures_from_its_defense_folder(
     asked = ["attacks=[none,dsi]", "data.dev_share=0.5", defenses, "decoding=[expectation]"]
     judgebench("+exp=tables/cap", f"judge.path={tiny_pair[0]}", *small, "~data.path", *cheap, *asked, "run_dir=run")
     folder = RunFolder.open("run")
-    found = read_defenses(folder)
+    found = Results.load(folder.path)
     rows = {}
     for name in ("", "_references", "_spearman", "_seconds", "_strengths"):
         with (folder.path / "tables" / f"cap_own_mini_joint{name}.csv").open(encoding="utf-8") as file:
@@ -123,7 +123,7 @@ def test_a_run_with_references_fills_tables_and_figures_from_its_defense_folder(
     columns = {"none": "none", "cot": "cot", "cap": f"cap_{tutor}", "random_reference": f"random_reference_{tutor}"}
     assert {row["defense"] for row in rows[""]} == set(columns.values())
     wanted = {"split": "test", "level": "dataset", "attack": "dsi"}
-    for record in folder.metrics():
+    for record in folder.read("metrics"):
         if all(record[name] == value for name, value in wanted.items()):
             (row,) = [row for row in rows[""] if row["defense"] == columns[record["defense"]]]
             assert float(row["delta"]) == pytest.approx(record["delta"], abs=1e-6)
