@@ -166,7 +166,8 @@ def test_without_the_dataset_level_the_first_is_shown_and_named(run, levels, not
     results = results_of(replace(run, records=evaluate(columns(run.scores), "mini", levels=levels, resamples=20)))
     (table,) = CORRELATION.tables(results)
     assert f"Correlation {note}" in table.note
-    assert (table.title, table.size) == ("coherence", size)
+    title = "coherence" if results.level == "dataset" else f"coherence, {results.level} level"
+    assert (table.title, table.size) == (title, size)
     shown = [one for one in results.metrics if (one["split"], one["level"]) == ("test", results.level)]
     rows = [row for section in table.sections[:-1] for row in section.rows]
     assert sorted(row[3].text for row in rows) == sorted(f"{round(one['spearman'], 3) + 0:.3f}" for one in shown)
@@ -246,6 +247,7 @@ def test_flags_are_explained_and_say_where(run):
     pair = [one | {"flags": ["edge", "mine"]} for one in run.records if one["judge"] == "pair"]
     edge, mine = flags(results_of(run, metrics=pair))
     where = "coherence, ranges 0-4, 1-5, 2-6, 3-7: pair, contrastive."
+    assert edge.examples == "#filter=1&flags=edge"
     assert (edge.warning, edge.text) == ("edge", f"{FLAGS['edge']}. {where}")
     assert (mine.warning, mine.text) == ("mine", where)
 

@@ -14,6 +14,7 @@ from markupsafe import escape
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.figures import draw_all
+from judgebench.report.html import render_report
 from judgebench.report.printed import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import Terminal
@@ -137,7 +138,7 @@ def test_ranges_with_different_numbers_of_candidates(builder, ranges):
     results = results_of(builder(ranges=ranges, articles=4))
     text = on_page(results, draw_all(results))
     for score_range in ranges:
-        assert f'<th scope="row">{score_range}</th>' in text
+        assert f'<th scope="row"><span>{score_range}</span></th>' in text
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -196,7 +197,7 @@ def full(run):
 
 
 def test_the_page_shows_comparisons_tuning_and_diagnostics(full):
-    text = on_page(full)
+    text = render_report(full, {})
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
@@ -211,6 +212,7 @@ def test_the_page_shows_comparisons_tuning_and_diagnostics(full):
     for part in ("0.123", "0.46", "0.079", "0.654", "the best may lie beyond", "more than sampling noise explains"):
         assert part in text
     assert "the same in Kendall" in text
+    assert '<a class="note" href="#filter=1&amp;flags=edge">Its examples</a>' in text
 
 
 def test_a_run_prints_all_its_parts_as_plain_text(full):

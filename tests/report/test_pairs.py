@@ -88,8 +88,9 @@ def test_tables_hold_the_measures_of_the_records(run):
         if (one["judge"], one["decoding"], one["attack"]) == ("main", "greedy", "none")
     )
     for column, name in enumerate(("decided_consistency", "tied_share", "human_agreement"), 2):
-        value, low, high = (100 * record[f"{name}{end}"] for end in ("", "_low", "_high"))
-        assert rows[0][column] == f"{value:.0f} % [{low:.0f},{high:.0f}]"
+        value, low, high = (record.get(f"{name}{end}") for end in ("", "_low", "_high"))
+        ends = "" if low is None else f" [{100 * low:.0f},{100 * high:.0f}]"
+        assert rows[0][column] == f"{100 * value:.0f} %{ends}"
     # the assistant knows no text: 60 % for place one, whatever stands there
     assert rows[3][1].startswith("+10 [")
     assert PAIRS.tables(Results()) == []
