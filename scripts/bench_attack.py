@@ -39,10 +39,10 @@ from judgebench.configuration import FOLDER
 from judgebench.data.mini import Mini
 from judgebench.data.summeval import SummEval
 from judgebench.decoding import Expectation
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.plain import PlainEngine
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, ScoreRange
 

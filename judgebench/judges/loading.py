@@ -197,7 +197,7 @@ class ModelSource:
         """
         from transformers import AutoConfig
 
-        from judgebench.judges.hardware import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
@@ -271,7 +271,7 @@ class ModelSource:
         Of itself a model is read in the dtype that its checkpoint was saved in, or in float32 where that is half
         precision and this machine has no units for it (`Hardware.fast_dtype`).
         """
-        from judgebench.judges.hardware import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 
@@ -325,7 +325,7 @@ class ModelSource:
         from transformers.utils import logging as transformers_logging
 
         from judgebench.judges import gguf
-        from judgebench.judges.memory import out_of_memory
+        from judgebench.judges.engine.hardware import out_of_memory
 
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()

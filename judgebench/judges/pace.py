@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import lightning as L
 
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models, Trainers, compute, pending_batches
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch, roots
-from judgebench.judges.running import Trainers, compute, pending_batches
 from judgebench.readings.store import ReadingStore
 
 BATCHES = 3

@@ -13,15 +13,15 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.encoder_decoder import EncoderDecoderEngine
-from judgebench.judges.encoder_decoder import check as check_encoder_decoder
-from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, Wanted, check
-from judgebench.judges.generation import Chooser, generate, speculate, stops_of
-from judgebench.judges.hardware import hardware, head_size
-from judgebench.judges.heads import Head, check_head
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
+from judgebench.judges.engine.encoder_decoder import check_encoder_decoder as check_encoder_decoder
+from judgebench.judges.engine.generation import Chooser, generate, speculate, stops_of
+from judgebench.judges.engine.hardware import hardware, head_size
+from judgebench.judges.engine.heads import Head, check_head
+from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted
+from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.store import ModelReading, reading_key
 from judgebench.types import Condition, Prompt, ScoreRange
@@ -30,7 +30,7 @@ ENGINES = ("prefix", "plain")
 
 
 @dataclass(frozen=True)
-class Voice:
+class ModelView:
     """Whose next-token distributions are read: a model, at its end or at an earlier exit.
 
     Attributes:
@@ -89,21 +89,21 @@ class ScorePass:
         tries: score range -> its candidates' token paths.
     """
 
-    voices: Sequence[Voice]
+    voices: Sequence[ModelView]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
     def _wanted(self, batch: Batch) -> Wanted:
         condition = batch.prompts[0].condition
-        return token_ids(batch), self.tries[condition.range], self._roots[condition]
+        return batch_tokens(batch), self.tries[condition.range], self._roots[condition]
 
     @property
     def sources(self) -> Sequence[ModelSource]:
         """See `Pass`."""
         return [self.voices[0].source]
 
-    def key(self, voice: Voice, prompt: Prompt) -> str:
+    def key(self, voice: ModelView, prompt: Prompt) -> str:
         """Where the store holds what one voice says to a prompt."""
         paths = self.tries[prompt.condition.range].token_paths
         return reading_key({**voice.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
@@ -160,8 +160,8 @@ class GeneratePass:
             are the same but where half precision makes a tie of two tokens, so it is part of the key.
     """
 
-    voice: Voice
-    minus: Voice | None
+    voice: ModelView
+    minus: ModelView | None
     nulls: Mapping[Condition, Prompt] | None
     chooser: Chooser
     prompts: Sequence[Prompt]
@@ -210,12 +210,12 @@ class GeneratePass:
         began = time.perf_counter()
         prompts = batch.prompts
         root = self._roots[prompts[0].condition]
-        main = self._main.start(token_ids(batch), root)
+        main = self._main.start(batch_tokens(batch), root)
         assistant = None
         if self._assistant is not None:
             null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
             assistant = (
-                self._assistant.start(token_ids(batch), root)
+                self._assistant.start(batch_tokens(batch), root)
                 if null is None
                 else self._assistant.start([[null] * len(prompts)])
             )
@@ -265,7 +265,7 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
     raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
 
 
-def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -> Engine:
+def engine_for(model: PreTrainedModel, voices: Sequence[ModelView], room: int = 0) -> Engine:
     """What reads `voices`, the exits of one model, tried on the model at hand.
 
     Args:
@@ -292,7 +292,7 @@ def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -
         return PlainEngine(model, exits)
     engine = PrefixEngine(model, exits, room)
     if asked not in tried:
-        check(engine)
+        check_packing(engine)
     tried.add(asked)
     return engine
 
@@ -302,6 +302,63 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 is asked about many, one by one."""
 
 
-def token_ids(batch: Batch) -> list[list[np.ndarray]]:
+def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
     """The tokens of a batch's prompts, group by group, as engines take them."""
     return [[prompt.token_ids for prompt in group] for group in batch.groups]
+
+
+@dataclass
+class LikelihoodPass:
+    """The log-probability of every token of a text after its first, given what stands before; see `passes.Pass`.
+
+    A text begins with the BOS that the tokenizer puts there, if any, so that its first own token counts too. Texts that
+    begin alike, as a text and what attacks make of it, should be of one group: what they share is computed once.
+
+    Args:
+        voice: who reads.
+        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other
+            there is nothing to be foretold.
+
+    Raises:
+        UserError: an encoder-decoder model, which foretells an answer and not the text that it reads.
+    """
+
+    voice: ModelView
+    prompts: Sequence[Prompt]
+
+    def __post_init__(self) -> None:
+        self.voice.source.check_decoder_only("say how likely a text is")
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        """See `Pass`."""
+        return [self.voice.source]
+
+    def key(self, prompt: Prompt) -> str:
+        """Where the store holds the log-probabilities, [tokens - 1] float32."""
+        return reading_key({**self.voice.identity(), "mode": "likelihood"}, prompt.token_ids)
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        return [self.key(prompt)]
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """See `Pass`."""
+        self._engine = engine_for(models[self.voice.source], [self.voice])
+
+    def release(self) -> None:
+        """See `Pass`."""
+        del self._engine
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """See `Pass`."""
+        began = time.perf_counter()
+        prompts = batch.prompts
+        found = [row.cpu().numpy() for row in self._engine.likelihoods(batch_tokens(batch))[0]]
+        seconds = (time.perf_counter() - began) / len(prompts)
+        for prompt, logprobs in zip(prompts, found, strict=True):
+            refuse_nan(logprobs[None], [prompt], self.voice.source)
+        return [
+            ModelReading(self.key(prompt), logprobs, None, seconds)
+            for prompt, logprobs in zip(prompts, found, strict=True)
+        ]

@@ -7,13 +7,16 @@ not on what is already stored, so a resumed run reads the same batches and gives
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TypeVar
 
 import numpy as np
 
-from judgebench.judges.packing import root_of, unique_tokens
-from judgebench.types import Condition, Prompt
+from judgebench.judges.engine.packing import root_of, unique_tokens
+from judgebench.types import Condition, Prompt, ScoreRange
 
 
 @dataclass(frozen=True)
@@ -130,3 +133,95 @@ def _split(group: tuple[Prompt, ...], limit: int, root: int) -> list[tuple[Promp
         return [group]
     middle = len(group) // 2
     return _split(group[:middle], limit, root) + _split(group[middle:], limit, root)
+
+
+Tokens = dict[Condition, tuple[int, int]]
+"""Condition -> tokens of its prompts together, and those of them that must be computed."""
+
+
+def whole_tokens(prompts: Sequence[Prompt]) -> Tokens:
+    """Where every prompt is computed, or billed, whole."""
+    totals = _totals(prompts)
+    return {condition: (total, total) for condition, total in totals.items()}
+
+
+def distinct_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
+    """Where every prompt is computed whole, but those that say the same once."""
+    uniques = dict.fromkeys(_totals(prompts), 0)
+    for batch in once(plan(prompts, token_budget), _read_alike):
+        for prompt in batch.prompts:
+            uniques[prompt.condition] += len(prompt.token_ids)
+    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
+
+
+def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
+    """Where what prompts of a batch begin with alike is computed once: a condition's root, an article, a judged text.
+
+    What an attack's prompts add to those that are read beside them counts as the attack's.
+    """
+    known = roots(prompts)
+    uniques = dict.fromkeys(known, 0)
+    begun: set[int] = set()
+    for batch in once(plan(prompts, token_budget), _read_alike):
+        first = batch.prompts[0].condition
+        root, before = known[first], 0
+        if id(root) not in begun:
+            begun.add(id(root))
+            uniques[first] += len(root)
+        shown: list[Condition] = []
+        for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
+            shown.append(condition)
+            others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
+            part = without(batch, others)
+            assert part is not None
+            now = part.tokens(len(root))[1]
+            uniques[condition] += now - before
+            before = now
+    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
+
+
+def _totals(prompts: Sequence[Prompt]) -> dict[Condition, int]:
+    totals = dict.fromkeys((prompt.condition for prompt in prompts), 0)
+    for prompt in prompts:
+        totals[prompt.condition] += len(prompt.token_ids)
+    return totals
+
+
+def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:
+    return prompt.condition.range, prompt.token_ids.tobytes()
+
+
+T = TypeVar("T")
+
+
+def assign(costs: Sequence[int], hands: int) -> list[list[int]]:
+    """Which batches each process reads: the longest first, each to whom has least so far.
+
+    The most that one gets is at most 4/3 of what the best dealing would give it (Graham 1969, longest processing time).
+
+    Args:
+        costs: [batches] of each, 0 or above: tokens to compute.
+        hands: processes, above 0.
+
+    Returns:
+        For each process the indices of its batches, ascending: in the order of the plan, in which batches that begin
+        alike stand together.
+
+    Example:
+        >>> deal([5, 1, 4, 4], 2)
+        [[0, 1], [2, 3]]
+    """
+    shares: list[list[int]] = [[] for _ in range(hands)]
+    lightest = [(0, hand) for hand in range(hands)]
+    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
+        total, hand = heapq.heappop(lightest)
+        shares[hand].append(i)
+        heapq.heappush(lightest, (total + costs[i], hand))
+    return [sorted(share) for share in shares]
+
+
+def assigned(batches: Sequence[Batch], costs: Sequence[int], hands: int) -> list[Batch]:
+    """The batches in the order in which Lightning's sampler, which gives process r of R the places r, r + R, ..., deals
+    them as `deal` does. Where a process has fewer than others, empty batches stand in."""
+    rounds = zip_longest(*assign(costs, hands))
+    return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]

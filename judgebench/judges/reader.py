@@ -16,10 +16,9 @@ from transformers import PreTrainedTokenizerBase
 from judgebench.decoding.greedy import Greedy
 from judgebench.decoding.protocol import Decoding
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.judge import Models
-from judgebench.judges.passes import GeneratePass, Pass, ScorePass, Voice
-from judgebench.judges.running import compute
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.loop import Models, compute
+from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
 from judgebench.judges.spec import JudgeSpec
 from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ReadingStore
@@ -123,21 +122,21 @@ class Reader:
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
     @cached_property
-    def main(self) -> Voice:
+    def main(self) -> ModelView:
         """The judge's own voice."""
         source = self.judge.source
-        return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+        return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
 
     @cached_property
-    def other(self) -> Voice | None:
+    def other(self) -> ModelView | None:
         """The assistant's voice; the null context is the main model's own."""
         if self.assistant.kind == "none":
             return None
         if self.assistant.source is not None:
             source = self.assistant.source
-            return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+            return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
         main = self.main
-        return Voice(main.source, main.fingerprint, main.engine, self.assistant.layer)
+        return ModelView(main.source, main.fingerprint, main.engine, self.assistant.layer)
 
     @cached_property
     def nulls(self) -> dict[Condition, Prompt] | None:

@@ -18,8 +18,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTo
 from judgebench.data.rows import json_lines
 from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields, Answers, match
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers
+from judgebench.judges.loop import Models, Trainers
 from judgebench.types import Generation, Prompt, Reading
 
 KEY = "judge.path"

@@ -15,6 +15,7 @@ the first machine needs its files, and every form that transformers loads can be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
@@ -29,9 +30,10 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.heads import layers_of
+from judgebench.judges.engine.attention import own_attention
+from judgebench.judges.engine.heads import layers_of
 from judgebench.judges.loading import ModelSource
-from judgebench.processes import here
+from judgebench.processes import here, watching
 
 _STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 _WHOLE = "replicated"
@@ -55,7 +57,7 @@ def group_size(strategy: Any) -> int:
     return strategy.num_processes if size == "auto" else int(size)
 
 
-def hands_of(trainer: L.Trainer) -> int:
+def reader_count(trainer: L.Trainer) -> int:
     """Among how many the batches are dealt."""
     return max(1, trainer.world_size // group_size(trainer.strategy))
 
@@ -191,3 +193,57 @@ def own_bytes(model: nn.Module) -> int:
     """Memory that this process's part of a model's parameters takes."""
     parts = (one.to_local() if isinstance(one, DTensor) else one for one in model.parameters())
     return sum(part.nbytes for part in parts)
+
+
+class Turns:
+    """Takes turns with the other processes; all make it at the same point, with the same models.
+
+    Args:
+        models: fully sharded; their decoders' passes wait for their turn until `finish`.
+    """
+
+    def __init__(self, models: Sequence[PreTrainedModel]):
+        self._models = models
+        self._group = distributed.new_group(backend="gloo")
+        self._standing_in = False
+        self._hooks = [
+            model.get_decoder().register_forward_pre_hook(self._waiting(i), prepend=True)
+            for i, model in enumerate(models)
+        ]
+
+    def finish(self) -> None:
+        """Stands in until the others have finished too."""
+        while (turn := self._next(None)) is not None:
+            self._stand_in(turn)
+        for hook in self._hooks:
+            hook.remove()
+
+    def _waiting(self, own: int) -> Any:
+        def wait(module: torch.nn.Module, given: object) -> None:
+            if self._standing_in:
+                return
+            while (turn := self._next(own)) != own:
+                assert turn is not None  # this process wants one
+                self._stand_in(turn)
+
+        return wait
+
+    def _next(self, wanted: int | None) -> int | None:
+        """Whose turn it is: the first model that any process wants; None where none wants any."""
+        votes = torch.zeros(len(self._models), dtype=torch.int64)
+        if wanted is not None:
+            votes[wanted] = 1
+        with watching():
+            distributed.all_reduce(votes, group=self._group)
+        return next((i for i, count in enumerate(votes.tolist()) if count), None)
+
+    def _stand_in(self, turn: int) -> None:
+        model = self._models[turn]
+        self._standing_in = True
+        try:
+            with own_attention(model):
+                model.get_decoder()(
+                    input_ids=torch.zeros(1, 1, dtype=torch.int64, device=model.device), use_cache=False
+                )
+        finally:
+            self._standing_in = False

@@ -13,9 +13,8 @@ from judgebench.decoding.expectation import Expectation
 from judgebench.decoding.greedy import Greedy
 from judgebench.decoding.protocol import Decoding
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.reader import Reader
-from judgebench.judges.running import Trainers
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore

@@ -5,11 +5,10 @@ from hypothesis import strategies as st
 
 from judgebench.attacks import attacked_text, chosen_attacks
 from judgebench.data.mini import Mini
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.counting import distinct_tokens, shared_tokens, whole_tokens
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.passes import token_ids
-from judgebench.judges.planning import plan, roots
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.passes import batch_tokens
+from judgebench.judges.planning import distinct_tokens, plan, roots, shared_tokens, whole_tokens
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, ScoreRange
@@ -56,7 +55,7 @@ def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
         for batch in plan(prompts, 1000):
             condition = batch.prompts[0].condition
             trie = CandidateTrie.of(smollm2_tokenizer, condition.range.candidates)
-            engine.read(token_ids(batch), trie, known[condition])
+            engine.read(batch_tokens(batch), trie, known[condition])
             branches += (len(trie.branches) - 1) * len(batch.prompts)  # the first stands where the prompt ends
     counted = shared_tokens(prompts, 1000)
     assert engine.computed == sum(unique for _, unique in counted.values()) + branches

@@ -7,9 +7,9 @@ import torch
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from judgebench.errors import UserError
-from judgebench.judges import engine as engines
-from judgebench.judges import fused, hardware, kernels
-from judgebench.judges.engine import PrefixEngine, check
+from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine import prefix as engines
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from tests.judges.fake_cuda import restore_rotary
 from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
 
@@ -21,14 +21,14 @@ def compiling(monkeypatch):
     def use(**options):
         compile_ = torch.compile
         monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
-        monkeypatch.setattr(fused, "in_half_on_gpu", lambda tensor: True)
-        monkeypatch.setattr(fused, "compiles", lambda device: True)
+        monkeypatch.setattr(layers, "in_half_on_gpu", lambda tensor: True)
+        monkeypatch.setattr(layers, "compiles", lambda device: True)
         monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
         monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
-        fused.compiled.cache_clear()
+        layers.compiled.cache_clear()
 
     yield use
-    fused.compiled.cache_clear()
+    layers.compiled.cache_clear()
     torch._dynamo.reset()
 
 
@@ -65,16 +65,16 @@ def test_the_compiler_s_own_code_gives_the_same(compiling):
 
     def merged(*given):
         out = torch.empty(1, 4, 40, 16, dtype=torch.bfloat16)
-        fused.compiled(kernels._merge_into)(out, *given)
+        layers.compiled(kernels._merge_into)(out, *given)
         return out
 
     for function, given in (
-        (fused.compiled(type(layer.input_layernorm).forward), (layer.input_layernorm, states)),
-        (fused.compiled(type(layer.mlp).forward), (layer.mlp, states)),
-        (fused.compiled(apply_rotary_pos_emb), (query, key, cos, sin)),
+        (layers.compiled(type(layer.input_layernorm).forward), (layer.input_layernorm, states)),
+        (layers.compiled(type(layer.mlp).forward), (layer.mlp, states)),
+        (layers.compiled(apply_rotary_pos_emb), (query, key, cos, sin)),
         (merged, (*parts, None)),
     ):
-        with fused.compiling():
+        with layers.compiling():
             fast = function(*given)
         plain = function(*given)  # as in a plain pass, which packed ones are compared with
         torch.testing.assert_close(fast, plain, atol=2e-2, rtol=2e-2)
@@ -85,11 +85,11 @@ def test_gradients_are_never_compiled(compiling, monkeypatch):
     calls = []
     monkeypatch.setattr(torch, "compile", lambda function, **_: calls.append(function))
     states = torch.randn(3, requires_grad=True)
-    with fused.compiling():
-        assert fused.compiled(torch.exp)(states).requires_grad
+    with layers.compiling():
+        assert layers.compiled(torch.exp)(states).requires_grad
         assert not calls
         with torch.no_grad(), pytest.raises(TypeError):  # the stand-in gives nothing to call
-            fused.compiled(torch.exp)(states)
+            layers.compiled(torch.exp)(states)
     assert calls
 
 
@@ -99,7 +99,7 @@ def test_the_check_sees_a_wrong_compiler(compiling, monkeypatch):
     compiling()
     monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *given: _doubled(function(*given)))
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
-        check(PrefixEngine(model_of("llama")))
+        check_packing(PrefixEngine(model_of("llama")))
 
 
 def _doubled(result):
@@ -110,4 +110,4 @@ def test_nothing_is_compiled_on_the_cpu_or_in_float32():
     model = model_of("llama")
     PrefixEngine(model)
     assert not any("forward" in vars(module) for module in model.modules())
-    assert not fused.compiles(torch.device("cpu"))
+    assert not layers.compiles(torch.device("cpu"))

@@ -4,9 +4,9 @@ import torch
 
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.greedy import Greedy
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.generation import generate, speculate
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.generation import generate, speculate
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.test_engine import model_of, prompts
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges import fused, hardware, ragged
-from judgebench.judges.hardware import Hardware, compute_on, head_size
+from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine.hardware import Hardware, compute_on, head_size
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Voice
+from judgebench.judges.passes import ModelView
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -22,8 +22,8 @@ def here(monkeypatch):
         monkeypatch.setattr(hardware, "_here", Hardware(device, compiled))
         monkeypatch.setattr(hardware, "_cpu_flags", lambda: dict.fromkeys(flags, True))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
-        monkeypatch.setattr(ragged, "varlen_fits", lambda *_: varlen)
-        monkeypatch.setattr(fused, "compiles", lambda *_: compiles)
+        monkeypatch.setattr(kernels, "varlen_fits", lambda *_: varlen)
+        monkeypatch.setattr(layers, "compiles", lambda *_: compiles)
 
     return use
 
@@ -74,7 +74,7 @@ def test_half_precision_has_keys_of_its_kernels_and_the_cpu_keeps_its_own(here, 
     old = {"model": "f", "dtype": "bfloat16", "engine": engine, "exit": None}
 
     def identity(source):
-        return Voice(ModelSource(source.path, dtype=source.saved_dtype), "f", engine).identity()
+        return ModelView(ModelSource(source.path, dtype=source.saved_dtype), "f", engine).identity()
 
     here(CPU)
     assert identity(half) == old
@@ -108,13 +108,13 @@ def test_a_kernel_that_is_wrong_is_not_used(monkeypatch):
     """Each kernel is tried before it is trusted."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: (9, 0))
     for agrees, fits in ((lambda *_: True, True), (lambda *_: False, False), (_raises, False)):
-        ragged.varlen_fits.cache_clear()
-        monkeypatch.setattr(ragged, "_agrees", agrees)
-        assert ragged.varlen_fits(GPU, torch.bfloat16, 128) is fits
-        assert not ragged.varlen_fits(GPU, torch.bfloat16, 512)
-        assert not ragged.varlen_fits(GPU, torch.float32, 128)
-        assert not ragged.varlen_fits(CPU, torch.bfloat16, 128)
-    ragged.varlen_fits.cache_clear()
+        kernels.varlen_fits.cache_clear()
+        monkeypatch.setattr(kernels, "_agrees", agrees)
+        assert kernels.varlen_fits(GPU, torch.bfloat16, 128) is fits
+        assert not kernels.varlen_fits(GPU, torch.bfloat16, 512)
+        assert not kernels.varlen_fits(GPU, torch.float32, 128)
+        assert not kernels.varlen_fits(CPU, torch.bfloat16, 128)
+    kernels.varlen_fits.cache_clear()
 
 
 def _raises(*_):
@@ -125,11 +125,11 @@ def _raises(*_):
 def test_the_trial_of_a_kernel_knows_right_from_wrong(monkeypatch, dim):
     from tests.judges.test_engine import varlen
 
-    monkeypatch.setattr(ragged, "varlen_attn", varlen)
-    assert ragged._agrees(CPU, torch.bfloat16, dim)
+    monkeypatch.setattr(kernels, "varlen_attn", varlen)
+    assert kernels._agrees(CPU, torch.bfloat16, dim)
 
     def upper_left(*given, window_size, **options):  # aligns causal attention at the other end
         return varlen(*given, window_size=(-1, -1), **options)
 
-    monkeypatch.setattr(ragged, "varlen_attn", upper_left)
-    assert not ragged._agrees(CPU, torch.bfloat16, dim)
+    monkeypatch.setattr(kernels, "varlen_attn", upper_left)
+    assert not kernels._agrees(CPU, torch.bfloat16, dim)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, Phi3Config, Qwen2Config
 
-from judgebench.judges.linears import FusedGatedMLP, LaidOutLinear, lay_out
+from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
 
 SIZES = {
     "vocab_size": 60,

@@ -7,14 +7,14 @@ import sys
 import pytest
 import torch
 
-from judgebench.judges.memory import memory_of
+from judgebench.judges.engine.hardware import memory_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
 
 
 COUNT = """
 import ctypes, resource
-from judgebench.judges.memory import keep_freed, return_freed
+from judgebench.judges.engine.hardware import keep_freed, return_freed
 
 def resident():
     with open("/proc/self/statm") as statm:

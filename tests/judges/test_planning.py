@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.packing import unique_tokens
+from judgebench.judges.engine.packing import unique_tokens
 from judgebench.judges.planning import once, plan, roots, without
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

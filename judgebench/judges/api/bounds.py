@@ -14,12 +14,19 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from judgebench.judges.candidates import LEADS, CandidateTrie
+from judgebench.decoding.answer import parse_answer, parse_place
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.engine.candidates import LEADS, CandidateTrie
+from judgebench.types import FAILED, Prompt, ScoreRange
 
-Way = tuple[Hashable, ...]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TokenPath = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
 
 _TIGHT = 1e-6
@@ -50,7 +57,7 @@ class Listing:
         return self.unlisted if self.last is None else min(self.unlisted, math.exp(self.last))
 
 
-class Ways:
+class PathTree:
     """The ways of writing each candidate, as a tree of tokens.
 
     Args:
@@ -63,12 +70,12 @@ class Ways:
         ends: node -> the candidate that it writes.
     """
 
-    def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[Way]]):
+    def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[TokenPath]]):
         self.candidates = tuple(candidates)
         self.paths = tuple(tuple(sorted(set(ways), key=repr)) for ways in paths)
-        self.children: dict[Way, list[Hashable]] = {(): []}
-        self.below: dict[Way, set[int]] = {(): set()}
-        self.ends: dict[Way, int] = {}
+        self.children: dict[TokenPath, list[Hashable]] = {(): []}
+        self.below: dict[TokenPath, set[int]] = {(): set()}
+        self.ends: dict[TokenPath, int] = {}
         for candidate, ways in enumerate(self.paths):
             for way in ways:
                 self.ends[way] = candidate
@@ -79,12 +86,12 @@ class Ways:
                         found.append(token)
 
     @classmethod
-    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> Ways:
+    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> PathTree:
         """The local judges' own, with tokens by their numbers, or as `name` has them."""
         return cls(trie.candidates, [[tuple(map(name, way)) for way in ways] for ways in trie.token_paths])
 
     @classmethod
-    def of_texts(cls, candidates: Sequence[str]) -> Ways:
+    def of_texts(cls, candidates: Sequence[str]) -> PathTree:
         """Every way of writing each candidate, with or without a leading space, where no tokenizer says which there
         are; tokens are texts."""
         return cls(candidates, [[way for lead in LEADS for way in _cut(lead + text)] for text in candidates])
@@ -94,15 +101,15 @@ class Ways:
         """SHA-256 of all ways, in hexadecimal."""
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
-    def given(self, single: Iterable[Hashable]) -> Ways:
+    def given(self, single: Iterable[Hashable]) -> PathTree:
         """The same without ways of several tokens to a text that is a token by itself: where the server lists "10",
         its model does not write it as "1" and "0"."""
         whole = {token for token in single if isinstance(token, str)} & {way[0] for way in self.ends if len(way) == 1}
         return self._less(frozenset(whole)) if any(len(str(text)) > 1 for text in whole) else self
 
     @cache  # noqa: B019 - a range has few such lists, and lives as long as the run
-    def _less(self, whole: frozenset[str]) -> Ways:
-        return Ways(
+    def _less(self, whole: frozenset[str]) -> PathTree:
+        return PathTree(
             self.candidates,
             [[way for way in ways if len(way) == 1 or "".join(map(str, way)) not in whole] for ways in self.paths],
         )
@@ -140,7 +147,7 @@ class Bounds:
         return bool(len(others) and others.max() > self.lower[best] + _TIGHT)
 
 
-def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
+def candidate_bounds(ways: PathTree, listings: Mapping[TokenPath, Listing]) -> Bounds:
     """What the lists that were read say of the candidates.
 
     Args:
@@ -153,7 +160,7 @@ def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
     count = len(ways.candidates)
     lower, upper, undecided = np.zeros(count), np.zeros(count), 0.0
 
-    def walk(node: Way, reach: float) -> None:
+    def walk(node: TokenPath, reach: float) -> None:
         nonlocal undecided
         listing = listings.get(node)
         if listing is None:
@@ -187,7 +194,7 @@ def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
     return Bounds(lower, upper, lower + share * width, 1.0 if root is None else root.unlisted)
 
 
-def unread(ways: Ways, listings: Mapping[Way, Listing], above: float) -> list[Way]:
+def unread(ways: PathTree, listings: Mapping[TokenPath, Listing], above: float) -> list[TokenPath]:
     """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`, and
     any at all."""
     found = []
@@ -197,7 +204,7 @@ def unread(ways: Ways, listings: Mapping[Way, Listing], above: float) -> list[Wa
     return found
 
 
-def reach(node: Way, listings: Mapping[Way, Listing]) -> float:
+def reach(node: TokenPath, listings: Mapping[TokenPath, Listing]) -> float:
     """The probability of a node's tokens after the prompt; 0 where one of them is not listed."""
     total = 0.0
     for n, token in enumerate(node):
@@ -208,7 +215,7 @@ def reach(node: Way, listings: Mapping[Way, Listing]) -> float:
     return math.exp(total)
 
 
-def _goes_on(ways: Ways, node: Way, listing: Listing | None) -> tuple[float, float]:
+def _goes_on(ways: PathTree, node: TokenPath, listing: Listing | None) -> tuple[float, float]:
     """Least and most probability that what is written at `node` goes on towards another candidate."""
     if node not in ways.children:
         return 0.0, 0.0
@@ -221,12 +228,61 @@ def _goes_on(ways: Ways, node: Way, listing: Listing | None) -> tuple[float, flo
     return known, min(1.0, known + min(listing.unlisted, listing.cap * hidden))
 
 
-def _reached(ways: Ways, node: Way) -> set[int]:
+def _reached(ways: PathTree, node: TokenPath) -> set[int]:
     return ways.below.get(node, set()) | ({ways.ends[node]} if node in ways.ends else set())
 
 
-def _cut(text: str) -> list[Way]:
+def _cut(text: str) -> list[TokenPath]:
     """Every way of cutting a text into tokens."""
     if len(text) <= 1:
         return [(text,)]
     return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in _cut(text[n:]))]
+
+
+def sample_logprobs(prompt: Prompt, answers: Sequence[str]) -> tuple[float, ...]:
+    """[candidates] log of each candidate's share of the answers; -inf for none.
+
+    A share is of all answers, so that those which name no candidate (they failed, or name a number between two) take
+    from every one alike; nothing is added for candidates that were not drawn.
+    """
+    named = [candidate_of(prompt, answer) for answer in answers]
+    counts = np.array([named.count(value) for value in prompt.condition.range.values])
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(counts / len(answers)).tolist())
+
+
+def candidate_of(prompt: Prompt, answer: str) -> float | None:
+    """The score that an answer names, if it is one of the candidates."""
+    condition = prompt.condition
+    read = (
+        parse_place(answer, prompt.choices)
+        if condition.order
+        else parse_answer(answer, condition.range, prompt.choices)
+    )
+    return read.value if read.status != FAILED and read.value in condition.range.values else None
+
+
+def endpoint_paths(
+    spec: ApiSpec, ranges: Iterable[ScoreRange]
+) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
+    """The ways of writing each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
+    that lead to each inner node, where the tokenizer is known."""
+    ways: dict[ScoreRange, PathTree] = {}
+    sent: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
+    tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
+    for one in ranges:
+        if tokenizer is None:
+            ways[one], sent[one] = PathTree.of_texts(one.candidates), {}
+            continue
+        trie = CandidateTrie.of(tokenizer, one.candidates)
+        numbered = spec.protocol == "completions" and spec.explicit is not None
+        named = {
+            token: token if numbered else str(tokenizer.decode([token]))
+            for paths in trie.token_paths
+            for path in paths
+            for token in path
+        }
+        ways[one] = PathTree.of_tokens(trie, named.__getitem__)
+        inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
+        sent[one] = {tuple(named[token] for token in path): path for path in inner}
+    return ways, sent

@@ -18,10 +18,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.http import Response, Unusable, http_client, post
-from judgebench.judges.api.key import key_of, without_key
-from judgebench.judges.api.protocol import Answer, Ask, Broken, answer_of
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.http import Response, Unusable, api_key, http_client, post, without_key
+from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.outside import Limits, parse_json
 
@@ -37,7 +36,7 @@ class Stopped(Exception):
     """The run has come to its end for another reason, so this request was not sent."""
 
 
-class Pace:
+class RateLimit:
     """Starts what is counted evenly, at most so much of it in a minute.
 
     Args:
@@ -87,7 +86,7 @@ class Client:
         self._spec = spec
         self._bill = bill
         self._account = account
-        self._key = key_of(spec)
+        self._key = api_key(spec)
         try:
             self._http = http_client(spec.url)
         except (ValueError, ImportError, httpx.InvalidURL) as error:
@@ -96,8 +95,8 @@ class Client:
                 f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
             ) from None
         self._slots = asyncio.Semaphore(spec.concurrency)
-        self._requests = Pace(spec.requests_per_minute)
-        self._tokens = Pace(spec.tokens_per_minute)
+        self._requests = RateLimit(spec.requests_per_minute)
+        self._tokens = RateLimit(spec.tokens_per_minute)
         self._held_until = 0.0
         self.stopped = False
 
@@ -105,7 +104,7 @@ class Client:
         """Closes its connections."""
         await self._http.aclose()
 
-    async def send(self, ask: Ask, numbered: bool = False) -> Answer:
+    async def send(self, ask: Request, numbered: bool = False) -> Answer:
         """The answer to a request, tried again as often as `retries` says.
 
         Args:
@@ -143,7 +142,7 @@ class Client:
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _turn(self, ask: Ask, numbered: bool) -> Answer:
+    async def _turn(self, ask: Request, numbered: bool) -> Answer:
         """One try, when its turn has come."""
         while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
             await asyncio.sleep(rest)
@@ -158,7 +157,7 @@ class Client:
         except _Failure as failure:
             self._bill.lose(self._account, reserved, failure.billed)
             raise
-        except Broken as error:
+        except BrokenAnswer as error:
             self._bill.lose(self._account, reserved, billed=True)
             raise _Failure("broken answer", self._scrubbed(f"{error}"), billed=True) from None
         except BaseException:
@@ -167,7 +166,7 @@ class Client:
         self._bill.settle(self._account, reserved, ask, answer.usage)
         return answer
 
-    async def _once(self, ask: Ask) -> object:
+    async def _once(self, ask: Request) -> object:
         """The JSON that the server answers.
 
         Raises:
@@ -253,7 +252,7 @@ class Client:
         line = line.replace(self._key, "***") if self._key else line
         return line[:_SHOWN].rstrip(".")
 
-    def _jitter(self, ask: Ask) -> random.Random:
+    def _jitter(self, ask: Request) -> random.Random:
         digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(ask.body, sort_keys=True)}".encode()).digest()
         return random.Random(digest)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+
+from judgebench.errors import UserError
+from judgebench.judges.api.settings import ApiSpec
 
 _CODINGS = ("gzip", "x-gzip", "deflate")
 _MIB = 2**20
@@ -100,3 +106,43 @@ def _decompressed(raw: bytes, coding: str, most: int) -> bytes:
 
 def _too_large(most: int) -> Unusable:
     return Unusable(f"its answer has more than {most / _MIB:,.0f} MiB")
+
+
+_MASK = "***"
+_SHORTEST = 8
+"""A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
+
+
+def api_key(spec: ApiSpec) -> str | None:
+    """The key of an endpoint, from the environment.
+
+    Raises:
+        UserError: its variable is not set, or holds what can be no key. The sentence does not show it.
+    """
+    if spec.key_variable is None:
+        return None
+    key = os.environ.get(spec.key_variable, "").strip()
+    if not key:
+        raise UserError(
+            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the key there, or "
+            f"give {spec.role}.key_variable=null for a server that asks for none."
+        )
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UserError(
+            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds is no key, for it has "
+            "line ends, blanks or characters that are not ASCII in it; put the key there alone."
+        )
+    return key
+
+
+def without_key(value: Any, key: str | None) -> Any:
+    """A server's text, or the JSON that it answers, with `***` wherever it repeats the key."""
+    if key is None or len(key) < _SHORTEST:
+        return value
+    if isinstance(value, str):
+        return value.replace(key, _MASK)
+    if isinstance(value, list):
+        return [without_key(item, key) for item in value]
+    if isinstance(value, dict):
+        return {without_key(name, key): without_key(item, key) for name, item in value.items()}
+    return value

@@ -17,10 +17,10 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.bounds import Bounds, Listing, Way, Ways, bounds, unread
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
-from judgebench.judges.api.protocol import Answer, Ask, Said, Usage, ask
+from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, Usage, request
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
@@ -72,7 +72,7 @@ class ApiPass:
         """What belongs under one of a prompt's keys."""
         raise NotImplementedError
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """What is asked first for each of a prompt's keys, and how many requests may follow."""
         raise NotImplementedError
 
@@ -139,20 +139,20 @@ class ApiPass:
         self._stored += 1
         return reading
 
-    async def _send(self, said: Said, most: int, numbered: bool = False, **more: Any) -> Answer:
+    async def _send(self, said: RequestPrompt, most: int, numbered: bool = False, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(ask(self.spec, said, most, **more), numbered)
+        return await self._client.send(request(self.spec, said, most, **more), numbered)
 
-    def said(self, prompt: Prompt) -> Said:
+    def said(self, prompt: Prompt) -> RequestPrompt:
         """What is sent of a prompt."""
         if self.spec.protocol == "chat":
-            return Said(prompt.text, None, len(prompt.token_ids))
-        return Said(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
+            return RequestPrompt(prompt.text, None, len(prompt.token_ids))
+        return RequestPrompt(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
 
     def address(self, prompt: Prompt, **more: Any) -> str:
         """Where the store holds what depends on all this: the endpoint, what is sent, and how it is read."""
         said = self.said(prompt)
-        first = ask(self.spec, said, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
+        first = request(self.spec, said, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
         body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
         identity = {"url": self.spec.url, "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
         return reading_key({"api": identity}, np.array(said.tokens or (), np.int32))
@@ -168,8 +168,8 @@ class ListedPass(ApiPass):
         sent: score range -> node of `ways` -> the numbers of its tokens, where tokens are sent.
     """
 
-    ways: Mapping[ScoreRange, Ways] = field(default_factory=dict)
-    sent: Mapping[ScoreRange, Mapping[Way, Sequence[int]]] = field(default_factory=dict)
+    ways: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
+    sent: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(default_factory=dict)
 
     @property
     def numbered(self) -> bool:
@@ -183,13 +183,13 @@ class ListedPass(ApiPass):
         more = {"ways": digest, "follow_above": follow, "most": self._most(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """See `ApiPass`."""
         nodes = len(self.ways[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
         times, listed = 1, self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
             times, listed = times + 1, listed * _WIDER
-        first = ask(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
+        first = request(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
         return first, nodes * times - 1
 
     def _most(self, prompt: Prompt) -> int:
@@ -203,8 +203,8 @@ class ListedPass(ApiPass):
         began = time.perf_counter()
         ways, said = self.ways[prompt.condition.range], self.said(prompt)
         answers = [await self._listed(said, self._most(prompt), ways, (), prompt)]
-        listings: dict[Way, Listing] = {}
-        node: Way = ()
+        listings: dict[TokenPath, Listing] = {}
+        node: TokenPath = ()
         for token, listing in answers[0].lists or ():
             listings[node] = listing
             node = (*node, token)
@@ -217,18 +217,18 @@ class ListedPass(ApiPass):
         else:
             root = listings.get(())
             ways = ways.given(root.logprobs if root is not None else ())
-        read = bounds(ways, listings)
+        read = candidate_bounds(ways, listings)
         if not listings:  # it ended at once: nothing is known, so nothing is reckoned with
             read = Bounds(read.lower, read.upper, np.zeros_like(read.value), 1.0)
         return ModelReading(key, _stacked(read), _record(answers, read), time.perf_counter() - began)
 
-    async def _followed(self, said: Said, ways: Ways, node: Way, prompt: Prompt) -> Answer:
+    async def _followed(self, said: RequestPrompt, ways: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
         """What follows a node."""
         assert said.tokens is not None
         tokens = (*said.tokens, *self.sent[prompt.condition.range][node])
-        return await self._listed(Said(said.text, tokens, len(tokens)), 1, ways, node, prompt)
+        return await self._listed(RequestPrompt(said.text, tokens, len(tokens)), 1, ways, node, prompt)
 
-    async def _listed(self, said: Said, most: int, ways: Ways, node: Way, prompt: Prompt) -> Answer:
+    async def _listed(self, said: RequestPrompt, most: int, ways: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
         """One list of what follows a prompt, as long as it takes where the server gives any length."""
         tokens = [int(str(token)) for token in ways.children[node]] if self.numbered else []
         if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
@@ -256,7 +256,7 @@ class ListedPass(ApiPass):
             listed *= _WIDER
 
     @staticmethod
-    def _enough(ways: Ways, node: Way, held: Mapping[Any, float]) -> bool:
+    def _enough(ways: PathTree, node: TokenPath, held: Mapping[Any, float]) -> bool:
         """Whether a list holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
         enough."""
         hidden = [token for token in ways.children[node] if token not in held]
@@ -283,9 +283,9 @@ class AnswerPass(ApiPass):
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """See `ApiPass`."""
-        return ask(self.spec, self.said(prompt), self.most_tokens), 0
+        return request(self.spec, self.said(prompt), self.most_tokens), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
@@ -304,7 +304,7 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return value, lower, upper
 
 
-def told(reading: ModelReading) -> dict[str, Any]:
+def answer_record(reading: ModelReading) -> dict[str, Any]:
     """What is known of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
     `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
     held: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)

@@ -23,12 +23,12 @@ _FRAME_BYTES, _TOKEN_BYTES, _LISTED_BYTES = 4 * 2**20, 2048, 256
 _NUMBERED = "token_id:"
 
 
-class Broken(ValueError):
+class BrokenAnswer(ValueError):
     """An answer that cannot be read: no JSON, or not what the protocol has."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """One request.
 
     Attributes:
@@ -83,7 +83,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Said:
+class RequestPrompt:
     """What a request is about: a message, or tokens.
 
     Attributes:
@@ -97,14 +97,14 @@ class Said:
     count: int
 
 
-def ask(
+def request(
     spec: ApiSpec,
-    said: Said,
+    said: RequestPrompt,
     most: int,
     seed: int | None = None,
     listed: int | None = None,
     tokens: Sequence[int] = (),
-) -> Ask:
+) -> Request:
     """A request.
 
     Args:
@@ -123,7 +123,7 @@ def ask(
         body["messages"] = [{"role": "user", "content": said.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Ask("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most, listed or 0)
+        return Request("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most, listed or 0)
     body["prompt"] = list(said.tokens or ())
     if listed is not None:
         body["logprobs"] = listed
@@ -132,10 +132,10 @@ def ask(
             body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
     if spec.explicit == "llama_cpp":
         body["cache_prompt"] = True
-    return Ask("/completions", body | dict(spec.extra_body), said.count, most, listed or 0)
+    return Request("/completions", body | dict(spec.extra_body), said.count, most, listed or 0)
 
 
-def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[int]) -> Ask:
+def _sglang(spec: ApiSpec, said: RequestPrompt, most: int, listed: int, tokens: Sequence[int]) -> Request:
     """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
     body = {
         "input_ids": list(said.tokens or ()),
@@ -147,7 +147,7 @@ def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[
     parts = urlsplit(spec.url)
     root = parts.path.rstrip("/").removesuffix("/v1")
     address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Ask(address, body | dict(spec.extra_body), said.count, most, listed + len(tokens))
+    return Request(address, body | dict(spec.extra_body), said.count, most, listed + len(tokens))
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
@@ -166,7 +166,7 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         choice = payload["choices"][0]
         text = choice["message"].get("content") if "message" in choice else choice["text"]
         if not isinstance(text, str | None):
-            raise Broken(f"its text is {shown(text)}")
+            raise BrokenAnswer(f"its text is {shown(text)}")
         usage = _usage(payload.get("usage"))
         return Answer(
             text=text or "",
@@ -175,10 +175,10 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
             model=_text(payload.get("model")),
             fingerprint=_text(payload.get("system_fingerprint")),
         )
-    except Broken:
+    except BrokenAnswer:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise Broken(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
+        raise BrokenAnswer(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
 
 
 def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
@@ -217,7 +217,7 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
 
 def _check_sum(logprobs: Iterable[float]) -> None:
     if (total := math.fsum(map(math.exp, logprobs))) > _LARGEST_SUM:
-        raise Broken(
+        raise BrokenAnswer(
             f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
         )
 
@@ -232,7 +232,7 @@ def _logprob(value: Any) -> float:
     # servers write -inf as null or as a very low number
     number = -math.inf if value is None else float(value)
     if math.isnan(number) or number > 1e-3:
-        raise Broken(f"{shown(value)} is no log-probability")
+        raise BrokenAnswer(f"{shown(value)} is no log-probability")
     return min(0.0, number)
 
 
@@ -246,7 +246,7 @@ def _numbered(token: str, numbered: bool) -> Hashable:
     if not numbered:
         return str(token)
     if not token.startswith(_NUMBERED):
-        raise Broken("its lists name tokens by their texts and not by their numbers")
+        raise BrokenAnswer("its lists name tokens by their texts and not by their numbers")
     return int(token.removeprefix(_NUMBERED))
 
 
@@ -265,7 +265,7 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
             lists.append((int(own[1]), Listing(found, last)))
     text = payload["text"]
     if not isinstance(text, str):
-        raise Broken(f"its text is {shown(text)}")
+        raise BrokenAnswer(f"its text is {shown(text)}")
     return Answer(text, lists, _usage(meta))
 
 
@@ -290,7 +290,7 @@ def _count(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 0 <= value <= _MOST:
-        raise Broken(f"its usage counts {shown(value)} tokens")
+        raise BrokenAnswer(f"its usage counts {shown(value)} tokens")
     return int(value)
 
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import lightning as L
-from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.decode import key_columns
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.bounds import Way, Ways
-from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, told, unstacked
-from judgebench.judges.api.samples import candidate_of, shares
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
+from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers, compute
+from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ModelReading, ReadingStore
-from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
+from judgebench.types import Condition, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
 
@@ -119,7 +116,7 @@ class ApiReader:
                     Reading(
                         prompt,
                         split[prompt.example.group_id],
-                        text=told(held)["text"],
+                        text=answer_record(held)["text"],
                         generation=how,
                         seconds=held.seconds,
                     )
@@ -192,7 +189,7 @@ class ApiReader:
             seconds = 0.0
             for role, pass_ in passes.items():
                 held = [found[key] for key in pass_.keys(prompt)]
-                logprobs[role] = shares(prompt, [told(one)["text"] for one in held])
+                logprobs[role] = sample_logprobs(prompt, [answer_record(one)["text"] for one in held])
                 seconds += sum(one.seconds for one in held)
                 self._note(role, prompt, held)
             split_ = split[prompt.example.group_id]
@@ -200,7 +197,7 @@ class ApiReader:
         return given
 
     def _note(self, role: str, prompt: Prompt, held: Sequence[ModelReading]) -> None:
-        known = [told(one) for one in held]
+        known = [answer_record(one) for one in held]
         fact: dict[str, Any] = {"prompt": prompt, "condition": prompt.condition}
         fact |= {"as": [(k["model"], k["fingerprint"]) for k in known]}
         fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
@@ -242,7 +239,7 @@ class ApiReader:
             if role == "main" and self.assistant.kind == "null_context":
                 prompts += {id(null): null for null in self._nulls.values()}.values()
             ranges = list(dict.fromkeys(prompt.condition.range for prompt in prompts))
-            ways, sent = ways_of(spec, ranges)
+            ways, sent = endpoint_paths(spec, ranges)
             found[role] = ListedPass(spec, self._bill, self._accounts[role], prompts, self.store, ways, sent)
         return found
 
@@ -268,47 +265,6 @@ class ApiReader:
                     reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, most)
                     found.append((Generation(role, name, reasoned=True), role, reasoned))
         return found
-
-
-def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a run that asks nobody, for all readings are known."""
-    nothing = dict.fromkeys(("requests", "retries", "uncounted_requests"), 0)
-    nothing |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), 0)
-
-    def idle(one: Mapping[str, Any]) -> dict[str, Any]:
-        money = {name: None if one[name] is None else 0.0 for name in ("cost", "unconfirmed_cost")}
-        return {**one, **nothing, **money, "failures": {}}
-
-    return {
-        name: idle(one) if name in ("main", "assistant") else (0.0 if name == "cost" and one is not None else one)
-        for name, one in served.items()
-    }
-
-
-def ways_of(
-    spec: ApiSpec, ranges: Iterable[ScoreRange]
-) -> tuple[dict[ScoreRange, Ways], dict[ScoreRange, dict[Way, tuple[int, ...]]]]:
-    """The ways of writing each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
-    that lead to each inner node, where the tokenizer is known."""
-    ways: dict[ScoreRange, Ways] = {}
-    sent: dict[ScoreRange, dict[Way, tuple[int, ...]]] = {}
-    tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
-    for one in ranges:
-        if tokenizer is None:
-            ways[one], sent[one] = Ways.of_texts(one.candidates), {}
-            continue
-        trie = CandidateTrie.of(tokenizer, one.candidates)
-        numbered = spec.protocol == "completions" and spec.explicit is not None
-        named = {
-            token: token if numbered else str(tokenizer.decode([token]))
-            for paths in trie.token_paths
-            for path in paths
-            for token in path
-        }
-        ways[one] = Ways.of_tokens(trie, named.__getitem__)
-        inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
-        sent[one] = {tuple(named[token] for token in path): path for path in inner}
-    return ways, sent
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -337,3 +293,59 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _clean(condition: Condition) -> Condition:
     return replace(condition, attack="none")
+
+
+_NOWHERE = Path(":memory:")
+"""A store that is no file: a dry run leaves none."""
+
+
+def served_estimate(
+    judge: ApiSpec,
+    assistant: Assistant,
+    decodings: Mapping[str, Decoding],
+    prompts: Sequence[Prompt],
+    null: Callable[[Condition], Prompt],
+    worded: Mapping[str, int],
+) -> str:
+    """Requests, tokens and money that all prompts would take where nothing is stored: a line for each model, and one
+    for their cost together where there are two.
+
+    Args:
+        judge, assistant, decodings, prompts, null, worded: as `ApiReader` takes them.
+    """
+    store = ReadingStore(_NOWHERE)
+    reader = ApiReader(judge, assistant, decodings, prompts, null, store, worded)
+    store.close()
+    lines: list[str] = []
+    costs: list[float | None] = []
+    for spec in reader.sides.values():
+        asked, cost = _of([one for one in reader.passes if one.spec.role == spec.role], spec)
+        money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
+        model = f" for {spec.model}" if len(reader.sides) > 1 else ""
+        lines.append(f"Requests to {spec.url}{model}: {asked} Cost: {money}.")
+        costs.append(cost)
+    known = [cost for cost in costs if cost is not None]
+    if len(known) == len(costs) > 1:
+        lines.append(f"Together: about ${sum(known):.6g} at most.")
+    if judge.max_cost is not None and sum(known) > judge.max_cost:
+        lines.append(f"That may be more than judge.max_cost=${judge.max_cost:g}, at which a run ends.")
+    return "\n".join(lines)
+
+
+def _of(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
+    """What one model is asked, in words, and what that costs at most in USD."""
+    requests = follow = tokens = cost_tokens = answers = 0
+    for one in passes:
+        asked = {key: prompt for prompt in one.prompts for key in one.keys(prompt)}  # what is asked alike is asked once
+        for prompt in asked.values():
+            first, after = one.expected(prompt)
+            requests += 1
+            follow += after
+            tokens += first.prompt_tokens
+            cost_tokens += (1 + after) * first.prompt_tokens
+            answers += (1 + after) * first.most_tokens
+    chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
+    told = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
+    told += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
+    told += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
+    return f"{told}.", spec.priced.of(cost_tokens, 0, answers)

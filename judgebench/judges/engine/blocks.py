@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from judgebench.judges.kernels import CHUNK_BYTES, How, KeysValues, attend_masked
-from judgebench.judges.ragged import sent
+from judgebench.judges.engine.kernels import CHUNK_BYTES, AttentionOptions, KeysValues, attend_masked, to_device
 
 _NOWHERE = 2**40
 """Position of padding among keys, which no query sees."""
@@ -40,7 +39,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Block:
+class PaddedBlock:
     """Contexts padded to each other.
 
     Attributes:
@@ -59,7 +58,9 @@ class Block:
     row: torch.Tensor
 
 
-def blocks_of(contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None) -> list[Block]:
+def blocks_of(
+    contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None
+) -> list[PaddedBlock]:
     """Blocks whose float32 products, and whose keys and values, take about `kernels.CHUNK_BYTES` each.
 
     Args:
@@ -70,7 +71,7 @@ def blocks_of(contexts: Sequence[Context], query: torch.Tensor, key: torch.Tenso
     most_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     pieces = [piece for context in contexts for piece in _pieces(context, most, window)]
     pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
-    blocks: list[Block] = []
+    blocks: list[PaddedBlock] = []
     held: list[Context] = []
     for piece in pieces:
         width = max(len(each.queries) for each in [*held, piece])
@@ -83,7 +84,11 @@ def blocks_of(contexts: Sequence[Context], query: torch.Tensor, key: torch.Tenso
 
 
 def attend_blocks(
-    query: torch.Tensor, seen: KeysValues, blocks: Sequence[Block], ancestry: torch.Tensor | None, how: How
+    query: torch.Tensor,
+    seen: KeysValues,
+    blocks: Sequence[PaddedBlock],
+    ancestry: torch.Tensor | None,
+    how: AttentionOptions,
 ) -> torch.Tensor:
     """Attention of the blocks' queries; [1, heads, queries, dim] as the query.
 
@@ -129,7 +134,7 @@ def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
     return found
 
 
-def _block(contexts: Sequence[Context], device: torch.device) -> Block:
+def _block(contexts: Sequence[Context], device: torch.device) -> PaddedBlock:
     width, reach = max(len(each.queries) for each in contexts), max(len(each.keys) for each in contexts)
 
     def padded(rows: Sequence[np.ndarray], length: int, filling: int | None) -> np.ndarray:
@@ -152,4 +157,4 @@ def _block(contexts: Sequence[Context], device: torch.device) -> Block:
         real,
         np.concatenate([each.queries for each in contexts]),
     )
-    return Block(*(sent(torch.from_numpy(table), device) for table in tables))
+    return PaddedBlock(*(to_device(torch.from_numpy(table), device) for table in tables))

@@ -5,18 +5,30 @@ What is attended to lies in up to four parts, which are attended to separately a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from judgebench.judges.blocks import Block, Context, attend_blocks, blocks_of
-from judgebench.judges.caches import GROWTH, Cache, Root
-from judgebench.judges.kernels import How, KeysValues, additive, attend, joined, merge_into, separable
-from judgebench.judges.packing import Packed
-from judgebench.judges.ragged import Segments, attend_ragged
+from judgebench.judges.engine.blocks import Context, PaddedBlock, attend_blocks, blocks_of
+from judgebench.judges.engine.cache import GROWTH, Cache, Root
+from judgebench.judges.engine.kernels import (
+    AttentionOptions,
+    KeysValues,
+    Segments,
+    additive,
+    attend,
+    attend_ragged,
+    joined,
+    merge_into,
+    separable,
+)
+from judgebench.judges.engine.packing import Packed
 
 
 @dataclass(frozen=True)
@@ -42,11 +54,11 @@ class Prefill:
     packed: Packed
     root: Root | None
     cache: Cache | None = None
-    blocks: dict[tuple[int | None, bool], list[Block]] = field(default_factory=dict)
+    blocks: dict[tuple[int | None, bool], list[PaddedBlock]] = field(default_factory=dict)
 
 
 def read_root(
-    active: ReadRoot, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
+    active: ReadRoot, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
 ) -> torch.Tensor:
     """Attention of one layer over a row that is a root; [1, heads, tokens, dim] as the query."""
     active.root.layers[layer] = (key, value)
@@ -61,15 +73,15 @@ def read_root(
 
 
 def prefill(
-    active: Prefill, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
+    active: Prefill, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
 ) -> torch.Tensor:
     """Attention of one layer over a packed row; [1, heads, tokens, dim] as the query."""
-    keep(active, layer, key, value)
+    store_keys(active, layer, key, value)
     return attend_row(active, layer, query, (key, value), how, only_reads=False)
 
 
 def attend_row(
-    active: Prefill, layer: int, query: torch.Tensor, own: KeysValues, how: How, only_reads: bool
+    active: Prefill, layer: int, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
 ) -> torch.Tensor:
     """Attention of one layer to a packed row and its root.
 
@@ -89,7 +101,7 @@ def attend_row(
     return attend_blocks(query, seen, active.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
 
 
-def keep(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+def store_keys(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
     """Takes what generation needs of a layer's keys and values to the cache."""
     if active.cache is None:
         return
@@ -103,7 +115,12 @@ def keep(active: Prefill, layer: int, key: torch.Tensor, value: torch.Tensor) ->
 
 
 def _merged(
-    packed: Packed, query: torch.Tensor, own: KeysValues, root: KeysValues | None, how: How, only_reads: bool
+    packed: Packed,
+    query: torch.Tensor,
+    own: KeysValues,
+    root: KeysValues | None,
+    how: AttentionOptions,
+    only_reads: bool,
 ) -> torch.Tensor:
     """Attention part by part, merged where several parts are seen."""
     found = []
@@ -125,7 +142,7 @@ def _merged(
 
 
 def _among_branches(
-    packed: Packed, query: torch.Tensor, own: KeysValues, how: How, only_reads: bool
+    packed: Packed, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
 ) -> tuple[slice, torch.Tensor, torch.Tensor]:
     """Which queries are branches that fork, and their attention to each other."""
     prompts, inner = packed.forks.shape
@@ -165,3 +182,87 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
             if len(branches):
                 found.append(Context(branches, at[branches], every, every_at, inner, key_branches))
     return found
+
+
+class KeysTaken(Exception):
+    """A layer's keys and values are there; what else it would compute is not wanted."""
+
+
+@dataclass
+class KeysOnly:
+    """The last layer runs over a whole row for the sake of its keys and values.
+
+    Attributes:
+        own: [1, kv heads, tokens, dim] of the row, once they are there.
+    """
+
+    prefill: Prefill
+    own: KeysValues | None = None
+
+
+@dataclass(frozen=True)
+class ReadsOnly:
+    """The last layer runs over the tokens that are read, against the keys and values of the whole row."""
+
+    prefill: Prefill
+    own: KeysValues
+
+
+@contextmanager
+def only_read(layer: torch.nn.Module, active: Prefill, attending: Callable[[Any], Any]) -> Iterator[None]:
+    """Within it `layer` takes the states of a packed row, [1, tokens, hidden], and gives the row with the right states
+    at its `reads` and zeros elsewhere.
+
+    Args:
+        layer: a decoder layer of transformers.
+        attending: makes a pass the active one (`attention.attending`).
+    """
+    plain = layer.forward
+    rows, tokens = active.packed.reads.flatten(), len(active.packed.token_ids)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        first = KeysOnly(active)
+        try:
+            with attending(first):
+                plain(*args, **kwargs)
+        except KeysTaken:
+            assert first.own is not None
+        with attending(ReadsOnly(active, first.own)):  # type: ignore[arg-type]
+            given = plain(*_at(args, rows, tokens), **_at(kwargs, rows, tokens))
+        states = given[0] if isinstance(given, tuple) else given
+        row = states.new_zeros(1, tokens, states.shape[-1])
+        row[:, rows] = states
+        return (row, *given[1:]) if isinstance(given, tuple) else row
+
+    layer.forward = forward
+    try:
+        yield
+    finally:
+        del layer.forward
+
+
+def read_keys(active: KeysOnly, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+    """Takes a layer's keys and values, [1, kv heads, tokens, dim], and ends its run.
+
+    Raises:
+        Known: always.
+    """
+    active.own = (key, value)
+    store_keys(active.prefill, layer, key, value)
+    raise KeysTaken
+
+
+def attend_reads(active: ReadsOnly, layer: int, query: torch.Tensor, how: AttentionOptions) -> torch.Tensor:
+    """Attention of the tokens that are read, [1, heads, prompts * branches, dim], to all that each may see."""
+    return attend_row(active.prefill, layer, query, active.own, how, only_reads=True)
+
+
+def _at(given: Any, rows: torch.Tensor, tokens: int) -> Any:
+    """What a layer was given, at `rows` of the row's tokens: whatever runs over them, [1, tokens, ...] or [tokens]."""
+    if isinstance(given, torch.Tensor):
+        if given.ndim >= 2 and given.shape[:2] == (1, tokens):
+            return given[:, rows]
+        return given[rows] if given.shape == (tokens,) else given
+    if isinstance(given, tuple | list):
+        return type(given)(_at(item, rows, tokens) for item in given)
+    return {name: _at(item, rows, tokens) for name, item in given.items()} if isinstance(given, dict) else given

@@ -16,22 +16,30 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.kernels import How, attend_masked
-from judgebench.judges.last_layer import KeysOnly, ReadsOnly, attend_reads, read_keys
-from judgebench.judges.prefill import Prefill, ReadRoot, prefill, read_root
-from judgebench.judges.stepping import Step, step
+from judgebench.judges.engine.cache import Step, attend_step
+from judgebench.judges.engine.kernels import AttentionOptions, attend_masked
+from judgebench.judges.engine.prefill import (
+    KeysOnly,
+    Prefill,
+    ReadRoot,
+    ReadsOnly,
+    attend_reads,
+    prefill,
+    read_keys,
+    read_root,
+)
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
 
-Pass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
+AttentionPass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
 
-_ACTIVE: ContextVar[Pass | None] = ContextVar("judgebench_attention", default=None)
+_ACTIVE: ContextVar[AttentionPass | None] = ContextVar("judgebench_attention", default=None)
 
 
 @contextmanager
-def attending(pass_: Pass) -> Iterator[None]:
+def attending(pass_: AttentionPass) -> Iterator[None]:
     """Within it, models whose attention implementation is `NAME` read the row that `pass_` describes."""
     token = _ACTIVE.set(pass_)
     try:
@@ -88,7 +96,7 @@ def packed_attention(
     active, how = _ACTIVE.get(), _how(query, **options)
     layer: int = module.layer_idx  # type: ignore[assignment]
     if isinstance(active, Step):
-        out = step(active, layer, query, key, value, how)
+        out = attend_step(active, layer, query, key, value, how)
     elif isinstance(active, Prefill):
         out = prefill(active, layer, query, key, value, how)
     elif isinstance(active, KeysOnly):
@@ -125,9 +133,9 @@ def _how(
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
     **_: Any,
-) -> How:
+) -> AttentionOptions:
     """What a layer wants of its attention, as transformers hands it over."""
-    return How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+    return AttentionOptions(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
 
 
 AttentionInterface.register(NAME, packed_attention)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.errors import UserError
 from judgebench.judges.api.price import Price
-from judgebench.judges.api.protocol import Ask, Usage
+from judgebench.judges.api.protocol import Request, Usage
 
 
 @dataclass
@@ -36,11 +37,11 @@ class Account:
     ratio: float = 1.0
     failures: Counter[str] = field(default_factory=Counter)
 
-    def expected(self, ask: Ask) -> float:
+    def expected(self, ask: Request) -> float:
         """The most that a request is expected to cost in USD; 0 where prices are not known."""
         return self.price.of(ask.prompt_tokens * self.ratio, 0, ask.most_tokens) or 0.0
 
-    def paid(self, ask: Ask, usage: Usage | None) -> None:
+    def paid(self, ask: Request, usage: Usage | None) -> None:
         """Books an answered request."""
         self.requests += 1
         if usage is None:
@@ -90,7 +91,7 @@ class Bill:
         """USD so far, lost answers among them."""
         return sum(one.cost + one.unconfirmed for one in self._accounts)
 
-    def reserve(self, account: Account, ask: Ask) -> float:
+    def reserve(self, account: Account, ask: Request) -> float:
         """Puts aside what a request may cost, before it is sent.
 
         Raises:
@@ -107,7 +108,7 @@ class Bill:
         self._reserved += expected
         return expected
 
-    def settle(self, account: Account, reserved: float, ask: Ask, usage: Usage | None) -> None:
+    def settle(self, account: Account, reserved: float, ask: Request, usage: Usage | None) -> None:
         """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
         account.paid(ask, usage)
@@ -117,3 +118,18 @@ class Bill:
         self._reserved -= reserved
         if billed:
             account.unconfirmed += reserved
+
+
+def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a run that asks nobody, for all readings are known."""
+    nothing = dict.fromkeys(("requests", "retries", "uncounted_requests"), 0)
+    nothing |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), 0)
+
+    def idle(one: Mapping[str, Any]) -> dict[str, Any]:
+        money = {name: None if one[name] is None else 0.0 for name in ("cost", "unconfirmed_cost")}
+        return {**one, **nothing, **money, "failures": {}}
+
+    return {
+        name: idle(one) if name in ("main", "assistant") else (0.0 if name == "cost" and one is not None else one)
+        for name, one in served.items()
+    }

@@ -17,10 +17,10 @@ import torch
 from transformers import EncoderDecoderCache, PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.heads import Head
-from judgebench.judges.memory import keep_freed
-from judgebench.judges.packing import Groups
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import keep_freed
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.packing import Groups
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""
@@ -71,14 +71,14 @@ class EncoderDecoderEngine:
         prompts = [ids for group in groups for ids in group]
         found = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
         for rows in self._parts(prompts):
-            found[rows] = self._candidates(Decoding(self, [prompts[row] for row in rows], rows), trie)
+            found[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
         return [found]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
         """See `Engine.start`."""
         prompts = [ids for group in groups for ids in group]
         return EncoderDecoderAnswers(
-            self, [Decoding(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
+            self, [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
         )
 
     def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
@@ -109,7 +109,7 @@ class EncoderDecoderEngine:
         rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
         return states[rows], mask[rows]
 
-    def _candidates(self, decoding: Decoding, trie: CandidateTrie) -> torch.Tensor:
+    def _candidates(self, decoding: DecoderState, trie: CandidateTrie) -> torch.Tensor:
         """[prompts, candidates] float64."""
         found: dict[int, torch.Tensor] = {}
         # depth first: whatever a way begins with has just been read, and what lies beyond its parent is forgotten
@@ -134,7 +134,7 @@ class EncoderDecoderEngine:
         yield part
 
 
-class Decoding:
+class DecoderState:
     """Prompts that are encoded and answered together.
 
     Args:
@@ -192,7 +192,7 @@ class Decoding:
 class EncoderDecoderAnswers:
     """Free answers under way, each with the decoder's keys and values of its prompt and of itself."""
 
-    def __init__(self, engine: EncoderDecoderEngine, parts: list[Decoding]):
+    def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
         self._engine, self._parts = engine, parts
         self.logits = self._heads([part.begin() for part in parts])
 
@@ -228,7 +228,7 @@ def _start_tokens(model: PreTrainedModel) -> list[int]:
 
 
 @torch.inference_mode()
-def check(engine: EncoderDecoderEngine) -> float:
+def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
     the whole model on each prompt by itself.
 

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import BasePredictionWriter
+from lightning.pytorch.callbacks import BasePredictionWriter, Callback, RichProgressBar
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.hardware import hardware
+from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import free_memory, memory_of, out_of_memory, return_freed
 from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, halves
-from judgebench.judges.sharding import FullySharded, check_split, delivers, group_size, hands_of, load_split
-from judgebench.judges.turns import Turns
+from judgebench.judges.planning import Batch, assigned, halves, once, plan, roots, without
+from judgebench.judges.sharding import (
+    FullySharded,
+    Turns,
+    check_split,
+    delivers,
+    group_size,
+    is_split,
+    load_split,
+    reader_count,
+)
 from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
 
@@ -78,7 +88,7 @@ class Models:
         return_freed()
 
 
-class Judge(L.LightningModule):
+class JudgeModule(L.LightningModule):
     """Runs one pass; `predict` takes `Batch`es and gives the `ModelReading`s of their prompts.
 
     Args:
@@ -141,7 +151,7 @@ class Judge(L.LightningModule):
         batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
         if batches is None or trainer is None or self.device.type == "cpu":
             return None
-        hands = hands_of(trainer)
+        hands = reader_count(trainer)
         at = (batch_idx + 1) * hands + trainer.global_rank // group_size(trainer.strategy)
         if at >= len(batches) or not batches[at].groups or batches[at].tokens()[1] >= self._too_many:
             return None
@@ -211,3 +221,126 @@ class SigtermEnds(L.Callback):
             signal.signal(signal.SIGTERM, self._before)
             if trainer.received_sigterm:
                 signal.raise_signal(signal.SIGTERM)
+
+
+Trainers = Callable[[list[Callback]], L.Trainer]
+"""Makes a Trainer with the given callbacks."""
+
+
+def compute(
+    passes: Sequence[Pass],
+    token_budget: int,
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+    doing: str = "Reading",
+    most: int | None = None,
+) -> L.Trainer | None:
+    """Computes and stores what is missing of each pass.
+
+    Args:
+        token_budget: groups are read together up to so many tokens to compute.
+        models: where the models come from; see `Models.make_room`.
+        data: its `batches` are set to what is to be read.
+        doing: what the progress bar says.
+        most: batches of each pass that are read; None reads all.
+
+    Returns:
+        The last trainer that ran; None if nothing was missing.
+
+    Raises:
+        UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
+    """
+    last, processes = None, here()
+    todo = [(pass_, pending[:most]) for pass_ in passes if (pending := pending_batches(pass_, token_budget, store))]
+    for i, (pass_, pending) in enumerate(todo):
+        processes.join()  # only now, for what is stored needs no second process
+        if processes.joined:
+            processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
+            processes.check_same(_digest(pass_, pending), "prompts")
+        models.make_room({source for later, _ in todo[i:] for source in later.sources})
+        title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
+        last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
+        data.batches = assigned(pending, _costs(pass_, pending), reader_count(last))  # type: ignore[attr-defined]
+        with processes.watched() if is_split(last.strategy) else nullcontext():
+            _predict(last, JudgeModule(pass_, models), data, title)
+            # another process may still be reading what this one is about to look up
+            store.settle()
+            last.strategy.barrier()
+    return last
+
+
+def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule, title: str) -> None:
+    """Lightning's predict loop; what it says about training stays unsaid."""
+    with warnings.catch_warnings():
+        # a batch knows its own prompts; their indices are of no use
+        warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
+        # Lightning's own, about torch and about its recommended number of workers
+        warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
+        try:
+            trainer.predict(judge, datamodule=data, return_predictions=False)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise UserError(
+                f"trainer: {title} does not fit into the memory of {trainer.strategy.root_device}; take a smaller "
+                "model, a dtype of half the size (judge.dtype=bfloat16), or several GPUs with trainer=fsdp or "
+                "trainer=tensor_parallel."
+            ) from error
+        except SystemExit as end:  # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
+            if isinstance(end.__context__, KeyboardInterrupt):
+                raise end.__context__ from None
+            raise
+
+
+def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+    """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same ones:
+    a batch that was never finished is read whole."""
+    keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
+    planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
+    batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
+    batches = once(batches, lambda prompt: tuple(keys[id(prompt)]))
+    missing = store.missing(key for held in keys.values() for key in held)
+    pending = []
+    for batch in batches:
+        done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
+        if (left := without(batch, done)) is not None:
+            pending.append(left)
+    return pending
+
+
+def _costs(pass_: Pass, batches: Sequence[Batch]) -> list[int]:
+    """Tokens to compute of each batch."""
+    known = roots(pass_.prompts)
+    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
+
+
+def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
+    """Of all that is to be read, in order."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        digest.update(b"batch")
+        for prompt in batch.prompts:
+            digest.update("".join(pass_.keys(prompt)).encode())
+    return digest.hexdigest()
+
+
+class ReadingBar(RichProgressBar):
+    """Lightning's rich bar, saying which model reads.
+
+    Args:
+        title: short name of what reads.
+        doing: what it does.
+    """
+
+    def __init__(self, title: str, doing: str = "Reading"):
+        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
+        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
+        self._title = title
+        self._doing = doing
+
+    @property
+    def predict_description(self) -> str:
+        """What stands before the bar."""
+        return f"{self._doing} with {self._title}"

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.engine import PackedAnswers
+from judgebench.judges.engine.prefix import PackedAnswers
 
 
 class Chooser(Protocol):

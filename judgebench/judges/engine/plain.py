@@ -3,15 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.judges.attention import own_attention
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.heads import Head
-from judgebench.judges.packing import Groups
+from judgebench.judges.engine.attention import own_attention
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.packing import Groups
+
+Wanted = tuple[Groups, CandidateTrie, np.ndarray]
+"""What `Engine.read` is asked: groups, trie and root."""
+
+
+class Continuations(Protocol):
+    """Free answers under way, one for each prompt."""
+
+    logits: list[torch.Tensor]
+    """For each exit [prompts, vocabulary] float32: of the next token."""
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """Goes on by one token each: [prompts] int64."""
+
+    def keep(self, which: torch.Tensor) -> None:
+        """Goes on with the prompts at these ascending indices only."""
+
+
+class Engine(Protocol):
+    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of an encoder-decoder
+    model `EncoderDecoderEngine`.
+
+    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
+    """
+
+    head: Head
+    computed: int
+
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
+    ) -> list[torch.Tensor]:
+        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
+
+        Args:
+            following: what will be asked next, with the same groups: packed while a device is at work, if it is one.
+        """
+
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> Continuations:
+        """Reads the prompts and stands ready to generate."""
+
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
+        first, given those before. Prompts have two tokens at least."""
 
 
 class PlainEngine:
@@ -104,7 +152,7 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Answers.step`."""
+        """See `Continuations.step`."""
         states = []
         for i, token in enumerate(tokens.tolist()):
             state, self._caches[i] = self._engine.forward(torch.tensor([[token]]), self._caches[i])
@@ -112,7 +160,7 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Answers.keep`."""
+        """See `Continuations.keep`."""
         self._caches = [self._caches[i] for i in which.tolist()]
         self.logits = [logits[which] for logits in self.logits]
 

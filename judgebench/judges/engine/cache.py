@@ -1,7 +1,9 @@
-"""Attention while answers go on: a few new tokens of each prompt against what is kept of it."""
+"""Keys and values that outlive a pass: of a root, for the rows below it; of a batch, for generation."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -9,11 +11,90 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from judgebench.judges import ragged
-from judgebench.judges.blocks import Block, Context, attend_blocks, blocks_of
-from judgebench.judges.caches import GROWTH, Cache
-from judgebench.judges.kernels import How, KeysValues, additive, attend, joined, merge_into, separable
-from judgebench.judges.ragged import Segments, attend_ragged, sent
+from judgebench.judges.engine import kernels
+from judgebench.judges.engine.blocks import Context, PaddedBlock, attend_blocks, blocks_of
+from judgebench.judges.engine.kernels import (
+    AttentionOptions,
+    KeysValues,
+    Segments,
+    additive,
+    attend,
+    attend_ragged,
+    joined,
+    merge_into,
+    separable,
+    to_device,
+)
+
+GROWTH = 64
+"""Tokens by which the room for generated keys grows."""
+
+
+@dataclass
+class Root:
+    """The keys and values of tokens that many rows begin with, by layer."""
+
+    layers: dict[int, KeysValues] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """Its tokens."""
+        return next(iter(self.layers.values()))[0].shape[2]
+
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes."""
+        return sum(x.nbytes for pair in self.layers.values() for x in pair)
+
+
+class Roots:
+    """The roots that were used last; the one in use is always kept.
+
+    Args:
+        room: bytes that they may take together.
+    """
+
+    def __init__(self, room: int = 0):
+        self.room = room
+        self._held: OrderedDict[bytes, Root] = OrderedDict()
+
+    def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
+        """The keys and values of `root` [tokens], from `read` where they are not held."""
+        name = root.tobytes()
+        if name in self._held:
+            self._held.move_to_end(name)
+            return self._held[name]
+        self._held[name] = read()
+        while len(self._held) > 1 and sum(held.bytes for held in self._held.values()) > self.room:
+            self._held.popitem(last=False)
+        return self._held[name]
+
+    def clear(self) -> None:
+        """Lets go of all."""
+        self._held.clear()
+
+
+@dataclass
+class Cache:
+    """Keys and values of a packed batch, kept for generation.
+
+    Attributes:
+        spans: for each group the prompts (first, last exclusive) below it.
+        article_ends: for each group and one more, where what its prompts share begins among `articles`.
+        offsets: [prompts] position of each prompt's first own token, on the host.
+        lengths: [prompts] own tokens so far, on the host.
+        root: what all prompts begin with, where it was read apart.
+        articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by group.
+        own: layer -> [prompts, room, kv heads, dim] each prompt's own.
+    """
+
+    spans: list[tuple[int, int]]
+    article_ends: list[int]
+    offsets: list[int]
+    lengths: list[int]
+    root: Root | None = None
+    articles: dict[int, KeysValues] = field(default_factory=dict)
+    own: dict[int, KeysValues] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -35,7 +116,7 @@ class Step:
     articles: Segments
     root: Segments
     used: torch.Tensor
-    blocks: dict[int | None, list[Block]] = field(default_factory=dict)
+    blocks: dict[int | None, list[PaddedBlock]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cache: Cache, count: int, device: torch.device) -> Step:
@@ -47,12 +128,12 @@ class Step:
         articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
         held = 0 if cache.root is None else cache.root.length
         root = Segments.of([len(lengths) * count], [held])
-        used = sent((lengths + count).int(), device)
-        return cls(cache, sent(at, device), sent(live, device), articles.to(device), root.to(device), used)
+        used = to_device((lengths + count).int(), device)
+        return cls(cache, to_device(at, device), to_device(live, device), articles.to(device), root.to(device), used)
 
 
-def step(
-    active: Step, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: How
+def attend_step(
+    active: Step, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
 ) -> torch.Tensor:
     """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
     cache, (prompts, count) = active.cache, active.at.shape
@@ -77,14 +158,16 @@ def step(
     return out
 
 
-def _own(active: Step, query: torch.Tensor, own: KeysValues, how: How) -> tuple[torch.Tensor, torch.Tensor]:
+def _own(
+    active: Step, query: torch.Tensor, own: KeysValues, how: AttentionOptions
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of the new tokens to their prompts' own, and its log-sum-exp."""
     (prompts, count), longest = active.at.shape, active.live.shape[-1]
-    if ragged.varlen_fits(query.device, query.dtype, query.shape[-1]):
+    if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
         room = own[0].shape[1]
         keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in own)
         ends = torch.arange(prompts + 1, dtype=torch.int32, device=query.device)
-        return ragged.attend_varlen(
+        return kernels.attend_varlen(
             *(query, keys, values, ends * count, ends * room, count, longest, how.scale), causal=True, used=active.used
         )
     each = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
@@ -94,7 +177,12 @@ def _own(active: Step, query: torch.Tensor, own: KeysValues, how: How) -> tuple[
 
 
 def _masked(
-    active: Step, query: torch.Tensor, own: KeysValues, articles: KeysValues, root: KeysValues | None, how: How
+    active: Step,
+    query: torch.Tensor,
+    own: KeysValues,
+    articles: KeysValues,
+    root: KeysValues | None,
+    how: AttentionOptions,
 ) -> torch.Tensor:
     """Windows and soft caps: each prompt's whole context under an explicit mask."""
     longest = active.live.shape[-1]
