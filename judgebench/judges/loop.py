@@ -23,7 +23,7 @@ from judgebench.errors import UserError
 from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, assigned, halves, once, plan, roots, without
+from judgebench.judges.planning import Batch, assigned, batch_costs, halves, plan, remaining, unique_batches
 from judgebench.judges.sharding import (
     FullySharded,
     Turns,
@@ -151,8 +151,7 @@ class JudgeModule(L.LightningModule):
         batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
         if batches is None or trainer is None or self.device.type == "cpu":
             return None
-        hands = reader_count(trainer)
-        at = (batch_idx + 1) * hands + trainer.global_rank // group_size(trainer.strategy)
+        at = (batch_idx + 1) * reader_count(trainer) + trainer.global_rank // group_size(trainer.strategy)
         if at >= len(batches) or not batches[at].groups or batches[at].tokens()[1] >= self._too_many:
             return None
         return batches[at]
@@ -198,10 +197,8 @@ class StoreWriter(BasePredictionWriter):
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         prediction: Sequence[ModelReading],
-        batch_indices: Sequence[int] | None,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int,
+        *_: Any,
+        **__: Any,
     ) -> None:
         """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
@@ -235,16 +232,33 @@ def compute(
     data: L.LightningDataModule,
     trainer: Trainers,
     doing: str = "Reading",
-    most: int | None = None,
 ) -> L.Trainer | None:
     """Computes and stores what is missing of each pass.
 
     Args:
         token_budget: groups are read together up to so many tokens to compute.
+
+    See `compute_batches` for the other arguments, the result and errors.
+    """
+    todo = [(pass_, pending_batches(pass_, token_budget, store)) for pass_ in passes]
+    return compute_batches(todo, store, models, data, trainer, doing)
+
+
+def compute_batches(
+    todo: Sequence[tuple[Pass, Sequence[Batch]]],
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+    doing: str,
+) -> L.Trainer | None:
+    """Computes and stores batches.
+
+    Args:
+        todo: passes and their batches; one without batches takes no part.
         models: where the models come from; see `Models.make_room`.
         data: its `batches` are set to what is to be read.
         doing: what the progress bar says.
-        most: batches of each pass that are read; None reads all.
 
     Returns:
         The last trainer that ran; None if nothing was missing.
@@ -253,7 +267,7 @@ def compute(
         UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
     """
     last, processes = None, here()
-    todo = [(pass_, pending[:most]) for pass_ in passes if (pending := pending_batches(pass_, token_budget, store))]
+    todo = [(pass_, pending) for pass_, pending in todo if pending]
     for i, (pass_, pending) in enumerate(todo):
         processes.join()  # only now, for what is stored needs no second process
         if processes.joined:
@@ -262,7 +276,7 @@ def compute(
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
         last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
-        data.batches = assigned(pending, _costs(pass_, pending), reader_count(last))  # type: ignore[attr-defined]
+        data.batches = assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last))  # type: ignore[attr-defined]
         with processes.watched() if is_split(last.strategy) else nullcontext():
             _predict(last, JudgeModule(pass_, models), data, title)
             # another process may still be reading what this one is about to look up
@@ -295,25 +309,19 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule
 
 
 def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
-    """What of a pass is not stored yet. Batches are planned over everything, so that a resumed run reads the same ones:
-    a batch that was never finished is read whole."""
+    """The batches of a pass that are not stored yet. They are planned over everything, so that a resumed run reads the
+    same ones: a batch that was never finished is read whole."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
     planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
     batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
-    batches = once(batches, lambda prompt: tuple(keys[id(prompt)]))
+    batches = unique_batches(batches, lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for held in keys.values() for key in held)
     pending = []
     for batch in batches:
         done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
-        if (left := without(batch, done)) is not None:
+        if (left := remaining(batch, done)) is not None:
             pending.append(left)
     return pending
-
-
-def _costs(pass_: Pass, batches: Sequence[Batch]) -> list[int]:
-    """Tokens to compute of each batch."""
-    known = roots(pass_.prompts)
-    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
 
 
 def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
@@ -342,5 +350,5 @@ class ReadingBar(RichProgressBar):
 
     @property
     def predict_description(self) -> str:
-        """What stands before the bar."""
+        """Words before the bar."""
         return f"{self._doing} with {self._title}"

@@ -1,4 +1,4 @@
-"""Plans which prompts are read together.
+"""Which prompts are read together, what that costs, and by which process.
 
 A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, for what stands
 before the judged text is the same whatever an attacker makes of it. The plan depends on the experiment alone,
@@ -11,7 +11,6 @@ import heapq
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TypeVar
 
 import numpy as np
 
@@ -42,6 +41,12 @@ def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
         for asked, groups in _together(prompts).items()
     }
     return {condition: found[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+
+
+def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
+    """Tokens to compute of each batch, where the roots of all `prompts` are known."""
+    known = roots(prompts)
+    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
 
 
 _SPLIT_ABOVE = 8
@@ -86,7 +91,7 @@ def _asked(condition: Condition) -> Condition:
     return replace(condition, attack="")
 
 
-def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
+def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
     """The batches without prompts that an earlier one says already, as where two texts are compared and each is the
     other's rival: what is read of one is read of both.
 
@@ -102,12 +107,12 @@ def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> li
             if name in seen:
                 done.add(i)
             seen.add(name)
-        if (left := without(batch, done) if done else batch) is not None:
+        if (left := remaining(batch, done) if done else batch) is not None:
             kept.append(left)
     return kept
 
 
-def without(batch: Batch, done: set[int]) -> Batch | None:
+def remaining(batch: Batch, done: set[int]) -> Batch | None:
     """The batch less the prompts at these places of `batch.prompts`; None if nothing is left."""
     groups, at = [], 0
     for group in batch.groups:
@@ -140,29 +145,30 @@ Tokens = dict[Condition, tuple[int, int]]
 
 
 def whole_tokens(prompts: Sequence[Prompt]) -> Tokens:
-    """Where every prompt is computed, or billed, whole."""
+    """Counts where every prompt is computed, or billed, whole."""
     totals = _totals(prompts)
     return {condition: (total, total) for condition, total in totals.items()}
 
 
 def distinct_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
-    """Where every prompt is computed whole, but those that say the same once."""
+    """Counts where every prompt is computed whole, but equal prompts once."""
     uniques = dict.fromkeys(_totals(prompts), 0)
-    for batch in once(plan(prompts, token_budget), _read_alike):
+    for batch in unique_batches(plan(prompts, token_budget), _identity):
         for prompt in batch.prompts:
             uniques[prompt.condition] += len(prompt.token_ids)
     return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
 
 
 def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
-    """Where what prompts of a batch begin with alike is computed once: a condition's root, an article, a judged text.
+    """Counts where a prefix that prompts of a batch share is computed once: a condition's root, an article, a judged
+    text.
 
     What an attack's prompts add to those that are read beside them counts as the attack's.
     """
     known = roots(prompts)
     uniques = dict.fromkeys(known, 0)
     begun: set[int] = set()
-    for batch in once(plan(prompts, token_budget), _read_alike):
+    for batch in unique_batches(plan(prompts, token_budget), _identity):
         first = batch.prompts[0].condition
         root, before = known[first], 0
         if id(root) not in begun:
@@ -172,7 +178,7 @@ def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
         for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
             shown.append(condition)
             others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
-            part = without(batch, others)
+            part = remaining(batch, others)
             assert part is not None
             now = part.tokens(len(root))[1]
             uniques[condition] += now - before
@@ -187,41 +193,38 @@ def _totals(prompts: Sequence[Prompt]) -> dict[Condition, int]:
     return totals
 
 
-def _read_alike(prompt: Prompt) -> tuple[ScoreRange, bytes]:
+def _identity(prompt: Prompt) -> tuple[ScoreRange, bytes]:
     return prompt.condition.range, prompt.token_ids.tobytes()
 
 
-T = TypeVar("T")
+def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
+    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
 
-
-def assign(costs: Sequence[int], hands: int) -> list[list[int]]:
-    """Which batches each process reads: the longest first, each to whom has least so far.
-
-    The most that one gets is at most 4/3 of what the best dealing would give it (Graham 1969, longest processing time).
+    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
 
     Args:
-        costs: [batches] of each, 0 or above: tokens to compute.
-        hands: processes, above 0.
+        costs: [batches] tokens to compute of each, 0 or above.
+        ranks: processes, above 0.
 
     Returns:
-        For each process the indices of its batches, ascending: in the order of the plan, in which batches that begin
-        alike stand together.
+        For each rank the indices of its batches, ascending: in the order of the plan, in which batches that begin alike
+        stand together.
 
     Example:
-        >>> deal([5, 1, 4, 4], 2)
+        >>> assign([5, 1, 4, 4], 2)
         [[0, 1], [2, 3]]
     """
-    shares: list[list[int]] = [[] for _ in range(hands)]
-    lightest = [(0, hand) for hand in range(hands)]
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    lightest = [(0, rank) for rank in range(ranks)]
     for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
-        total, hand = heapq.heappop(lightest)
-        shares[hand].append(i)
-        heapq.heappush(lightest, (total + costs[i], hand))
+        total, rank = heapq.heappop(lightest)
+        shares[rank].append(i)
+        heapq.heappush(lightest, (total + costs[i], rank))
     return [sorted(share) for share in shares]
 
 
-def assigned(batches: Sequence[Batch], costs: Sequence[int], hands: int) -> list[Batch]:
-    """The batches in the order in which Lightning's sampler, which gives process r of R the places r, r + R, ..., deals
-    them as `deal` does. Where a process has fewer than others, empty batches stand in."""
-    rounds = zip_longest(*assign(costs, hands))
+def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
+    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
+    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
+    rounds = zip_longest(*assign(costs, ranks))
     return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.judges.engine.packing import unique_tokens
-from judgebench.judges.planning import once, plan, roots, without
+from judgebench.judges.planning import plan, remaining, roots, unique_batches
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
@@ -74,16 +74,16 @@ def test_groups_stay_whole_and_fill_the_budget():
 
 def test_without_leaves_what_is_not_done():
     batch = plan(prompts_of([[5, 6], [7]]), 1000)[0]
-    left = without(batch, {0, 2})
+    left = remaining(batch, {0, 2})
     assert left is not None
     assert [p.example.example_id for p in left.prompts] == ["0/1"]
-    assert without(batch, {0, 1, 2}) is None
+    assert remaining(batch, {0, 1, 2}) is None
 
 
 def test_what_is_read_alike_is_read_once():
     prompts = prompts_of([[5, 6], [5, 7]])
     batches = plan(prompts, 1000)
-    first = once(batches, lambda prompt: prompt.example.system_id)
+    first = unique_batches(batches, lambda prompt: prompt.example.system_id)
     assert [p.example.example_id for batch in first for p in batch.prompts] == ["0/0", "0/1"]
-    assert once(batches, id) == batches
-    assert once([], id) == []
+    assert unique_batches(batches, id) == batches
+    assert unique_batches([], id) == []

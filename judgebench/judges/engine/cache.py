@@ -131,31 +131,30 @@ class Step:
         used = to_device((lengths + count).int(), device)
         return cls(cache, to_device(at, device), to_device(live, device), articles.to(device), root.to(device), used)
 
-
-def attend_step(
-    active: Step, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
-) -> torch.Tensor:
-    """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
-    cache, (prompts, count) = active.cache, active.at.shape
-    longest = active.live.shape[-1]
-    if longest > cache.own[layer][0].shape[1]:
-        room = (0, 0, 0, 0, 0, longest - cache.own[layer][0].shape[1] + GROWTH)
-        cache.own[layer] = tuple(F.pad(x, room) for x in cache.own[layer])  # type: ignore[assignment]
-    rows = torch.arange(prompts, device=query.device)[:, None]
-    for held, new in zip(cache.own[layer], (key, value), strict=True):
-        held[rows, active.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
-    root = None if cache.root is None else cache.root.layers[layer]
-    reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
-    if not separable(how, reach):
-        return _masked(active, query, cache.own[layer], cache.articles[layer], root, how)
-    parts = [_own(active, query, cache.own[layer], how)]
-    if cache.article_ends[-1]:
-        parts.append(attend_ragged(query, *cache.articles[layer], active.articles, how.scale))
-    if root is not None:
-        parts.append(attend_ragged(query, *root, active.root, how.scale))
-    out = torch.empty_like(query)
-    merge_into(out, parts, how.sinks)
-    return out
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
+    ) -> torch.Tensor:
+        """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
+        cache, (prompts, count) = self.cache, self.at.shape
+        longest = self.live.shape[-1]
+        if longest > cache.own[layer][0].shape[1]:
+            room = (0, 0, 0, 0, 0, longest - cache.own[layer][0].shape[1] + GROWTH)
+            cache.own[layer] = tuple(F.pad(x, room) for x in cache.own[layer])  # type: ignore[assignment]
+        rows = torch.arange(prompts, device=query.device)[:, None]
+        for held, new in zip(cache.own[layer], (key, value), strict=True):
+            held[rows, self.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+        root = None if cache.root is None else cache.root.layers[layer]
+        reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
+        if not separable(how, reach):
+            return _masked(self, query, cache.own[layer], cache.articles[layer], root, how)
+        parts = [_own(self, query, cache.own[layer], how)]
+        if cache.article_ends[-1]:
+            parts.append(attend_ragged(query, *cache.articles[layer], self.articles, how.scale))
+        if root is not None:
+            parts.append(attend_ragged(query, *root, self.root, how.scale))
+        out = torch.empty_like(query)
+        merge_into(out, parts, how.sinks)
+        return out
 
 
 def _own(
@@ -167,9 +166,8 @@ def _own(
         room = own[0].shape[1]
         keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in own)
         ends = torch.arange(prompts + 1, dtype=torch.int32, device=query.device)
-        return kernels.attend_varlen(
-            *(query, keys, values, ends * count, ends * room, count, longest, how.scale), causal=True, used=active.used
-        )
+        stretches = kernels.VarlenStretches(ends * count, ends * room, count, longest, causal=True, used=active.used)
+        return kernels.attend_varlen(query, keys, values, stretches, how.scale)
     each = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
     keys, values = (x[:, :longest].transpose(1, 2) for x in own)
     near, lse = attend(each, keys, values, how.scale, bias=additive(active.live, query.dtype))

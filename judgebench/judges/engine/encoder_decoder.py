@@ -109,19 +109,19 @@ class EncoderDecoderEngine:
         rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
         return states[rows], mask[rows]
 
-    def _candidates(self, decoding: DecoderState, trie: CandidateTrie) -> torch.Tensor:
+    def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
         """[prompts, candidates] float64."""
         found: dict[int, torch.Tensor] = {}
-        # depth first: whatever a way begins with has just been read, and what lies beyond its parent is forgotten
-        for branch in sorted(range(len(trie.ways)), key=lambda branch: trie.ways[branch]):
-            way = trie.ways[branch]
-            if way:
-                decoding.back_to(len(self.start_tokens) + len(way) - 1)
-                states = decoding.go_on(torch.full((len(decoding.rows), 1), way[-1]))
+        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
+        for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
+            prefix = trie.prefixes[branch]
+            if prefix:
+                state.back_to(len(self.start_tokens) + len(prefix) - 1)
+                states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
             else:
-                states = decoding.begin()
+                states = state.begin()
             found[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
-        return trie.logprobs(torch.cat([found[branch].cpu() for branch in range(len(trie.ways))], dim=1))
+        return trie.logprobs(torch.cat([found[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
 
     def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
         """Indices of prompts that are read together, the longest first: what has no room shows at once."""
@@ -197,11 +197,11 @@ class EncoderDecoderAnswers:
         self.logits = self._heads([part.begin() for part in parts])
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Answers.step`."""
+        """See `Continuations.step`."""
         self.logits = self._heads([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Answers.keep`."""
+        """See `Continuations.keep`."""
         place = {row: i for i, row in enumerate(which.tolist())}
         self._parts = [part for part in self._parts if part.keep(place)]
         self.logits = [logits[which.to(logits.device)] for logits in self.logits]
@@ -213,7 +213,7 @@ class EncoderDecoderAnswers:
 
 
 def _start_tokens(model: PreTrainedModel) -> list[int]:
-    """What stands before the decoder's first word: its start token, and where the model always says something first
+    """Tokens before the decoder's first word: its start token, and where the model always says something first
     (BART its BOS), that too."""
     found = []
     for name in ("decoder_start_token_id", "forced_bos_token_id"):

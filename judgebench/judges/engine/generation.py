@@ -19,7 +19,7 @@ class Chooser(Protocol):
 
 
 class Side(Protocol):
-    """What goes on with the answers, one part for each: a model's `Answers`, or whatever else keeps count of them."""
+    """One that goes on with the answers, one part for each: a model's `Continuations`, or whatever else counts them."""
 
     def step(self, tokens: torch.Tensor) -> None:
         """Goes on by one token each: [answers] int64."""

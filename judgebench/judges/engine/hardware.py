@@ -1,4 +1,9 @@
-"""What computes: the device, the number formats that it computes fast, and the kernels behind half precision."""
+"""The device that computes: number formats that it computes fast, the kernels behind half precision, and its memory.
+
+By itself glibc hands every large block back to the system when it is freed, and the next layer's results have to be
+faulted in again, page by page: a tenth of a float32 pass over a small model. So what is freed stays with the process
+while prompts are read (`keep_freed`). Elsewhere than on Linux with glibc nothing happens.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,11 @@ _UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_f
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where the models of this process run.
+    """The device of this process's models.
 
     Attributes:
         device: of its models.
-        compiled: whether elementwise work in half precision on a GPU is compiled (`fused`), where that is possible.
+        compiled: whether elementwise work in half precision on a GPU is compiled (`layers`), where that is possible.
     """
 
     device: torch.device
@@ -51,7 +56,8 @@ class Hardware:
         return saved
 
     def arithmetic(self) -> str:
-        """What all processes of a run must have alike: the dtypes that are fast, and the kernels of half precision."""
+        """Everything that all processes of a run must have alike: the dtypes that are fast, and the kernels of half
+        precision."""
         return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
 
     def kernels(self, dtype: str, dim: int | None) -> str | None:
@@ -81,7 +87,7 @@ def compute_on(device: torch.device, compiled: bool = True) -> Hardware:
 
 
 def hardware() -> Hardware:
-    """Where the models of this process run; before any run has begun, on a GPU if there is one."""
+    """The device of this process's models; before any run has begun, a GPU if there is one."""
     if _here is not None:
         return _here
     return Hardware(torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu"))
@@ -151,7 +157,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out; PyTorch has an exception of its own for some cases alone."""
+    """True of an error that says that memory ran out; PyTorch has an exception of its own for some cases alone."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
 
 

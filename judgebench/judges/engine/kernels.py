@@ -1,7 +1,7 @@
-"""Attention with its log-sum-exp, and the exact merge of its parts.
+"""Attention with its log-sum-exp, the exact merge of its parts, and attention over many stretches in one call.
 
 Shapes throughout: query [batch, heads, queries, dim], key and value [batch, kv heads, keys, dim]; heads is a multiple
-of kv heads.
+of kv heads. Over stretches (`attend_ragged`, `attend_varlen`) batch is 1.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
 from judgebench.judges.engine.layers import compiled
+
+try:
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
+except ImportError:  # a PyTorch without it
+    varlen_attn = None  # type: ignore[assignment]
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 """[1 or prompts, kv heads, tokens, dim] each."""
@@ -25,7 +31,7 @@ CHUNK_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """What a layer wants of its attention.
+    """Options of a layer's attention.
 
     Attributes:
         scale: factor on the products.
@@ -148,7 +154,7 @@ def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def separable(how: AttentionOptions, reach: int) -> bool:
-    """Whether parts may be attended to separately: no window cuts them, no soft cap bends them."""
+    """True where parts may be attended to separately: no window cuts them, no soft cap bends them."""
     return how.softcap is None and (how.window is None or reach <= how.window)
 
 
@@ -192,11 +198,6 @@ def _lower_right(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     queries, keys = query.shape[2], key.shape[2]
     return torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
 
-
-try:
-    from torch.nn.attention.varlen import AuxRequest, varlen_attn
-except ImportError:  # a PyTorch without it
-    varlen_attn = None  # type: ignore[assignment]
 
 _CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
 """Largest difference of a kernel's result from attention in float64, on values of standard deviation 1."""
@@ -254,48 +255,52 @@ def attend_ragged(
     most_queries, most_keys = (max(column) for column in zip(*sizes, strict=True))
     # told that stretches have one query each, the kernel takes every stretch to have just one, and some have none
     most_queries = max(2, most_queries)
-    out, lse = attend_varlen(query, key, value, ends[0], ends[1], most_queries, most_keys, scale, segments.causal)
+    stretches = VarlenStretches(ends[0], ends[1], most_queries, most_keys, segments.causal)
+    out, lse = attend_varlen(query, key, value, stretches, scale)
     if any(keys == 0 for _, keys in sizes):
         lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
     return out, lse
 
 
-def attend_varlen(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    query_ends: torch.Tensor,
-    key_ends: torch.Tensor,
-    most_queries: int,
-    most_keys: int,
-    scale: float,
-    causal: bool,
-    used: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """PyTorch's variable-length attention; see `attend_ragged`.
+class VarlenStretches(NamedTuple):
+    """Stretches of queries and keys, as PyTorch's variable-length attention takes them.
 
-    Args:
+    Attributes:
         query_ends, key_ends: [stretches + 1] int32.
         most_queries, most_keys: of a stretch.
-        used: [stretches] int32: only so many keys of each stretch are seen.
+        causal: see `Segments`.
+        used: [stretches] int32: only so many keys of each stretch are seen; None is all.
     """
+
+    query_ends: torch.Tensor
+    key_ends: torch.Tensor
+    most_queries: int
+    most_keys: int
+    causal: bool
+    used: torch.Tensor | None = None
+
+
+def attend_varlen(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, stretches: VarlenStretches, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """PyTorch's variable-length attention; see `attend_ragged`."""
     dim = query.shape[-1]
     q, k, v = (_token_major(x) for x in (query, key, value))
     out, lse = varlen_attn(
-        *(q, k, v, query_ends, key_ends, most_queries, most_keys),
+        *(q, k, v, *stretches[:4]),
         return_aux=AuxRequest(lse=True),
         scale=scale,
-        window_size=(-1, 0) if causal else (-1, -1),
+        window_size=(-1, 0) if stretches.causal else (-1, -1),
         enable_gqa=True,
-        seqused_k=used,
+        seqused_k=stretches.used,
     )
     return out[..., :dim].transpose(0, 1)[None], lse[None]
 
 
 @lru_cache(maxsize=64)
 def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Whether PyTorch's variable-length attention is there for this device, and right: it is tried once on a few random
-    stretches. It wants half precision, compute capability 8.0 and at most 256 features a head."""
+    """True where PyTorch's variable-length attention is there for this device, and right: it is tried once on a few
+    random stretches. It wants half precision, compute capability 8.0 and at most 256 features a head."""
     if device.type != "cuda" or varlen_attn is None or dtype not in _CLOSE or dim > 256:
         return False
     if torch.cuda.get_device_capability(device) < (8, 0):
@@ -328,8 +333,8 @@ def _agrees_on(segments: Segments, used: list[int] | None, device: torch.device,
     most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
     q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
     seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
-    given = (ends[0], ends[1], max(2, most_queries), most_keys, dim**-0.5, segments.causal, seen_keys)
-    ours = attend_varlen(q, k, v, *given)
+    stretches = VarlenStretches(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, seen_keys)
+    ours = attend_varlen(q, k, v, stretches, dim**-0.5)
     if used is not None:  # the same with what is not used left out
         kept = torch.cat([torch.arange(start, start + n) for start, n in zip(segments.key_ends, used, strict=False)])
         key, value = key[:, :, kept], value[:, :, kept]

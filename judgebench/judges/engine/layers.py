@@ -1,15 +1,23 @@
-"""Linear layers on the CPU, with weights laid out once as its matrix products want them.
+"""Layers of transformers' models made faster: linear ones on the CPU, elementwise work on a GPU.
 
-PyTorch hands a linear layer's weight to the matrix product as it is stored, and the product rearranges it on every
-call; that costs a tenth of the time of a long row and most of the time of a short one, such as a step of generation.
-oneDNN takes weights that were rearranged before, and applies an activation or a factor to each result while it is still
-in registers. Numbers differ from the plain layer's in the last bits.
+On the CPU weights are laid out once as its matrix products want them (`lay_out`). PyTorch hands a linear layer's weight
+to the matrix product as it is stored, and the product rearranges it on every call; that costs a tenth of the time of a
+long row and most of the time of a short one, such as a step of generation. oneDNN takes weights that were rearranged
+before, and applies an activation or a factor to each result while it is still in registers. Numbers differ from the
+plain layer's in the last bits.
+
+On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`). A norm is six kernels of PyTorch's, a
+rotary embedding twelve, and each reads and writes all of its states; in half precision they take a fifth of a pass.
+`torch.compile` makes one kernel of each. The code compiled is the model's own, so nothing here knows a formula. Results
+differ from uncompiled ones in the last bits of half precision, where the compiler rounds less often, so the readings'
+keys tell them apart (`hardware.Hardware.kernels`).
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,7 +73,7 @@ class LaidOutLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
 
     def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-        """What `forward` gives, times `factor` [..., out]; has no gradient."""
+        """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
 
     def back(self, outer: torch.Tensor) -> torch.Tensor:
@@ -137,13 +145,11 @@ def lay_out(model: PreTrainedModel) -> None:
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     decoder = model.get_decoder()
-    held: dict[int, int] = {}
-    for _, parameter in model.named_parameters(remove_duplicate=False):
-        held[parameter.data_ptr()] = held.get(parameter.data_ptr(), 0) + 1
+    uses = Counter(parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False))
     laid_out: dict[nn.Module, LaidOutLinear] = {}
     for parent in list(decoder.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and _plain(child) and held[child.weight.data_ptr()] == 1:
+            if isinstance(child, nn.Linear) and _plain(child) and uses[child.weight.data_ptr()] == 1:
                 laid_out[child] = LaidOutLinear(child)
                 child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
             if child in laid_out:
@@ -155,7 +161,7 @@ def lay_out(model: PreTrainedModel) -> None:
 
 
 def _plain(linear: nn.Linear) -> bool:
-    """Whether it is a linear layer and nothing more."""
+    """True of a linear layer that is nothing more."""
     return (
         type(linear) is nn.Linear
         and linear.weight is not None
@@ -255,13 +261,13 @@ def compiling(wanted: bool = True) -> Iterator[None]:
 
 
 def in_half_on_gpu(tensor: torch.Tensor) -> bool:
-    """Whether compiling is worth it for work on this tensor."""
+    """True where compiling is worth it for work on this tensor."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.bfloat16, torch.float16)
 
 
 @lru_cache(maxsize=8)
 def compiles(device: torch.device) -> bool:
-    """Whether this machine can compile for a device: it is tried once on a few numbers."""
+    """True where this machine can compile for a device: it is tried once on a few numbers."""
     if device.type != "cuda":
         return False
     try:
@@ -276,14 +282,14 @@ def compiles(device: torch.device) -> bool:
 
 
 def _tried(out: torch.Tensor, states: torch.Tensor) -> None:
-    """What regions do: a norm, a rotation, and a result written into a part of something."""
+    """A trial of all that regions do: a norm, a rotation, and a result written into a part of something."""
     wide = states.float()
     normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
     out.copy_(normed + torch.cat([-normed[..., 32:], normed[..., :32]], dim=-1))
 
 
 def _feeds_forward(module: nn.Module) -> bool:
-    """Whether it is linear layers with an activation between them, and nothing that could choose among experts."""
+    """True of linear layers with an activation between them, and nothing that could choose among experts."""
     children = list(module.children())
     linear = [child for child in children if isinstance(child, nn.Linear)]
     return (

@@ -32,7 +32,7 @@ _WORTH_SHARING = 16
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where one group lies.
+    """The place of one group in the row.
 
     Attributes:
         shared: the tokens of the row that its prompts share.
@@ -225,7 +225,7 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
 
 
 def root_of(groups: Groups) -> np.ndarray:
-    """What all prompts begin with, if they are of several groups and it is worth reading apart; else nothing."""
+    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
     if len(groups) < 2:
         return np.zeros(0, np.int32)
     prompts = [ids for group in groups for ids in group]
@@ -243,7 +243,8 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
 
 
 def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
-    """What comes after what in a row without a root: the last token that prompts share has another successor in each.
+    """Pairs of neighboring tokens in a row without a root: the last token that prompts share has another successor in
+    each.
 
     Returns:
         [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt

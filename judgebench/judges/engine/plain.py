@@ -1,4 +1,7 @@
-"""The plain engine: one prompt at a time through the model's own attention. Slow, and the measure of all else."""
+"""The interface of engines, and the plain one: one prompt at a time through the model's own attention.
+
+It is slow, and the measure of all else.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from judgebench.judges.engine.heads import Head
 from judgebench.judges.engine.packing import Groups
 
 Wanted = tuple[Groups, CandidateTrie, np.ndarray]
-"""What `Engine.read` is asked: groups, trie and root."""
+"""Arguments of `Engine.read`: groups, trie and root."""
 
 
 class Continuations(Protocol):
@@ -32,8 +35,8 @@ class Continuations(Protocol):
 
 
 class Engine(Protocol):
-    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of an encoder-decoder
-    model `EncoderDecoderEngine`.
+    """The interface of all that reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of
+    an encoder-decoder model `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     """
@@ -92,8 +95,8 @@ class PlainEngine:
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in prompts:
             columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-            for way, children in zip(trie.ways, trie.children, strict=True):
-                states, _ = self.forward(torch.tensor([[*ids.tolist(), *way]]), None)
+            for prefix, children in zip(trie.prefixes, trie.children, strict=True):
+                states, _ = self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)
                 for column, state in zip(columns, states, strict=True):
                     column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)).cpu())
             for rows, column in zip(per_exit, columns, strict=True):
@@ -104,7 +107,7 @@ class PlainEngine:
         """See `PrefixEngine.at_branches`."""
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in (ids for group in groups for ids in group):
-            states = [self.forward(torch.tensor([[*ids.tolist(), *way]]), None)[0] for way in trie.ways]
+            states = [self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)[0] for prefix in trie.prefixes]
             for rows, branches in zip(per_exit, zip(*states, strict=True), strict=True):
                 rows.append(self.head.logits(torch.cat(branches)))
         return torch.stack([torch.stack(rows) for rows in per_exit]).log_softmax(-1)

@@ -75,8 +75,8 @@ class PrefixEngine:
         following: Wanted | None = None,
     ) -> list[torch.Tensor]:
         """See `Engine.read`."""
-        packed, held = self._pack(groups, trie, root)
-        exits = self._prefill(packed, held)
+        packed, rooted = self._pack(groups, trie, root)
+        exits = self._prefill(packed, rooted)
         if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
             groups, branches, after = following[0], following[1].branches, following[2]
             self._ready = groups, pack_prompts(groups, branches, len(after))
@@ -90,7 +90,7 @@ class PrefixEngine:
         value: Callable[[list[torch.Tensor]], torch.Tensor],
         root: np.ndarray,
     ) -> torch.Tensor:
-        """How a number that depends on the candidates' log-probabilities changes with the embeddings of some tokens.
+        """The gradient of a number that depends on the candidates' log-probabilities, in the embeddings of some tokens.
 
         Args:
             prompts: each [tokens]; of several, no two have the same token at the first place of `at`.
@@ -101,7 +101,7 @@ class PrefixEngine:
         Returns:
             [prompts, places, hidden] float32.
         """
-        packed, held = self._pack([prompts], trie, root)
+        packed, rooted = self._pack([prompts], trie, root)
         embedded: list[torch.Tensor] = []
 
         def watch(module: torch.nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:
@@ -111,8 +111,8 @@ class PrefixEngine:
         hook = self.model.get_input_embeddings().register_forward_hook(watch)
         try:
             with torch.enable_grad():
-                number = value(self._candidates(self._prefill(packed, held, whole=True), packed, trie))
-                (found,) = torch.autograd.grad(number, embedded[0])
+                number = value(self._candidates(self._prefill(packed, rooted, whole=True), packed, trie))
+                (gradient,) = torch.autograd.grad(number, embedded[0])
         finally:
             hook.remove()
         shared = packed.groups[0].shared.stop  # the row begins with what the prompts share below the root
@@ -121,7 +121,7 @@ class PrefixEngine:
             for start, _ in packed.spans
             for place in range(at.start, at.stop)
         ]
-        return found[0, torch.tensor(rows, device=found.device)].float().unflatten(0, (len(prompts), -1))
+        return gradient[0, torch.tensor(rows, device=gradient.device)].float().unflatten(0, (len(prompts), -1))
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""

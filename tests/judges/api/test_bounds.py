@@ -40,9 +40,9 @@ def test_where_everything_is_listed_it_is_the_local_judges_law(smollm2_tokenizer
     trie = CandidateTrie.of(smollm2_tokenizer, scores.candidates)
     ways = PathTree.of_tokens(trie)
     torch.manual_seed(0)
-    steps = {way: torch.log_softmax(3 * torch.randn(500).double(), 0) for way in trie.ways}
+    steps = {prefix: torch.log_softmax(3 * torch.randn(500).double(), 0) for prefix in trie.prefixes}
     column = {token: i for i, token in enumerate({t for kids in trie.children for t in kids})}
-    row = [steps[way][column[t]] for way, kids in zip(trie.ways, trie.children, strict=True) for t in kids]
+    row = [steps[prefix][column[t]] for prefix, kids in zip(trie.prefixes, trie.children, strict=True) for t in kids]
     expected = trie.logprobs(torch.stack(row)[None])[0].numpy()
     lists = {way: Listing({t: float(step[i]) for t, i in column.items()}) for way, step in steps.items()}
     read = candidate_bounds(ways, lists)
