@@ -1,4 +1,5 @@
-"""One request over HTTP, whose answer has a most size however it is compressed, and which follows nobody elsewhere."""
+"""One request over HTTP, whose answer has a maximum size however it is compressed, and which follows no redirect; and
+the key that is sent with it: read from the environment, and taken out of whatever the server says."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True)
 class Response:
-    """What a server has answered.
+    """A server's answer.
 
     Attributes:
         content: the body, no longer compressed.
@@ -78,7 +79,7 @@ async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is this machine's own."""
+    """True of an address that is this machine's own."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""What is sent to a server and what it answers, in the OpenAI protocol's two forms and SGLang's own."""
+"""Requests to a server and its answers, in the OpenAI protocol's two forms and SGLang's own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server says to one request.
+    """The server's answer to one request.
 
     Attributes:
         text: the answer.
@@ -84,7 +84,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class RequestPrompt:
-    """What a request is about: a message, or tokens.
+    """The prompt of a request: a message, or tokens.
 
     Attributes:
         text: of the message; of the tokens where they are sent.
@@ -99,7 +99,7 @@ class RequestPrompt:
 
 def request(
     spec: ApiSpec,
-    said: RequestPrompt,
+    prompt: RequestPrompt,
     most: int,
     seed: int | None = None,
     listed: int | None = None,
@@ -108,23 +108,23 @@ def request(
     """A request.
 
     Args:
-        said: the prompt.
+        prompt: a message, or tokens.
         most: tokens of the answer.
         seed: None sends none.
         listed: how many likely tokens are to be listed at each place; None asks for no list.
         tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
     """
     if listed is not None and spec.explicit == "sglang":
-        return _sglang(spec, said, most, listed, tokens)
+        return _sglang(spec, prompt, most, listed, tokens)
     body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: most}
     if seed is not None:
         body["seed"] = seed
     if spec.protocol == "chat":
-        body["messages"] = [{"role": "user", "content": said.text}]
+        body["messages"] = [{"role": "user", "content": prompt.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Request("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most, listed or 0)
-    body["prompt"] = list(said.tokens or ())
+        return Request("/chat/completions", body | dict(spec.extra_body), prompt.count + _FRAME, most, listed or 0)
+    body["prompt"] = list(prompt.tokens or ())
     if listed is not None:
         body["logprobs"] = listed
         if spec.explicit == "vllm":
@@ -132,13 +132,13 @@ def request(
             body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
     if spec.explicit == "llama_cpp":
         body["cache_prompt"] = True
-    return Request("/completions", body | dict(spec.extra_body), said.count, most, listed or 0)
+    return Request("/completions", body | dict(spec.extra_body), prompt.count, most, listed or 0)
 
 
-def _sglang(spec: ApiSpec, said: RequestPrompt, most: int, listed: int, tokens: Sequence[int]) -> Request:
+def _sglang(spec: ApiSpec, prompt: RequestPrompt, most: int, listed: int, tokens: Sequence[int]) -> Request:
     """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
     body = {
-        "input_ids": list(said.tokens or ()),
+        "input_ids": list(prompt.tokens or ()),
         "sampling_params": {"temperature": spec.degree(), "max_new_tokens": most},
         "return_logprob": True,
         "top_logprobs_num": listed,
@@ -147,11 +147,11 @@ def _sglang(spec: ApiSpec, said: RequestPrompt, most: int, listed: int, tokens: 
     parts = urlsplit(spec.url)
     root = parts.path.rstrip("/").removesuffix("/v1")
     address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Request(address, body | dict(spec.extra_body), said.count, most, listed + len(tokens))
+    return Request(address, body | dict(spec.extra_body), prompt.count, most, listed + len(tokens))
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
-    """What a server's answer says.
+    """Reads a server's answer.
 
     Args:
         payload: the answer's JSON.
@@ -188,7 +188,10 @@ def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
         content = given["content"]
         if content is None:
             return None
-        rows = [([(_name(one, numbered), one["logprob"]) for one in place["top_logprobs"]], place) for place in content]
+        rows = [
+            ([(_name(entry, numbered), entry["logprob"]) for entry in place["top_logprobs"]], place)
+            for place in content
+        ]
         return [_place(tops, _name(place, numbered), place["logprob"]) for tops, place in rows]
     if given.get("top_logprobs") is None:
         return None
