@@ -184,9 +184,8 @@ def match(
             f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
             "which fields hold the names."
         )
-    answers = Answers(
-        file, count, texts, strays, elsewhere, [prompt for prompt in prompts if _key(prompt) not in texts]
-    )
+    missing = [prompt for prompt in prompts if _key(prompt) not in texts]
+    answers = Answers(file, count, texts, strays, elsewhere, missing)
     _check_conditions(answers, conditions, answers.answered(prompts), split)
     return answers
 

@@ -30,7 +30,7 @@ _WEIGHT_FILES = ("*.safetensors",)
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model comes from.
+    """The source of a model.
 
     Args:
         path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
@@ -72,7 +72,7 @@ class ModelSource:
 
     @property
     def on_hub(self) -> bool:
-        """Whether the model can only be had from the hub, or from its cache."""
+        """True where the model can only be had from the hub, or from its cache."""
         if self.path.startswith(PACKAGE) or not _HUB_ID.fullmatch(self.path):
             return False
         return not Path(self.path).expanduser().exists()
@@ -213,11 +213,11 @@ class ModelSource:
 
     @property
     def encoder_decoder(self) -> bool:
-        """Whether prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
+        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
         return _is_encoder_decoder(self.config())
 
     def check_decoder_only(self, duty: str) -> None:
-        """What an encoder-decoder model cannot do: it keeps no state of a text as its own, to be steered or measured.
+        """Refuses an encoder-decoder model: it keeps no state of a text as its own, to be steered or measured.
 
         Args:
             duty: what the model is to do, as in "write and steer texts".

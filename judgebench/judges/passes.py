@@ -31,7 +31,7 @@ ENGINES = ("prefix", "plain")
 
 @dataclass(frozen=True)
 class ModelView:
-    """Whose next-token distributions are read: a model, at its end or at an earlier exit.
+    """A model whose next-token distributions are read, at its end or at an earlier exit.
 
     Attributes:
         fingerprint: SHA-256 of the model's content.
@@ -67,7 +67,7 @@ class Pass(Protocol):
         """The models that it needs in memory together."""
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """Where the store holds what this pass computes for a prompt."""
+        """The keys under which the store holds what this pass computes for a prompt."""
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
@@ -104,7 +104,7 @@ class ScorePass:
         return [self.voices[0].source]
 
     def key(self, voice: ModelView, prompt: Prompt) -> str:
-        """Where the store holds what one voice says to a prompt."""
+        """The key of one view's candidates under a prompt."""
         paths = self.tries[prompt.condition.range].token_paths
         return reading_key({**voice.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
 
@@ -266,7 +266,7 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
 
 
 def engine_for(model: PreTrainedModel, voices: Sequence[ModelView], room: int = 0) -> Engine:
-    """What reads `voices`, the exits of one model, tried on the model at hand.
+    """The engine that reads `voices`, the exits of one model, tried on the model at hand.
 
     Args:
         model: on its device.
@@ -335,7 +335,7 @@ class LikelihoodPass:
         return [self.voice.source]
 
     def key(self, prompt: Prompt) -> str:
-        """Where the store holds the log-probabilities, [tokens - 1] float32."""
+        """The key of a prompt's log-probabilities, [tokens - 1] float32."""
         return reading_key({**self.voice.identity(), "mode": "likelihood"}, prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:

@@ -19,14 +19,43 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loop import Models, compute
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
+from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec
 from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 
+class BaseReader:
+    """Prompts by how they are answered, for readers of models and of served judges alike."""
+
+    judge: JudgeSettings
+    prompts: Sequence[Prompt]
+    worded: Mapping[str, int]
+
+    @cached_property
+    def _free(self) -> list[Prompt]:
+        """Prompts under no defense that asks for words."""
+        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
+
+    @cached_property
+    def _scored(self) -> list[Prompt]:
+        """Prompts that the candidates' probabilities answer."""
+        return [] if self.judge.mode == "generate" else self._free
+
+    def _under(self, defense: str) -> list[Prompt]:
+        return [prompt for prompt in self.prompts if prompt.condition.defense == defense]
+
+
+def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt]) -> dict[Condition, Prompt]:
+    """Condition -> the prompt about nothing; attacked conditions share the clean one's."""
+    clean = {condition: replace(condition, attack="none") for condition in (prompt.condition for prompt in prompts)}
+    nothing = {condition: null(condition) for condition in dict.fromkeys(clean.values())}
+    return {condition: nothing[clean[condition]] for condition in clean}
+
+
 @dataclass
-class Reader:
+class Reader(BaseReader):
     """Reads prompts under one judge and assistant that `check_fit`.
 
     Args:
@@ -89,12 +118,12 @@ class Reader:
         """
         passes = self.passes
         keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
-        found = self.store.get(keys)
+        stored = self.store.get(keys)
         readings = []
         for prompt in self._scored:
-            main = found[self._score.key(self.main, prompt)]
+            main = stored[self._score.key(self.main, prompt)]
             assistant_key = self._assistant_key(prompt)
-            other = None if assistant_key is None else found[assistant_key]
+            other = None if assistant_key is None else stored[assistant_key]
             assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
             assert main.logprobs is not None
             for logprobs in (main.logprobs.tolist(), assistant or ()):
@@ -106,16 +135,16 @@ class Reader:
                 )
             )
         readings += [
-            Reading(prompt, split[prompt.example.group_id], text=held.text, generation=how, seconds=held.seconds)
+            Reading(prompt, split[prompt.example.group_id], text=answer.text, generation=how, seconds=answer.seconds)
             for how, pass_ in self._generated
             for prompt in pass_.prompts
-            for held in [found[pass_.keys(prompt)[0]]]
+            for answer in [stored[pass_.keys(prompt)[0]]]
         ]
         return readings
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         if trainer is None:
             return "none: every reading was in the store"
         device = trainer.strategy.root_device
@@ -143,21 +172,12 @@ class Reader:
         """Condition -> the prompt about nothing; None where no assistant reads it."""
         if self.assistant.kind != "null_context":
             return None
-        conditions = dict.fromkeys(prompt.condition for prompt in self.prompts)
-        nothing = {clean: self.null(clean) for clean in dict.fromkeys(map(_clean, conditions))}
-        return {condition: nothing[_clean(condition)] for condition in conditions}
+        return null_prompts(self.prompts, self.null)
 
     @cached_property
     def _tries(self) -> dict[ScoreRange, CandidateTrie]:
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
         return {r: CandidateTrie.of(self.tokenizer, r.candidates) for r in ranges}
-
-    @cached_property
-    def _scored(self) -> list[Prompt]:
-        """What is answered by the candidates' probabilities."""
-        if self.judge.mode == "generate":
-            return []
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
 
     @cached_property
     def _score(self) -> ScorePass:
@@ -180,23 +200,18 @@ class Reader:
 
     def _generating(self) -> list[Pass]:
         """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
-        free = [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-        if self.judge.mode == "generate" and free:
-            self._answers(free, self.judge.max_new_tokens, False)
+        if self.judge.mode == "generate" and self._free:
+            self._answers(self._free, self.judge.max_new_tokens, False)
         for defense, most in self.worded.items():
-            if prompts := [prompt for prompt in self.prompts if prompt.condition.defense == defense]:
+            if prompts := self._under(defense):
                 self._answers(prompts, most, True)
         return [pass_ for _, pass_ in self._generated]
 
     def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:
         writing = {name: one for name, one in self.decodings.items() if one.generates}
         for name, decoding in (writing or {"greedy": Greedy()}).items():
-            options: dict[str, Any] = {
-                "chooser": decoding,
-                "prompts": prompts,
-                "tokenizer": self.tokenizer,
-                "max_new_tokens": max_new_tokens,
-            }
+            options: dict[str, Any] = {"chooser": decoding, "prompts": prompts, "tokenizer": self.tokenizer}
+            options["max_new_tokens"] = max_new_tokens
             how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
             how |= {"reasoned": reasoned}
             if decoding.needs_assistant:
@@ -209,7 +224,3 @@ class Reader:
             if self.other and self.nulls is None:
                 alone = GeneratePass(self.other, None, None, **options)
                 self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
-
-
-def _clean(condition: Condition) -> Condition:
-    return replace(condition, attack="none")

@@ -27,7 +27,7 @@ _MODEL = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
 
 @dataclass(frozen=True)
 class AnswerFile:
-    """Where a replayed judge comes from: a file, and no model.
+    """The source of a replayed judge: a file, and no model.
 
     Attributes:
         path: the file.
@@ -43,7 +43,7 @@ class AnswerFile:
         return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
 
     def config(self) -> Any:
-        """That of a model that reads a text of any length."""
+        """The configuration of a model that reads a text of any length."""
         return PretrainedConfig()
 
     def sha256(self) -> str:
@@ -160,5 +160,5 @@ class Replayer:
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         return "none: the answers were given earlier"

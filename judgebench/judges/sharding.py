@@ -50,7 +50,7 @@ class FullySharded(ModelParallelStrategy):
 
 
 def group_size(strategy: Any) -> int:
-    """How many processes read each batch together."""
+    """Number of processes that read each batch together."""
     if not isinstance(strategy, ModelParallelStrategy) or isinstance(strategy, FullySharded):
         return 1
     size = strategy._tensor_parallel_size
@@ -58,22 +58,22 @@ def group_size(strategy: Any) -> int:
 
 
 def reader_count(trainer: L.Trainer) -> int:
-    """Among how many the batches are dealt."""
+    """Number of groups of processes among which batches are assigned."""
     return max(1, trainer.world_size // group_size(trainer.strategy))
 
 
 def delivers(strategy: Any) -> bool:
-    """Whether this process stores what it reads: of a group that reads together, one does."""
+    """True of a process that stores what it reads: of a group that reads together, one does."""
     return not isinstance(strategy, ModelParallelStrategy) or int(strategy.global_rank) % group_size(strategy) == 0
 
 
 def is_split(strategy: Any) -> bool:
-    """Whether a strategy splits models."""
+    """True of a strategy that splits models."""
     return isinstance(strategy, ModelParallelStrategy)
 
 
 def check_split(source: ModelSource, trainer: L.Trainer) -> None:
-    """Whether a trainer can split a model; of the model only the configuration is looked at.
+    """Checks that a trainer can split a model; of the model only the configuration is looked at.
 
     Raises:
         UserError: it cannot; the sentence says what can.
@@ -106,7 +106,7 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
 
 
 def _split_counts(config: Any) -> dict[str, int]:
-    """What tensor parallelism splits: name -> how many there are."""
+    """Name of what tensor parallelism splits -> how many there are."""
     heads = int(config.num_attention_heads)
     counts = {
         "attention heads": heads,
@@ -191,7 +191,7 @@ def _fill(model: PreTrainedModel, whole: PreTrainedModel | None, device: torch.d
 
 def own_bytes(model: nn.Module) -> int:
     """Memory that this process's part of a model's parameters takes."""
-    parts = (one.to_local() if isinstance(one, DTensor) else one for one in model.parameters())
+    parts = (value.to_local() if isinstance(value, DTensor) else value for value in model.parameters())
     return sum(part.nbytes for part in parts)
 
 
@@ -229,7 +229,7 @@ class Turns:
         return wait
 
     def _next(self, wanted: int | None) -> int | None:
-        """Whose turn it is: the first model that any process wants; None where none wants any."""
+        """The first model that any process wants, whose turn it is; None where none wants any."""
         votes = torch.zeros(len(self._models), dtype=torch.int64)
         if wanted is not None:
             votes[wanted] = 1

@@ -20,6 +20,7 @@ from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loop import Models, Trainers, compute
+from judgebench.judges.reader import BaseReader, null_prompts
 from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ModelReading, ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading
@@ -28,7 +29,7 @@ _GREEDY = "greedy"
 
 
 @dataclass
-class ApiReader:
+class ApiReader(BaseReader):
     """Asks a served judge, and its assistant, that `check_served`.
 
     Args:
@@ -98,7 +99,7 @@ class ApiReader:
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         return "none: every reading was in the store" if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
@@ -107,25 +108,17 @@ class ApiReader:
         self._facts, self._split = {role: [] for role in self.sides}, split
         given = self._listed(found, split) if self.judge.scores_from == "logprobs" else self._drawn(found, split)
         for how, role, pass_ in self._answering:
-            if how is None:
-                continue
-            for prompt in pass_.prompts:
-                held = found[pass_.keys(prompt)[0]]
-                self._note(role, prompt, [held])
-                given.append(
-                    Reading(
-                        prompt,
-                        split[prompt.example.group_id],
-                        text=answer_record(held)["text"],
-                        generation=how,
-                        seconds=held.seconds,
-                    )
-                )
+            for prompt in pass_.prompts if how is not None else ():
+                answer = found[pass_.keys(prompt)[0]]
+                self._note(role, prompt, [answer])
+                text = answer_record(answer)["text"]
+                split_ = split[prompt.example.group_id]
+                given.append(Reading(prompt, split_, text=text, generation=how, seconds=answer.seconds))
         return given
 
     @property
     def served(self) -> dict[str, Any]:
-        """What was asked of whom, what came of it and what it cost, for environment.json; once there are readings.
+        """Requests, their outcome and their cost, for environment.json; once there are readings.
 
         Of each role: where and as what it was asked, the counts of `Account.record`, what the server says it is, and
         for each condition how many readings there are, how much probability the lists leave out in the mean
@@ -152,7 +145,7 @@ class ApiReader:
 
     @property
     def evidence(self) -> dict[str, list[Any]]:
-        """What each reading was made of, as the columns of served.parquet; once there are readings."""
+        """The evidence behind each reading, as the columns of served.parquet; once there are readings."""
         facts = [(role, fact) for role, held in self._facts.items() for fact in held]
         readings = [Reading(fact["prompt"], self._split[fact["prompt"].example.group_id]) for _, fact in facts]
         found: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
@@ -188,83 +181,74 @@ class ApiReader:
             logprobs: dict[str, tuple[float, ...]] = {}
             seconds = 0.0
             for role, pass_ in passes.items():
-                held = [found[key] for key in pass_.keys(prompt)]
-                logprobs[role] = sample_logprobs(prompt, [answer_record(one)["text"] for one in held])
-                seconds += sum(one.seconds for one in held)
-                self._note(role, prompt, held)
+                draws = [found[key] for key in pass_.keys(prompt)]
+                logprobs[role] = sample_logprobs(prompt, [answer_record(draw)["text"] for draw in draws])
+                seconds += sum(draw.seconds for draw in draws)
+                self._note(role, prompt, draws)
             split_ = split[prompt.example.group_id]
             given.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
         return given
 
-    def _note(self, role: str, prompt: Prompt, held: Sequence[ModelReading]) -> None:
-        known = [answer_record(one) for one in held]
+    def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
+        known = [answer_record(answer) for answer in answers]
         fact: dict[str, Any] = {"prompt": prompt, "condition": prompt.condition}
         fact |= {"as": [(k["model"], k["fingerprint"]) for k in known]}
         fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
-        if held[0].logprobs is not None:
-            _, lower, upper = unstacked(held[0])
+        if answers[0].logprobs is not None:
+            _, lower, upper = unstacked(answers[0])
             fact |= {"lower": lower.tolist(), "upper": upper.tolist()}
         if "text" in known[0]:
             reasoned = prompt.condition.defense in self.worded
-            fact |= {"answers": len(known), "failed": 0, "texts": [one["text"] for one in known]}
-            if not reasoned:
-                fact["failed"] = sum(candidate_of(prompt, one["text"]) is None for one in known)
+            texts = [record["text"] for record in known]
+            failed = 0 if reasoned else sum(candidate_of(prompt, text) is None for text in texts)
+            fact |= {"answers": len(known), "failed": failed, "texts": texts}
         self._facts[role].append(fact)
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
-        """What the server said it was, and in how many answers."""
-        seen = Counter(one for fact in self._facts.get(role, []) for one in fact["as"])
+        """The names that the server gave itself, and in how many answers."""
+        seen = Counter(name for fact in self._facts.get(role, []) for name in fact["as"])
         return [{"model": model, "fingerprint": print_, "answers": n} for (model, print_), n in seen.most_common()]
 
     @cached_property
-    def _scored(self) -> list[Prompt]:
-        if self.judge.mode == "generate":
-            return []
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-
-    @cached_property
     def _nulls(self) -> dict[Condition, Prompt]:
-        conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
-        nothing = {clean: self.null(clean) for clean in dict.fromkeys(map(_clean, conditions))}
-        return {condition: nothing[_clean(condition)] for condition in conditions}
+        return null_prompts(self._scored, self.null)
 
     @cached_property
     def _scoring(self) -> dict[str, ListedPass]:
         """Role -> its lists."""
         if self.judge.scores_from != "logprobs" or not self._scored:
             return {}
-        found = {}
+        passes = {}
         for role, spec in self.sides.items():
             prompts = list(self._scored)
             if role == "main" and self.assistant.kind == "null_context":
                 prompts += {id(null): null for null in self._nulls.values()}.values()
             ranges = list(dict.fromkeys(prompt.condition.range for prompt in prompts))
-            ways, sent = endpoint_paths(spec, ranges)
-            found[role] = ListedPass(spec, self._bill, self._accounts[role], prompts, self.store, ways, sent)
-        return found
+            parts = (spec, self._bill, self._accounts[role], prompts, self.store)
+            passes[role] = ListedPass(*parts, *endpoint_paths(spec, ranges))
+        return passes
 
     @cached_property
     def _answering(self) -> list[tuple[Generation | None, str, AnswerPass]]:
-        """How answers count, whose they are, and the pass; None for samples, whose shares count."""
-        found: list[tuple[Generation | None, str, AnswerPass]] = []
-        free = [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-        name = next((name for name, one in self.decodings.items() if one.kind == _GREEDY), _GREEDY)
+        """Generation, role and pass of free answers; no generation for samples, whose shares count."""
+        answers: list[tuple[Generation | None, str, AnswerPass]] = []
+        free = self._free
+        name = next((name for name, decoding in self.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
         for role, spec in self.sides.items():
             parts = (self._bill, self._accounts[role])
             if free and spec.scores_from == "samples":
                 drawn = AnswerPass(spec, *parts, free, self.store, spec.samples, spec.max_new_tokens)
-                found.append((None, role, drawn))
+                answers.append((None, role, drawn))
             if free and spec.scores_from == "text":
-                one = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
-                found.append((Generation(role, name), role, one))
+                written = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
+                answers.append((Generation(role, name), role, written))
             for defense, most in self.worded.items():
-                prompts = [prompt for prompt in self.prompts if prompt.condition.defense == defense]
                 # one answer, the likeliest, also where scores are drawn otherwise
                 sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
-                if prompts:
+                if prompts := self._under(defense):
                     reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, most)
-                    found.append((Generation(role, name, reasoned=True), role, reasoned))
-        return found
+                    answers.append((Generation(role, name, reasoned=True), role, reasoned))
+        return answers
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -291,10 +275,6 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _clean(condition: Condition) -> Condition:
-    return replace(condition, attack="none")
-
-
 _NOWHERE = Path(":memory:")
 """A store that is no file: a dry run leaves none."""
 
@@ -319,7 +299,7 @@ def served_estimate(
     lines: list[str] = []
     costs: list[float | None] = []
     for spec in reader.sides.values():
-        asked, cost = _of([one for one in reader.passes if one.spec.role == spec.role], spec)
+        asked, cost = _expected([pass_ for pass_ in reader.passes if pass_.spec.role == spec.role], spec)
         money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
         model = f" for {spec.model}" if len(reader.sides) > 1 else ""
         lines.append(f"Requests to {spec.url}{model}: {asked} Cost: {money}.")
@@ -332,13 +312,14 @@ def served_estimate(
     return "\n".join(lines)
 
 
-def _of(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
-    """What one model is asked, in words, and what that costs at most in USD."""
+def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
+    """Requests to one model, in words, and their cost in USD at most."""
     requests = follow = tokens = cost_tokens = answers = 0
-    for one in passes:
-        asked = {key: prompt for prompt in one.prompts for key in one.keys(prompt)}  # what is asked alike is asked once
-        for prompt in asked.values():
-            first, after = one.expected(prompt)
+    for pass_ in passes:
+        # what is asked alike is asked once
+        distinct = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
+        for prompt in distinct.values():
+            first, after = pass_.expected(prompt)
             requests += 1
             follow += after
             tokens += first.prompt_tokens
