@@ -32,8 +32,8 @@ class _Reader(gguf.GGUFReader):
 
 
 def _read(path: str | PathLike[str]) -> gguf.GGUFReader:
-    found = stat(path)
-    state = (found.st_size, found.st_mtime_ns)
+    status = stat(path)
+    state = (status.st_size, status.st_mtime_ns)
     known = _parsed.get(fspath(path))
     if known is not None and known[0] == state:
         return known[1]

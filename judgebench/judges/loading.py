@@ -251,13 +251,13 @@ class ModelSource:
         kind: Any = seq2seq if self.encoder_decoder else causal
         known = getattr(torch, dtype) if dtype in DTYPES else "auto"
         asked = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
-        model, found = self._loading(lambda: kind.from_pretrained(**asked), "model")
+        model, report = self._loading(lambda: kind.from_pretrained(**asked), "model")
         if self._gguf:
             from judgebench.judges import gguf
 
             gguf.forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
-        lacking = sorted({*found["missing_keys"], *(one[0] for one in found["mismatched_keys"])})
+        lacking = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if lacking:
             raise UserError(
                 f"{self.role}.path={self.path}: its model lacks {len(lacking)} of its weights, {lacking[0]} among "

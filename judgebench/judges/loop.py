@@ -315,7 +315,7 @@ def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list
     planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
     batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
     batches = unique_batches(batches, lambda prompt: tuple(keys[id(prompt)]))
-    missing = store.missing(key for held in keys.values() for key in held)
+    missing = store.missing(key for own in keys.values() for key in own)
     pending = []
     for batch in batches:
         done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}

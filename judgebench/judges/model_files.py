@@ -36,8 +36,8 @@ def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
         shape = {"weight_map": {str: str}}
         index = read_json(folder / name, f"{where}: {name}", shape=shape, remedy="fetch it again")
         names += sorted(set(index["weight_map"].values()))
-    for one in names:
-        _check_inside(folder, one, where)
+    for each in names:
+        _check_inside(folder, each, where)
     return names
 
 

@@ -36,11 +36,11 @@ class Batch:
 
 def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
     """Condition -> the tokens that all of its prompts begin with, read once for them all; attacked or not, the same."""
-    found = {
+    shared = {
         asked: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
         for asked, groups in _together(prompts).items()
     }
-    return {condition: found[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+    return {condition: shared[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
@@ -81,10 +81,10 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
 
 def _together(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
     """Condition, but for the attack -> group_id -> prompts."""
-    found: dict[Condition, dict[str, list[Prompt]]] = {}
+    together: dict[Condition, dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        found.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
-    return found
+        together.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
+    return together
 
 
 def _asked(condition: Condition) -> Condition:

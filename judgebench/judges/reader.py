@@ -208,7 +208,7 @@ class Reader(BaseReader):
         return [pass_ for _, pass_ in self._generated]
 
     def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:
-        writing = {name: one for name, one in self.decodings.items() if one.generates}
+        writing = {name: decoding for name, decoding in self.decodings.items() if decoding.generates}
         for name, decoding in (writing or {"greedy": Greedy()}).items():
             options: dict[str, Any] = {"chooser": decoding, "prompts": prompts, "tokenizer": self.tokenizer}
             options["max_new_tokens"] = max_new_tokens

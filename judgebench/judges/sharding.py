@@ -139,11 +139,11 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     Raises:
         UserError: the first process cannot load it, or it cannot be split.
     """
-    processes, held = here(), []
+    processes, wholes = here(), []
 
     def described() -> tuple[Any, ...]:
         model = source.model()
-        held.append(model)
+        wholes.append(model)
         return model.config, model.generation_config, model.dtype
 
     config, generation_config, dtype = processes.agree(described)
@@ -166,7 +166,7 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     else:
         text = config.get_text_config(decoder=True)
         parallelize_module(decoder, mesh["tensor_parallel"], _plan(text, source.title))
-    _fill(model, held[0] if held else None, strategy.root_device)
+    _fill(model, wholes[0] if wholes else None, strategy.root_device)
     return model.eval().requires_grad_(False)
 
 

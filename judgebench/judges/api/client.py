@@ -229,10 +229,10 @@ class Client:
     def _words(self, response: Response) -> str:
         """A server's words on an error, in one line."""
         try:
-            held = parse_json(response.content, "its answer")
+            content = parse_json(response.content, "its answer")
         except UserError:
             return self._scrubbed(response.content[: 4 * _SHOWN].decode("utf-8", "replace"))
-        error = held.get("error", held) if isinstance(held, dict) else held
+        error = content.get("error", content) if isinstance(content, dict) else content
         if isinstance(error, dict):
             parts = [str(error[name]) for name in ("message", "code", "detail") if error.get(name) is not None]
             return self._scrubbed(" ".join(dict.fromkeys(parts)) or str(error))

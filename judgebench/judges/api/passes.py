@@ -244,23 +244,23 @@ class ListedPass(ApiPass):
                     f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
                     "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
-            held = answer.lists[0][1].logprobs if answer.lists else {}
-            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(held)):
+            logprobs = answer.lists[0][1].logprobs if answer.lists else {}
+            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
                 raise UserError(
                     f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
                     f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
                 )
-            whole = len(held) < listed or listed >= MOST_LISTED
-            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(tree, node, held):
+            whole = len(logprobs) < listed or listed >= MOST_LISTED
+            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(tree, node, logprobs):
                 return answer
             listed *= _WIDER
 
     @staticmethod
-    def _enough(tree: PathTree, node: TokenPath, held: Mapping[Any, float]) -> bool:
+    def _enough(tree: PathTree, node: TokenPath, logprobs: Mapping[Any, float]) -> bool:
         """True of a list that holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
         enough."""
-        hidden = [token for token in tree.children[node] if token not in held]
-        reached = {tree.ends[(*node, token)] for token in held if (*node, token) in tree.ends}
+        hidden = [token for token in tree.children[node] if token not in logprobs]
+        reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
         return not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node])
 
 
@@ -307,9 +307,9 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def answer_record(reading: ModelReading) -> dict[str, Any]:
     """The record of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
     `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
-    held: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
+    record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
-    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in held.items()}
+    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
 
 
 def _stacked(read: Bounds) -> np.ndarray:
@@ -318,16 +318,16 @@ def _stacked(read: Bounds) -> np.ndarray:
 
 
 def _record(answers: Sequence[Answer], read: Bounds | None = None, text: str | None = None) -> str:
-    counted = [one.usage for one in answers if one.usage is not None]
-    used = Usage(*(sum(getattr(one, name) for one in counted) for name in ("prompt", "cached", "completion")))
-    found: dict[str, Any] = {
+    counted = [answer.usage for answer in answers if answer.usage is not None]
+    used = Usage(*(sum(getattr(usage, name) for usage in counted) for name in ("prompt", "cached", "completion")))
+    record: dict[str, Any] = {
         "requests": len(answers),
         "model": answers[0].model,
         "fingerprint": answers[0].fingerprint,
         "usage": [used.prompt, used.cached, used.completion] if counted else None,
     }
     if read is not None:
-        found |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+        record |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
     if text is not None:
-        found["text"] = text
-    return json.dumps(found)
+        record["text"] = text
+    return json.dumps(record)

@@ -262,10 +262,10 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
         tops = meta.get("output_top_logprobs") or [None] * len(taken)
         for named, likely, own in zip(meta["output_token_ids_logprobs"], tops, taken, strict=True):
             likely = likely or []
-            found: dict[Hashable, float] = {int(one[1]): _logprob(one[0]) for one in [*likely, *named, own]}
-            _check_sum(found.values())
-            last = min((_logprob(one[0]) for one in likely), default=None)
-            lists.append((int(own[1]), Listing(found, last)))
+            logprobs: dict[Hashable, float] = {int(entry[1]): _logprob(entry[0]) for entry in [*likely, *named, own]}
+            _check_sum(logprobs.values())
+            last = min((_logprob(entry[0]) for entry in likely), default=None)
+            lists.append((int(own[1]), Listing(logprobs, last)))
     text = payload["text"]
     if not isinstance(text, str):
         raise BrokenAnswer(f"its text is {shown(text)}")

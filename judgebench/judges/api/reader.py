@@ -104,17 +104,17 @@ class ApiReader(BaseReader):
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
-        found = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
+        stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         self._facts, self._split = {role: [] for role in self.sides}, split
-        given = self._listed(found, split) if self.judge.scores_from == "logprobs" else self._drawn(found, split)
+        readings = self._listed(stored, split) if self.judge.scores_from == "logprobs" else self._drawn(stored, split)
         for how, role, pass_ in self._answering:
             for prompt in pass_.prompts if how is not None else ():
-                answer = found[pass_.keys(prompt)[0]]
+                answer = stored[pass_.keys(prompt)[0]]
                 self._note(role, prompt, [answer])
                 text = answer_record(answer)["text"]
                 split_ = split[prompt.example.group_id]
-                given.append(Reading(prompt, split_, text=text, generation=how, seconds=answer.seconds))
-        return given
+                readings.append(Reading(prompt, split_, text=text, generation=how, seconds=answer.seconds))
+        return readings
 
     @property
     def served(self) -> dict[str, Any]:
@@ -146,48 +146,50 @@ class ApiReader(BaseReader):
     @property
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are readings."""
-        facts = [(role, fact) for role, held in self._facts.items() for fact in held]
+        facts = [(role, fact) for role, own in self._facts.items() for fact in own]
         readings = [Reading(fact["prompt"], self._split[fact["prompt"].example.group_id]) for _, fact in facts]
-        found: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
-        found["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
-        return found | {name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")}
+        columns: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
+        columns["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
+        return columns | {
+            name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")
+        }
 
-    def _listed(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
+    def _listed(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
         main = self._scoring["main"] if self._scoring else None
-        given = []
+        readings = []
         for prompt in self._scored:
             assert main is not None
-            ours = found[main.keys(prompt)[0]]
+            ours = stored[main.keys(prompt)[0]]
             self._note("main", prompt, [ours])
             theirs = None
             if self.assistant.kind == "api":
-                theirs = found[self._scoring["assistant"].keys(prompt)[0]]
+                theirs = stored[self._scoring["assistant"].keys(prompt)[0]]
                 self._note("assistant", prompt, [theirs])
             elif self.assistant.kind == "null_context":
-                theirs = found[main.keys(self._nulls[prompt.condition])[0]]
+                theirs = stored[main.keys(self._nulls[prompt.condition])[0]]
             other = None if theirs is None else tuple(unstacked(theirs)[0].tolist())
             seconds = ours.seconds + (theirs.seconds if theirs is not None and self.assistant.kind == "api" else 0.0)
             split_, own = split[prompt.example.group_id], tuple(unstacked(ours)[0].tolist())
             for logprobs in (own, other or ()):
                 check_shares(logprobs, prompt, self.store.path)
-            given.append(Reading(prompt, split_, own, other, seconds=seconds))
-        return given
+            readings.append(Reading(prompt, split_, own, other, seconds=seconds))
+        return readings
 
-    def _drawn(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
+    def _drawn(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
         """Shares of samples as log-probabilities: what the parser reads counts for the candidate that it names."""
-        given = []
+        readings = []
         passes = {role: pass_ for how, role, pass_ in self._answering if how is None}
         for prompt in self._scored if passes else ():
             logprobs: dict[str, tuple[float, ...]] = {}
             seconds = 0.0
             for role, pass_ in passes.items():
-                draws = [found[key] for key in pass_.keys(prompt)]
+                draws = [stored[key] for key in pass_.keys(prompt)]
                 logprobs[role] = sample_logprobs(prompt, [answer_record(draw)["text"] for draw in draws])
                 seconds += sum(draw.seconds for draw in draws)
                 self._note(role, prompt, draws)
             split_ = split[prompt.example.group_id]
-            given.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
-        return given
+            readings.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
+        return readings
 
     def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
         known = [answer_record(answer) for answer in answers]
@@ -252,27 +254,27 @@ class ApiReader(BaseReader):
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for condition in dict.fromkeys(fact["condition"] for fact in facts):
-        held = [fact for fact in facts if fact["condition"] == condition]
-        unlisted = [fact["unlisted"] for fact in held if fact["unlisted"] is not None]
-        drawn = [fact for fact in held if "answers" in fact]
-        found.append(
+        own = [fact for fact in facts if fact["condition"] == condition]
+        unlisted = [fact["unlisted"] for fact in own if fact["unlisted"] is not None]
+        drawn = [fact for fact in own if "answers" in fact]
+        records.append(
             {
                 "dimension": condition.dimension,
                 "range": str(condition.range),
                 "attack": condition.attack,
                 "defense": condition.defense,
                 "order": condition.order or None,
-                "readings": len(held),
+                "readings": len(own),
                 "unlisted": sum(unlisted) / len(unlisted) if unlisted else None,
-                "bounded": sum(bool(fact["bounded"]) for fact in held) if unlisted else None,
-                "undecided": sum(bool(fact["undecided"]) for fact in held) if unlisted else None,
+                "bounded": sum(bool(fact["bounded"]) for fact in own) if unlisted else None,
+                "undecided": sum(bool(fact["undecided"]) for fact in own) if unlisted else None,
                 "answers": sum(fact["answers"] for fact in drawn) if drawn else None,
                 "failed_answers": sum(fact["failed"] for fact in drawn) if drawn else None,
             }
         )
-    return found
+    return records
 
 
 _NOWHERE = Path(":memory:")
@@ -326,7 +328,7 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             cost_tokens += (1 + after) * first.prompt_tokens
             answers += (1 + after) * first.most_tokens
     chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
-    told = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
-    told += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
-    told += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
-    return f"{told}.", spec.priced.of(cost_tokens, 0, answers)
+    text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
+    text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
+    text += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
+    return f"{text}.", spec.priced.of(cost_tokens, 0, answers)

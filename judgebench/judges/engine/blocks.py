@@ -72,15 +72,15 @@ def blocks_of(
     pieces = [piece for context in contexts for piece in _pieces(context, most, window)]
     pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
     blocks: list[PaddedBlock] = []
-    held: list[Context] = []
+    together: list[Context] = []
     for piece in pieces:
-        width = max(len(each.queries) for each in [*held, piece])
-        keys = (len(held) + 1) * len(piece.keys)
-        if held and (width * keys > most or keys > most_keys):
-            blocks.append(_block(held, query.device))
-            held = []
-        held.append(piece)
-    return [*blocks, *([_block(held, query.device)] if held else [])]
+        width = max(len(each.queries) for each in [*together, piece])
+        keys = (len(together) + 1) * len(piece.keys)
+        if together and (width * keys > most or keys > most_keys):
+            blocks.append(_block(together, query.device))
+            together = []
+        together.append(piece)
+    return [*blocks, *([_block(together, query.device)] if together else [])]
 
 
 def attend_blocks(
@@ -113,14 +113,14 @@ def attend_blocks(
 
 def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
     """A context in pieces of at most `most` products, each with the keys that its queries may see."""
-    found, start = [], 0
+    pieces, start = [], 0
     while start < len(context.queries):
         stop = min(len(context.queries), start + max(1, most // max(1, len(context.keys))))
         at = context.query_at[start:stop]
         near = context.key_at <= at.max()
         if window is not None:
             near &= context.key_at > at.min() - window
-        found.append(
+        pieces.append(
             Context(
                 context.queries[start:stop],
                 at,
@@ -131,7 +131,7 @@ def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
             )
         )
         start = stop
-    return found
+    return pieces
 
 
 def _block(contexts: Sequence[Context], device: torch.device) -> PaddedBlock:

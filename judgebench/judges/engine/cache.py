@@ -126,8 +126,8 @@ class Step:
         live = torch.arange(int(at.max()) + 1) <= at[:, None, :, None]
         sizes = [last - first for first, last in pairwise(cache.article_ends)]
         articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
-        held = 0 if cache.root is None else cache.root.length
-        root = Segments.of([len(lengths) * count], [held])
+        above = 0 if cache.root is None else cache.root.length
+        root = Segments.of([len(lengths) * count], [above])
         used = to_device((lengths + count).int(), device)
         return cls(cache, to_device(at, device), to_device(live, device), articles.to(device), root.to(device), used)
 
@@ -141,8 +141,8 @@ class Step:
             room = (0, 0, 0, 0, 0, longest - cache.own[layer][0].shape[1] + GROWTH)
             cache.own[layer] = tuple(F.pad(x, room) for x in cache.own[layer])  # type: ignore[assignment]
         rows = torch.arange(prompts, device=query.device)[:, None]
-        for held, new in zip(cache.own[layer], (key, value), strict=True):
-            held[rows, self.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+        for stored, new in zip(cache.own[layer], (key, value), strict=True):
+            stored[rows, self.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
         root = None if cache.root is None else cache.root.layers[layer]
         reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
         if not separable(how, reach):
@@ -197,12 +197,12 @@ def _contexts(active: Step) -> list[Context]:
     cache, count, longest = active.cache, active.at.shape[1], active.live.shape[-1]
     before = np.arange(0 if cache.root is None else cache.root.length)
     ends = cache.article_ends
-    found = []
+    contexts = []
     for (first, last), (start, stop) in zip(cache.spans, pairwise(ends), strict=True):
         above = np.concatenate([before, len(before) + np.arange(start, stop)])
         for prompt in range(first, last):
             own = np.arange(cache.lengths[prompt])
             keys = np.concatenate([above, len(before) + ends[-1] + prompt * longest + own])
             at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + own])
-            found.append(Context(prompt * count + np.arange(count), at[-count:], keys, at))
-    return found
+            contexts.append(Context(prompt * count + np.arange(count), at[-count:], keys, at))
+    return contexts

@@ -151,12 +151,12 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ..
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
     longest = max(map(len, candidates)) + len("<0x00>")
     special = set(tokenizer.all_special_ids)
-    found: list[set[int]] = [set() for _ in candidates]
+    tokens: list[set[int]] = [set() for _ in candidates]
     for piece, token in tokenizer.get_vocab().items():
         # decoding is slow and the vocabulary large: only short pieces with a digit in them can be a score
         if len(piece) > longest or token in special or not any(c.isdigit() for c in piece):
             continue
         candidate = wanted.get(_text(tokenizer, (token,)))
         if candidate is not None:
-            found[candidate].add(token)
-    return tuple(map(frozenset, found))
+            tokens[candidate].add(token)
+    return tuple(map(frozenset, tokens))

@@ -69,10 +69,10 @@ class EncoderDecoderEngine:
     ) -> list[torch.Tensor]:
         """See `Engine.read`; what prompts begin with is of no use here."""
         prompts = [ids for group in groups for ids in group]
-        found = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
+        logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
         for rows in self._parts(prompts):
-            found[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
-        return [found]
+            logprobs[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
+        return [logprobs]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
         """See `Engine.start`."""
@@ -111,7 +111,7 @@ class EncoderDecoderEngine:
 
     def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
         """[prompts, candidates] float64."""
-        found: dict[int, torch.Tensor] = {}
+        read: dict[int, torch.Tensor] = {}
         # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
         for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
             prefix = trie.prefixes[branch]
@@ -120,8 +120,8 @@ class EncoderDecoderEngine:
                 states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
             else:
                 states = state.begin()
-            found[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
-        return trie.logprobs(torch.cat([found[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
+            read[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
+        return trie.logprobs(torch.cat([read[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
 
     def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
         """Indices of prompts that are read together, the longest first: what has no room shows at once."""
@@ -215,16 +215,16 @@ class EncoderDecoderAnswers:
 def _start_tokens(model: PreTrainedModel) -> list[int]:
     """Tokens before the decoder's first word: its start token, and where the model always says something first
     (BART its BOS), that too."""
-    found = []
+    tokens = []
     for name in ("decoder_start_token_id", "forced_bos_token_id"):
         said = [getattr(where, name, None) for where in (model.generation_config, model.config)]
-        found.append(next((token for token in said if type(token) is int), None))
-    if found[0] is None:
+        tokens.append(next((token for token in said if type(token) is int), None))
+    if tokens[0] is None:
         raise UserError(
             f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id in "
             "the model's generation_config.json (T5's is its padding token)."
         )
-    return [token for token in found if token is not None]
+    return [token for token in tokens if token is not None]
 
 
 @torch.inference_mode()

@@ -131,9 +131,9 @@ def speculate(
         # 4. the choices hold up to the first that the draft had not foreseen, that one included
         choices = torch.stack([chooser.next_token(*matched(ours[:, j], theirs[j])) for j in range(draft)], dim=1)
         foreseen = choices == torch.stack(drafted[1:], dim=1)
-        held = (foreseen.long().cumprod(dim=1).sum(dim=1) + 1).clamp(max=draft)
-        chosen = choices.gather(1, held[:, None] - 1)[:, 0]
-        new = [tokens[:count] for tokens, count in zip(choices.tolist(), held.tolist(), strict=True)]
-        back = [draft - count for count in held.tolist()]
+        agreed = (foreseen.long().cumprod(dim=1).sum(dim=1) + 1).clamp(max=draft)
+        chosen = choices.gather(1, agreed[:, None] - 1)[:, 0]
+        new = [tokens[:count] for tokens, count in zip(choices.tolist(), agreed.tolist(), strict=True)]
+        back = [draft - count for count in agreed.tolist()]
         main.rewind(back)
         assistant.rewind(back)

@@ -209,18 +209,18 @@ def _merged(
     only_reads: bool,
 ) -> torch.Tensor:
     """Attention part by part, merged where several parts are seen."""
-    found = []
+    parts = []
     for part in packed.read_parts if only_reads else packed.parts:
         keys = root if part.keys is None else tuple(x[:, :, part.keys] for x in own)
         assert keys is not None
-        found.append((part.rows, *attend_ragged(query[:, :, part.rows], keys[0], keys[1], part.segments, how.scale)))
+        parts.append((part.rows, *attend_ragged(query[:, :, part.rows], keys[0], keys[1], part.segments, how.scale)))
     if packed.forks.numel():
-        found.append(_among_branches(packed, query, own, how, only_reads))
+        parts.append(_among_branches(packed, query, own, how, only_reads))
     out = torch.empty_like(query)
-    for start, stop in pairwise(sorted({at for rows, _, _ in found for at in (rows.start, rows.stop)})):
+    for start, stop in pairwise(sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})):
         seen = [
             (each[:, :, start - rows.start : stop - rows.start], lse[:, :, start - rows.start : stop - rows.start])
-            for rows, each, lse in found
+            for rows, each, lse in parts
             if rows.start <= start and stop <= rows.stop
         ]
         merge_into(out[:, :, start:stop], seen, how.sinks)
@@ -247,12 +247,12 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
     inner = np.arange(1, forks.shape[1] + 1)
     before = np.arange(packed.root)
-    found = []
+    contexts = []
     for group in packed.groups:
         shared = np.arange(group.shared.start, group.shared.stop)
         above, above_at = np.concatenate([before, packed.root + shared]), np.concatenate([before, at[shared]])
         if len(shared) and not only_reads:
-            found.append(Context(shared, at[shared], above, above_at))
+            contexts.append(Context(shared, at[shared], above, above_at))
         for prompt in range(group.prompts.start, group.prompts.stop):
             tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
             keys = np.concatenate([above, packed.root + tail])
@@ -262,9 +262,9 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
             if only_reads:
                 own, own_at = prompt * reads.shape[1] + np.arange(reads.shape[1]), at[reads[prompt]]
                 own_branches = np.concatenate([np.zeros(len(own) - len(inner), np.int64), inner])
-                found.append(Context(own, own_at, every, every_at, own_branches, key_branches))
+                contexts.append(Context(own, own_at, every, every_at, own_branches, key_branches))
                 continue
-            found.append(Context(tail, at[tail], keys, key_at))
+            contexts.append(Context(tail, at[tail], keys, key_at))
             if len(branches):
-                found.append(Context(branches, at[branches], every, every_at, inner, key_branches))
-    return found
+                contexts.append(Context(branches, at[branches], every, every_at, inner, key_branches))
+    return contexts

@@ -125,8 +125,8 @@ class PrefixEngine:
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
-        packed, held = self._pack(groups, trie, None)
-        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, held)]
+        packed, rooted = self._pack(groups, trie, None)
+        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
     def _candidates(self, exits: list[torch.Tensor], packed: Packed, trie: CandidateTrie) -> list[torch.Tensor]:
@@ -154,8 +154,8 @@ class PrefixEngine:
         reads, following, prompts = following_tokens(packed)
         reads, following = reads.to(self.model.device), following.to(self.model.device)
         hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed, None))
-        found = [self.head.each_logprob(states[reads], following) for states in hidden]
-        return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in found]
+        exits = [self.head.each_logprob(states[reads], following) for states in hidden]
+        return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in exits]
 
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
@@ -171,13 +171,13 @@ class PrefixEngine:
         """The root's keys and values, read by themselves, so that they never depend on the batch."""
 
         def read() -> Root:
-            held = Root()
+            kept = Root()
             ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
             segments = Segments.of([len(root)], [len(root)], causal=True).to(ids.device)
             with torch.no_grad():
-                self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(held, segments))
+                self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(kept, segments))
             self.computed += len(root)
-            return held
+            return kept
 
         return self.roots.get(root, read)
 
