@@ -1,13 +1,16 @@
 """What computes decides the dtype that `auto` stands for, and the keys of what was read in half precision."""
 
 import json
+import resource
+import subprocess
+import sys
 
 import pytest
 import torch
 import transformers as tf
 
 from judgebench.judges.engine import hardware, kernels, layers
-from judgebench.judges.engine.hardware import Hardware, compute_on, head_size
+from judgebench.judges.engine.hardware import Hardware, compute_on, head_size, memory_of
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView
 
@@ -133,3 +136,52 @@ def test_the_trial_of_a_kernel_knows_right_from_wrong(monkeypatch, dim):
 
     monkeypatch.setattr(kernels, "varlen_attn", upper_left)
     assert not kernels._agrees(CPU, torch.bfloat16, dim)
+
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+
+
+COUNT = """
+import ctypes, resource
+from judgebench.judges.engine.hardware import keep_freed, return_freed
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        block = ctypes.c_void_p(libc.malloc(48 * 2**20))
+        ctypes.memset(block, 1, 48 * 2**20)
+        libc.free(block)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+keep_freed()
+faults()
+kept, held = faults(), resident()
+return_freed()
+print(kept, faults(), held, resident())
+"""
+
+
+def test_kept_memory_is_used_again_and_returned_memory_is_gone():
+    """Blocks of plain malloc, in a process of its own.
+
+    torch asks for aligned blocks, which older glibc puts only into a hole larger than that: whether one is
+    used again depends on what happens to lie beside it.
+    """
+    counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
+    kept, returned, held, left = map(int, counted.stdout.split())
+    assert kept < 5 * 48 * 2**20 / resource.getpagesize() / 20
+    assert returned > 10 * (kept + 1)
+    assert left < held - 40 * 2**20
+
+
+def test_the_systems_whole_memory():
+    with open("/proc/meminfo") as meminfo:
+        (total,) = (int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemTotal"))
+    assert memory_of(torch.device("cpu")) == total
