@@ -202,9 +202,9 @@ class Reader(BaseReader):
         """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
         if self.judge.mode == "generate" and self._free:
             self._answers(self._free, self.judge.max_new_tokens, False)
-        for defense, most in self.worded.items():
+        for defense, max_tokens in self.worded.items():
             if prompts := self._under(defense):
-                self._answers(prompts, most, True)
+                self._answers(prompts, max_tokens, True)
         return [pass_ for _, pass_ in self._generated]
 
     def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:

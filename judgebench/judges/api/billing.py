@@ -39,14 +39,14 @@ class Account:
 
     def expected(self, request: Request) -> float:
         """The most that a request is expected to cost in USD; 0 where prices are not known."""
-        return self.price.of(request.prompt_tokens * self.ratio, 0, request.most_tokens) or 0.0
+        return self.price.of(request.prompt_tokens * self.ratio, 0, request.max_tokens) or 0.0
 
     def paid(self, request: Request, usage: Usage | None) -> None:
         """Books an answered request."""
         self.requests += 1
         if usage is None:
             self.uncounted += 1
-            usage = Usage(round(request.prompt_tokens * self.ratio), 0, request.most_tokens)
+            usage = Usage(round(request.prompt_tokens * self.ratio), 0, request.max_tokens)
         elif request.prompt_tokens:
             self.ratio = max(self.ratio, usage.prompt / request.prompt_tokens)
         self.prompt_tokens += usage.prompt

@@ -181,9 +181,9 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
             at, here = (*node, token), probability * math.exp(listing.logprobs[token])
             ending = tree.ends.get(at)
             if ending is not None:
-                least, most = _goes_on(tree, at, listings.get(at))
-                lower[ending] += here * (1 - most)
-                upper[ending] += here * (1 - least)
+                minimum, maximum = _goes_on(tree, at, listings.get(at))
+                lower[ending] += here * (1 - maximum)
+                upper[ending] += here * (1 - minimum)
             if at in tree.children:
                 walk(at, here)
 

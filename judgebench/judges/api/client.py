@@ -148,7 +148,7 @@ class Client:
             await asyncio.sleep(rest)
         await self._requests.take()
         ratio = min(self._account.ratio, _LARGEST_RATIO)
-        await self._tokens.take(request.prompt_tokens * ratio + request.most_tokens)
+        await self._tokens.take(request.prompt_tokens * ratio + request.max_tokens)
         if self.stopped:
             raise Stopped
         reserved = self._bill.reserve(self._account, request)
@@ -177,7 +177,7 @@ class Client:
         address = request.path if "://" in request.path else f"{self._spec.url.rstrip('/')}{request.path}"
         try:
             async with asyncio.timeout(self._spec.timeout):  # of the whole, however slowly it drips
-                response = await post(self._http, address, body, self._key, request.most_bytes)
+                response = await post(self._http, address, body, self._key, request.max_bytes)
         except TimeoutError:
             told = f"it did not answer within {self._spec.timeout:g} s"
             raise _Failure("timeout", told, billed=True) from None
@@ -191,7 +191,7 @@ class Client:
         if not 200 <= response.status < 300:
             raise self._refused(response)
         try:
-            answer = parse_json(response.content, "its answer", limits=Limits(size=request.most_bytes))
+            answer = parse_json(response.content, "its answer", limits=Limits(size=request.max_bytes))
         except UserError as error:
             raise _Failure("broken answer", self._scrubbed(str(error)), billed=True) from None
         return without_key(answer, self._key)

@@ -50,12 +50,12 @@ def http_client(url: str) -> httpx.AsyncClient:
     )
 
 
-async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None, most: int) -> Response:
+async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None, max_bytes: int) -> Response:
     """Sends JSON.
 
     Args:
         key: goes into the header Authorization; None sends none.
-        most: bytes of the answer, before and after it is decompressed.
+        max_bytes: bytes of the answer, before and after it is decompressed.
 
     Raises:
         Unusable: the answer has more, is compressed as was not asked for, or does not decompress.
@@ -72,9 +72,9 @@ async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None
         raw = bytearray()
         async for part in response.aiter_raw():
             raw += part
-            if len(raw) > most:
-                raise _too_large(most)
-        content = _decompressed(bytes(raw), response.headers.get("content-encoding", ""), most)
+            if len(raw) > max_bytes:
+                raise _too_large(max_bytes)
+        content = _decompressed(bytes(raw), response.headers.get("content-encoding", ""), max_bytes)
         return Response(response.status_code, response.headers, content)
 
 
@@ -87,7 +87,7 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def _decompressed(raw: bytes, coding: str, most: int) -> bytes:
+def _decompressed(raw: bytes, coding: str, max_bytes: int) -> bytes:
     coding = coding.strip().lower()
     if coding in ("", "identity") or not raw:
         return raw
@@ -95,18 +95,18 @@ def _decompressed(raw: bytes, coding: str, most: int) -> bytes:
         raise Unusable("its answer is compressed in a way that was not asked for")
     machine = zlib.decompressobj(zlib.MAX_WBITS | 32)  # tells gzip from zlib by itself
     try:
-        content = machine.decompress(raw, most + 1)
+        content = machine.decompress(raw, max_bytes + 1)
     except zlib.error as error:
         raise Unusable(f"its answer cannot be decompressed ({error})") from None
-    if len(content) > most:
-        raise _too_large(most)
+    if len(content) > max_bytes:
+        raise _too_large(max_bytes)
     if not machine.eof:
         raise Unusable("its compressed answer is cut off")
     return content
 
 
-def _too_large(most: int) -> Unusable:
-    return Unusable(f"its answer has more than {most / _MIB:,.0f} MiB")
+def _too_large(max_bytes: int) -> Unusable:
+    return Unusable(f"its answer has more than {max_bytes / _MIB:,.0f} MiB")
 
 
 _MASK = "***"

@@ -139,9 +139,9 @@ class ApiPass:
         self._stored += 1
         return reading
 
-    async def _send(self, sent: RequestPrompt, most: int, numbered: bool = False, **more: Any) -> Answer:
+    async def _send(self, sent: RequestPrompt, max_tokens: int, numbered: bool = False, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(request(self.spec, sent, most, **more), numbered)
+        return await self._client.send(request(self.spec, sent, max_tokens, **more), numbered)
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
         """A prompt as it is sent."""
@@ -180,7 +180,7 @@ class ListedPass(ApiPass):
         """See `Pass`."""
         digest = self.trees[prompt.condition.range].digest
         follow = self.spec.follow_above if self.spec.protocol == "completions" else None
-        more = {"ways": digest, "follow_above": follow, "most": self._most(prompt)}
+        more = {"ways": digest, "follow_above": follow, "most": self._max_tokens(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
@@ -189,10 +189,10 @@ class ListedPass(ApiPass):
         times, listed = 1, self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
             times, listed = times + 1, listed * _WIDER
-        first = request(self.spec, self.sent_prompt(prompt), self._most(prompt), listed=self.spec.top_logprobs)
+        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), listed=self.spec.top_logprobs)
         return first, nodes * times - 1
 
-    def _most(self, prompt: Prompt) -> int:
+    def _max_tokens(self, prompt: Prompt) -> int:
         """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
         if self.spec.protocol == "completions":
             return 1
@@ -202,7 +202,7 @@ class ListedPass(ApiPass):
         """See `ApiPass`."""
         began = time.perf_counter()
         tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
-        answers = [await self._listed(sent, self._most(prompt), tree, (), prompt)]
+        answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
         listings: dict[TokenPath, Listing] = {}
         node: TokenPath = ()
         for token, listing in answers[0].lists or ():
@@ -228,7 +228,9 @@ class ListedPass(ApiPass):
         tokens = (*sent.tokens, *self.node_tokens[prompt.condition.range][node])
         return await self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
 
-    async def _listed(self, sent: RequestPrompt, most: int, tree: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
+    async def _listed(
+        self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
+    ) -> Answer:
         """One list of what follows a prompt, as long as it takes where the server gives any length."""
         tokens = [int(str(token)) for token in tree.children[node]] if self.numbered else []
         if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
@@ -238,7 +240,9 @@ class ListedPass(ApiPass):
             )
         listed = self.spec.top_logprobs
         while True:
-            answer = await self._send(sent, most, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed)
+            answer = await self._send(
+                sent, max_tokens, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed
+            )
             if answer.lists is None:
                 raise UserError(
                     f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
@@ -270,22 +274,22 @@ class AnswerPass(ApiPass):
 
     Args:
         count: answers a prompt; each is a request, a reading and a key of its own, so that more can be drawn later.
-        most_tokens: of an answer.
+        max_tokens: of an answer.
     """
 
     count: int = 1
-    most_tokens: int = 16
+    max_tokens: int = 16
     _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
-        keys = [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+        keys = [self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """See `ApiPass`."""
-        return request(self.spec, self.sent_prompt(prompt), self.most_tokens), 0
+        return request(self.spec, self.sent_prompt(prompt), self.max_tokens), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
@@ -293,7 +297,7 @@ class AnswerPass(ApiPass):
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
         """See `ApiPass`."""
         began = time.perf_counter()
-        answer = await self._send(self.sent_prompt(prompt), self.most_tokens, seed=self._seed(self._draws[key]))
+        answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
         return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
 
 

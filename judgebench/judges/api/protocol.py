@@ -35,20 +35,20 @@ class Request:
         path: its address, relative to the server's base or absolute.
         body: what is sent.
         prompt_tokens: of the prompt, as far as they are known beforehand.
-        most_tokens: of the answer.
+        max_tokens: of the answer.
         listed: tokens of each list in it.
     """
 
     path: str
     body: Mapping[str, Any]
     prompt_tokens: int
-    most_tokens: int
+    max_tokens: int
     listed: int = 0
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
-        return _FRAME_BYTES + self.most_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
+        return _FRAME_BYTES + self.max_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RequestPrompt:
 def request(
     spec: ApiSpec,
     prompt: RequestPrompt,
-    most: int,
+    max_tokens: int,
     seed: int | None = None,
     listed: int | None = None,
     tokens: Sequence[int] = (),
@@ -109,21 +109,23 @@ def request(
 
     Args:
         prompt: a message, or tokens.
-        most: tokens of the answer.
+        max_tokens: of the answer.
         seed: None sends none.
         listed: how many likely tokens are to be listed at each place; None asks for no list.
         tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
     """
     if listed is not None and spec.explicit == "sglang":
-        return _sglang(spec, prompt, most, listed, tokens)
-    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: most}
+        return _sglang(spec, prompt, max_tokens, listed, tokens)
+    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None:
         body["seed"] = seed
     if spec.protocol == "chat":
         body["messages"] = [{"role": "user", "content": prompt.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Request("/chat/completions", body | dict(spec.extra_body), prompt.count + _FRAME, most, listed or 0)
+        return Request(
+            "/chat/completions", body | dict(spec.extra_body), prompt.count + _FRAME, max_tokens, listed or 0
+        )
     body["prompt"] = list(prompt.tokens or ())
     if listed is not None:
         body["logprobs"] = listed
@@ -132,14 +134,14 @@ def request(
             body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
     if spec.explicit == "llama_cpp":
         body["cache_prompt"] = True
-    return Request("/completions", body | dict(spec.extra_body), prompt.count, most, listed or 0)
+    return Request("/completions", body | dict(spec.extra_body), prompt.count, max_tokens, listed or 0)
 
 
-def _sglang(spec: ApiSpec, prompt: RequestPrompt, most: int, listed: int, tokens: Sequence[int]) -> Request:
+def _sglang(spec: ApiSpec, prompt: RequestPrompt, max_tokens: int, listed: int, tokens: Sequence[int]) -> Request:
     """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
     body = {
         "input_ids": list(prompt.tokens or ()),
-        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": most},
+        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": max_tokens},
         "return_logprob": True,
         "top_logprobs_num": listed,
         "token_ids_logprob": list(tokens),
@@ -147,7 +149,7 @@ def _sglang(spec: ApiSpec, prompt: RequestPrompt, most: int, listed: int, tokens
     parts = urlsplit(spec.url)
     root = parts.path.rstrip("/").removesuffix("/v1")
     address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Request(address, body | dict(spec.extra_body), prompt.count, most, listed + len(tokens))
+    return Request(address, body | dict(spec.extra_body), prompt.count, max_tokens, listed + len(tokens))
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:

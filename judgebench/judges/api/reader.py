@@ -244,11 +244,11 @@ class ApiReader(BaseReader):
             if free and spec.scores_from == "text":
                 written = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
                 answers.append((Generation(role, name), role, written))
-            for defense, most in self.worded.items():
+            for defense, max_tokens in self.worded.items():
                 # one answer, the likeliest, also where scores are drawn otherwise
                 sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
                 if prompts := self._under(defense):
-                    reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, most)
+                    reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, max_tokens)
                     answers.append((Generation(role, name, reasoned=True), role, reasoned))
         return answers
 
@@ -326,7 +326,7 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             follow += after
             tokens += first.prompt_tokens
             cost_tokens += (1 + after) * first.prompt_tokens
-            answers += (1 + after) * first.most_tokens
+            answers += (1 + after) * first.max_tokens
     chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
     text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
     text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""

@@ -67,16 +67,16 @@ def blocks_of(
         query, key: of a layer; what is wanted of them are heads, features and device.
         window: a query sees only so many positions, its own included; None is all.
     """
-    most = CHUNK_BYTES // (4 * query.shape[1])
-    most_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
-    pieces = [piece for context in contexts for piece in _pieces(context, most, window)]
+    max_products = CHUNK_BYTES // (4 * query.shape[1])
+    max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
+    pieces = [piece for context in contexts for piece in _pieces(context, max_products, window)]
     pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
     blocks: list[PaddedBlock] = []
     together: list[Context] = []
     for piece in pieces:
         width = max(len(each.queries) for each in [*together, piece])
         keys = (len(together) + 1) * len(piece.keys)
-        if together and (width * keys > most or keys > most_keys):
+        if together and (width * keys > max_products or keys > max_keys):
             blocks.append(_block(together, query.device))
             together = []
         together.append(piece)
@@ -111,11 +111,11 @@ def attend_blocks(
     return out
 
 
-def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
-    """A context in pieces of at most `most` products, each with the keys that its queries may see."""
+def _pieces(context: Context, max_products: int, window: int | None) -> list[Context]:
+    """A context in pieces of at most `max_products` products, each with the keys that its queries may see."""
     pieces, start = [], 0
     while start < len(context.queries):
-        stop = min(len(context.queries), start + max(1, most // max(1, len(context.keys))))
+        stop = min(len(context.queries), start + max(1, max_products // max(1, len(context.keys))))
         at = context.query_at[start:stop]
         near = context.key_at <= at.max()
         if window is not None:

@@ -252,10 +252,10 @@ def attend_ragged(
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
     ends, sizes = segments.ends, segments.sizes
-    most_queries, most_keys = (max(column) for column in zip(*sizes, strict=True))
+    max_queries, max_keys = (max(column) for column in zip(*sizes, strict=True))
     # told that stretches have one query each, the kernel takes every stretch to have just one, and some have none
-    most_queries = max(2, most_queries)
-    stretches = VarlenStretches(ends[0], ends[1], most_queries, most_keys, segments.causal)
+    max_queries = max(2, max_queries)
+    stretches = VarlenStretches(ends[0], ends[1], max_queries, max_keys, segments.causal)
     out, lse = attend_varlen(query, key, value, stretches, scale)
     if any(keys == 0 for _, keys in sizes):
         lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
@@ -267,15 +267,15 @@ class VarlenStretches(NamedTuple):
 
     Attributes:
         query_ends, key_ends: [stretches + 1] int32.
-        most_queries, most_keys: of a stretch.
+        max_queries, max_keys: of a stretch.
         causal: see `Segments`.
         used: [stretches] int32: only so many keys of each stretch are seen; None is all.
     """
 
     query_ends: torch.Tensor
     key_ends: torch.Tensor
-    most_queries: int
-    most_keys: int
+    max_queries: int
+    max_keys: int
     causal: bool
     used: torch.Tensor | None = None
 
@@ -330,10 +330,10 @@ def _agrees_on(segments: Segments, used: list[int] | None, device: torch.device,
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, 4, segments.query_ends[-1], dim, generator=draw).to(dtype)
     key, value = (torch.randn(1, 2, segments.key_ends[-1], dim, generator=draw).to(dtype) for _ in range(2))
-    most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+    max_queries, max_keys = (max(column) for column in zip(*segments.sizes, strict=True))
     q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
     seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
-    stretches = VarlenStretches(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, seen_keys)
+    stretches = VarlenStretches(ends[0], ends[1], max(2, max_queries), max_keys, segments.causal, seen_keys)
     ours = attend_varlen(q, k, v, stretches, dim**-0.5)
     if used is not None:  # the same with what is not used left out
         kept = torch.cat([torch.arange(start, start + n) for start, n in zip(segments.key_ends, used, strict=False)])
