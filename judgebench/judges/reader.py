@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 from transformers import PreTrainedTokenizerBase
@@ -31,6 +32,7 @@ class BaseReader:
 
     judge: JudgeSettings
     prompts: Sequence[Prompt]
+    store: ReadingStore
     worded: Mapping[str, int]
 
     @cached_property
@@ -45,6 +47,19 @@ class BaseReader:
 
     def _under(self, defense: str) -> list[Prompt]:
         return [prompt for prompt in self.prompts if prompt.condition.defense == defense]
+
+    def _reading(
+        self, prompt: Prompt, split: str, logprobs: np.ndarray, assistant: np.ndarray | None, seconds: float
+    ) -> Reading:
+        """A reading of [candidates] log-probabilities from the store.
+
+        Raises:
+            UserError: they sum to more than 1.
+        """
+        own, other = tuple(logprobs.tolist()), None if assistant is None else tuple(assistant.tolist())
+        for values in (own, other or ()):
+            check_shares(values, prompt, self.store.path)
+        return Reading(prompt, split, own, other, seconds=seconds)
 
 
 def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt]) -> dict[Condition, Prompt]:
@@ -124,16 +139,10 @@ class Reader(BaseReader):
             main = stored[self._score.key(self.main, prompt)]
             assistant_key = self._assistant_key(prompt)
             other = None if assistant_key is None else stored[assistant_key]
-            assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
             assert main.logprobs is not None
-            for logprobs in (main.logprobs.tolist(), assistant or ()):
-                check_shares(logprobs, prompt, self.store.path)
             seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
-            readings.append(
-                Reading(
-                    prompt, split[prompt.example.group_id], tuple(main.logprobs.tolist()), assistant, seconds=seconds
-                )
-            )
+            theirs = None if other is None else other.logprobs
+            readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, theirs, seconds))
         readings += [
             Reading(prompt, split[prompt.example.group_id], text=answer.text, generation=how, seconds=answer.seconds)
             for how, pass_ in self._generated

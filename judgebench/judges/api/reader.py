@@ -21,7 +21,6 @@ from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.reader import BaseReader, null_prompts
-from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ModelReading, ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading
 
@@ -167,12 +166,9 @@ class ApiReader(BaseReader):
                 self._note("assistant", prompt, [theirs])
             elif self.assistant.kind == "null_context":
                 theirs = stored[main.keys(self._nulls[prompt.condition])[0]]
-            other = None if theirs is None else tuple(unstacked(theirs)[0].tolist())
+            other = None if theirs is None else unstacked(theirs)[0]
             seconds = ours.seconds + (theirs.seconds if theirs is not None and self.assistant.kind == "api" else 0.0)
-            split_, own = split[prompt.example.group_id], tuple(unstacked(ours)[0].tolist())
-            for logprobs in (own, other or ()):
-                check_shares(logprobs, prompt, self.store.path)
-            readings.append(Reading(prompt, split_, own, other, seconds=seconds))
+            readings.append(self._reading(prompt, split[prompt.example.group_id], unstacked(ours)[0], other, seconds))
         return readings
 
     def _drawn(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
