@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judgebench.errors import UserError
-from judgebench.judges.model_files import check_regular, weight_files
+from judgebench.judges.model_files import check_regular, forget, parsed_once, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -253,9 +253,7 @@ class ModelSource:
         asked = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
         model, report = self._loading(lambda: kind.from_pretrained(**asked), "model")
         if self._gguf:
-            from judgebench.judges import gguf
-
-            gguf.forget(folder / self._gguf)
+            forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
         lacking = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if lacking:
@@ -324,13 +322,12 @@ class ModelSource:
     def _loading(self, load: Callable[[], Any], what: str) -> Any:
         from transformers.utils import logging as transformers_logging
 
-        from judgebench.judges import gguf
         from judgebench.judges.engine.hardware import out_of_memory
 
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            with redirect_stderr(io.StringIO()), gguf.parsed_once():
+            with redirect_stderr(io.StringIO()), parsed_once():
                 return load()
         except UserError:
             raise
