@@ -78,11 +78,11 @@ def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     """A process whose address space is limited reads a batch that is too large for it."""
     script = f"""
 import resource, numpy as np, torch
-from judgebench.judges.loop import Judge, Models
+from judgebench.judges.loop import JudgeModule, Models
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.engine.hardware import out_of_memory
-from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.passes import ScorePass, ModelView
 from judgebench.judges.planning import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -95,8 +95,8 @@ def prompt(i):
 batch = Batch((tuple(prompt(i) for i in range(48)),))
 source = ModelSource({str(tiny_pair[0])!r})
 trie = CandidateTrie.of(source.tokenizer(), condition.range.candidates)
-scoring = ScorePass([Voice(source, "f")], batch.prompts, {{condition.range: trie}})
-judge = Judge(scoring, Models())
+scoring = ScorePass([ModelView(source, "f")], batch.prompts, {{condition.range: trie}})
+judge = JudgeModule(scoring, Models())
 judge.configure_model()
 with torch.inference_mode():
     judge.on_predict_start()
