@@ -106,11 +106,11 @@ class Reader(BaseReader):
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         """Role -> title and SHA-256 of each model's content, and how it is computed."""
-        voices = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
+        views = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
         roles = ("main", "assistant")
         return {
-            role: {"title": voice.source.title, "sha256": voice.fingerprint, **voice.arithmetic()}
-            for role, voice in zip(roles, voices, strict=False)
+            role: {"title": view.source.title, "sha256": view.fingerprint, **view.arithmetic()}
+            for role, view in zip(roles, views, strict=False)
         }
 
     def read(self, data: L.LightningDataModule, trainer: Callable[[list[Callback]], L.Trainer]) -> L.Trainer | None:
@@ -161,13 +161,13 @@ class Reader(BaseReader):
 
     @cached_property
     def main(self) -> ModelView:
-        """The judge's own voice."""
+        """The judge's own view."""
         source = self.judge.source
         return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
 
     @cached_property
     def other(self) -> ModelView | None:
-        """The assistant's voice; the null context is the main model's own."""
+        """The assistant's view; the null context is the main model's own."""
         if self.assistant.kind == "none":
             return None
         if self.assistant.source is not None:
@@ -190,12 +190,12 @@ class Reader(BaseReader):
 
     @cached_property
     def _score(self) -> ScorePass:
-        voices = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
+        views = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
         nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
         if self.nulls is not None:
             conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
             nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
-        return ScorePass([v for v in voices if v], [*self._scored, *nulls.values()], self._tries)
+        return ScorePass([v for v in views if v], [*self._scored, *nulls.values()], self._tries)
 
     def _scoring(self) -> list[Pass]:
         if self.assistant.kind == "model" and self.other:

@@ -58,7 +58,7 @@ class Listing:
 
 
 class PathTree:
-    """The ways of writing each candidate, as a tree of tokens.
+    """The paths that write each candidate, as a tree of tokens.
 
     Args:
         candidates: the candidate texts, ascending.
@@ -102,7 +102,7 @@ class PathTree:
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
     def given(self, single: Iterable[Hashable]) -> PathTree:
-        """The same without ways of several tokens to a text that is a token by itself: where the server lists "10",
+        """The same without paths of several tokens to a text that is a token by itself: where the server lists "10",
         its model does not write it as "1" and "0"."""
         whole = {token for token in single if isinstance(token, str)} & {
             path[0] for path in self.ends if len(path) == 1

@@ -234,7 +234,7 @@ def root_of(groups: Groups) -> np.ndarray:
 
 
 def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
-    """Tokens of the row that `pack` would lay out, without laying it out."""
+    """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
     total = 0
     for group in groups:
         end = max(root, common_prefix(group))
