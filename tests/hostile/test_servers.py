@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from judgebench.cards import Judge
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Bill
+from judgebench.judges.api.billing import Bill
 from judgebench.judges.api.client import Client
-from judgebench.judges.api.protocol import Answer, Broken, Said, answer_of, ask
+from judgebench.judges.api.protocol import Answer, BrokenAnswer, RequestPrompt, answer_of, request
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.outside import parse_json
 from tests.hostile.cards import served_card, written
@@ -65,8 +65,8 @@ def send(spec: ApiSpec, count: int = 1) -> tuple[list[Any], Any]:
         try:
             for i in range(count):
                 try:
-                    said = Said(f"How good is {i}?", None, 10)
-                    found.append(await client.send(ask(spec, said, 1, seed=0, listed=5)))
+                    said = RequestPrompt(f"How good is {i}?", None, 10)
+                    found.append(await client.send(request(spec, said, 1, seed=0, listed=5)))
                 except UserError as error:
                     found.append(error)
         finally:
@@ -295,7 +295,7 @@ def test_any_json_is_an_answer_or_broken(data):
     text = json.dumps(fuzzed(data))
     try:
         found = answer_of(parse_json(text, "its answer"), data.draw(st.booleans()))
-    except (UserError, Broken):
+    except (UserError, BrokenAnswer):
         return
     checked(found)
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+
+from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.answers import (
     Favorite,
     best_sentences,
@@ -13,8 +15,6 @@ from judgebench.report.answers import (
     favorites,
     spread_sentences,
 )
-
-from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.differences import Comparison, Difference, arrange_comparisons
 from judgebench.report.results import arrange
 from judgebench.types import ScoreRange
