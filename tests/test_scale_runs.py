@@ -22,7 +22,7 @@ from tests.hosts import two_hosts
 from tests.test_cli import QUICK, told
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LEAN = (*QUICK, "report=false", "metrics.levels=[dataset]", "judge.token_budget=500")
+LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.token_budget=500")
 DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
 EACH_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
 

@@ -332,7 +332,7 @@ def outcome(path: Path) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_card_gives_scores_or_one_sentence(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("fuzzed", numbered=True)
     content = mutated(served_card("http://127.0.0.1:9/v1"), data, data.draw(st.integers(1, 3)))
