@@ -160,8 +160,8 @@ def judgebench(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(folder)
     composed = Hydra.get_mode
 
-    def get_mode(self, name, overrides):  # Hydra composes everything once more to know it; no file of conf/ sets it
-        return composed(self, name, overrides) if "hydra.mode" in str(overrides) else None
+    def get_mode(self, config_name, overrides):  # Hydra composes all once more to know it; no file of conf/ sets it
+        return composed(self, config_name, overrides) if "hydra.mode" in str(overrides) else None
 
     monkeypatch.setattr(Hydra, "get_mode", get_mode)
 
