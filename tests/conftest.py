@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from hydra._internal.hydra import Hydra
 from hypothesis import settings
 
 from judgebench import prompts
@@ -47,6 +48,19 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if WHOLE & set(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once():
+    """Hydra composes everything a first time to know its mode, which no file of conf/ sets."""
+    composed = Hydra.get_mode
+
+    def get_mode(self, config_name, overrides):
+        return composed(self, config_name, overrides) if "hydra.mode" in str(overrides) else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", get_mode)
+        yield
 
 
 def pytest_collection_finish():
@@ -150,7 +164,6 @@ def judgebench(tmp_path, monkeypatch, capfd):
 
     A run must succeed unless it is meant to be `mistaken`.
     """
-    from hydra._internal.hydra import Hydra
     from hydra.core.global_hydra import GlobalHydra
 
     from judgebench.__main__ import main
@@ -158,12 +171,6 @@ def judgebench(tmp_path, monkeypatch, capfd):
     folder = tmp_path / "work"
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
-    composed = Hydra.get_mode
-
-    def get_mode(self, config_name, overrides):  # Hydra composes all once more to know it; no file of conf/ sets it
-        return composed(self, config_name, overrides) if "hydra.mode" in str(overrides) else None
-
-    monkeypatch.setattr(Hydra, "get_mode", get_mode)
 
     def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
