@@ -7,12 +7,15 @@ import os
 import string
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from hydra._internal.hydra import Hydra
+from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 
 from judgebench import prompts
@@ -159,20 +162,13 @@ def tiny_t5_pair(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def judgebench(tmp_path, monkeypatch, capfd):
-    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
+def called(monkeypatch, capfd):
+    """A command's `main` in this process: it and its arguments -> (exit code, stdout, stderr).
 
-    A run must succeed unless it is meant to be `mistaken`.
+    It must succeed unless it is meant to be `mistaken`.
     """
-    from hydra.core.global_hydra import GlobalHydra
 
-    from judgebench.__main__ import main
-
-    folder = tmp_path / "work"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folder)
-
-    def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
+    def call(main: Callable[[], object], *arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
         GlobalHydra.instance().clear()
         capfd.readouterr()
@@ -186,3 +182,17 @@ def judgebench(tmp_path, monkeypatch, capfd):
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def judgebench(tmp_path, monkeypatch, called):
+    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
+
+    A run must succeed unless it is meant to be `mistaken`.
+    """
+    from judgebench.__main__ import main
+
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+    return partial(called, main)
