@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from judgebench.report.levels import arrange_levels, levels_note
+from judgebench.report.pairwise import arrange_pairwise, pairwise_sentences
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.levels import MOST_SYSTEMS
 from judgebench.metrics.paired import compare
 from judgebench.metrics.pairwise import MOST_RANKED, pairwise_records
 from judgebench.metrics.robustness import Paired, robustness
-from judgebench.report.levels import arrange_levels, levels_note
-from judgebench.report.pairwise import arrange_pairwise, pairwise_sentences
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000

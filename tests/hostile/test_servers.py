@@ -102,7 +102,7 @@ def bomb(megabytes: int) -> bytes:
 
 
 BROKEN = {
-    "1 GB out of 1 MB": raw(bomb(1024), Content_Encoding="gzip"),
+    "64 MB out of 64 kB": raw(bomb(64), Content_Encoding="gzip"),
     "more than there may be": raw(b" " * 2**23),
     "another compression": raw(good(), Content_Encoding="br"),
     "gzip that is none": raw(good(), Content_Encoding="gzip"),
@@ -290,7 +290,7 @@ def checked(found: Answer) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_json_is_an_answer_or_broken(data):
     text = json.dumps(fuzzed(data))
     try:

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-
-from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.answers import (
     Favorite,
     best_sentences,
@@ -15,6 +13,8 @@ from judgebench.report.answers import (
     favorites,
     spread_sentences,
 )
+
+from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
 from judgebench.report.differences import Comparison, Difference, arrange_comparisons
 from judgebench.report.results import arrange
 from judgebench.types import ScoreRange

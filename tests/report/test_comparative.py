@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from judgebench.report.comparative import NOTE, arrange_comparative, comparative_sentences, points, shares
+from judgebench.report.defense_files import DefenseRecords
 from rich.console import Console
 
 from judgebench.data.pairs import Rivals, pairs
@@ -19,8 +21,6 @@ from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
 from judgebench.report.browser.judged import Judged
-from judgebench.report.comparative import NOTE, arrange_comparative, comparative_sentences, points, shares
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report

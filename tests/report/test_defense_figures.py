@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judgebench.report.defense_files import DefenseRecords
 
 from judgebench.report.candidates_figure import candidates_figure
 from judgebench.report.defense_figures import defense_figures
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.embeddings_figure import embeddings_figure
 from judgebench.report.figures import draw_all
 from judgebench.report.front_figure import front_figure, unbeaten

@@ -7,11 +7,11 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from judgebench.report.answers import favorites
 from matplotlib.colors import to_hex
 from PIL import Image
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.answers import favorites
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures import draw_all
 from judgebench.report.humans import human_scores, shares, to_range

@@ -7,10 +7,10 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from judgebench.report.answers import change_sentences
 from markupsafe import escape
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.answers import change_sentences
 from judgebench.report.differences import arrange_comparisons
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judgebench.report.levels import arrange_levels, levels_note
 from rich.console import Console
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.levels import arrange_levels, levels_note
 from judgebench.report.printed import run_tables
 from judgebench.types import ScoreRange
 from tests.report.conftest import columns

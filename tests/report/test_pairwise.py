@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from judgebench.report.pairwise import arrange_pairwise, leading, pairwise_note, pairwise_sentences
+from judgebench.report.pairwise_printed import pairwise_tables
 
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.metrics.comparisons import Ranking
@@ -14,9 +16,7 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report import pairwise
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.pairwise import arrange_pairwise, leading, pairwise_note, pairwise_sentences
 from judgebench.report.pairwise_figure import pairwise_figures, shares_of
-from judgebench.report.pairwise_printed import pairwise_tables
 from judgebench.report.printed import run_tables
 from judgebench.report.results import Estimate
 from judgebench.results.folder import RunFolder

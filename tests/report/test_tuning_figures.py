@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from judgebench.report.choices import arrange_tuning
+
 from judgebench.report.figures import draw_all
 from judgebench.report.heat_map import HeatMap, grid_figure, heat_map_figure
 from judgebench.report.path_figure import path_figure

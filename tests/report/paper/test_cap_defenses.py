@@ -8,8 +8,8 @@ import re
 
 import pandas as pd
 import pytest
-
 from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
+
 from judgebench.report.paper import RunResults, build_cap, table_files, table_text
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.cap_clean import ratio_slips
