@@ -9,15 +9,15 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from judgebench.asked.first import look
-from judgebench.configuration import FOLDER
-from judgebench.errors import Interrupted, Refusal
-from judgebench.refusals import door, told
+from judgebench.cli import as_sentence, handle_errors
+from judgebench.config.checks import check_config
+from judgebench.config.groups import FOLDER
+from judgebench.runtime.errors import Interrupted, Refusal
 
 
 def main() -> None:
     """Runs what the command line asks for; a user's mistake is one sentence and exit code 2, Ctrl-C one and 130."""
-    with door("judgebench", look=look):
+    with handle_errors("judgebench", look=check_config):
         _main()
 
 
@@ -38,12 +38,12 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
     hydra_config = HydraConfig.get()
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
-        with told():
+        with as_sentence():
             if sweeping:
                 as_job(config, hydra_config)
             else:
                 check_one_run(hydra_config)
-            look(config)
+            check_config(config)
             objective = checked_objective(config)
             if sweeping:
                 check_processes(config)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet takes for a formula."""
@@ -31,7 +31,7 @@ def csv_cell(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    text = visible(value)
+    text = escape_control(value)
     return f"'{text}" if value.startswith(_FORMULA) and not _is_number(value) else text
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from judgebench.atomic import atomic
-from judgebench.errors import UserError
-from judgebench.outside import read_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_json
 
 NAME = "digests.json"
 """`{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`"""

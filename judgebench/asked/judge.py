@@ -7,15 +7,15 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.keys import listed
+from judgebench.config.keys import listed
 from judgebench.defenses import Defense, Planned
 from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.paraphrase import PARAPHRASE
 from judgebench.defenses.references import REFERENCE_DEFENSES
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.replay import ReplaySpec
 from judgebench.judges.settings import JudgeSettings
+from judgebench.runtime.errors import UserError
 
 
 def check_elsewhere(config: DictConfig, judge: JudgeSettings) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from omegaconf import DictConfig
 
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
 from judgebench.judges.api.fit import check_served
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec, check_fit
 from judgebench.own import built
+from judgebench.runtime.errors import UserError
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:

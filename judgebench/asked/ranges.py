@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 

@@ -8,11 +8,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.compared import ranking_of
 from judgebench.asked.tune import check_tune
-from judgebench.errors import UserError
+from judgebench.config.keys import MEASURE
 from judgebench.metrics.evaluate import check_settings
-
-MEASURE = "measure"
-"""The value of `dry_run` that reads a little, to tell how long the whole takes."""
+from judgebench.runtime.errors import UserError
 
 _METRICS = ("levels", "resamples", "seed")
 

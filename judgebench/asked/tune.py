@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from judgebench.asked.keys import overrides
+from judgebench.config.keys import typed_overrides
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.settings import JudgeSettings
 from judgebench.prompts.builder import NO_DEFENSE
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition
@@ -47,7 +47,7 @@ def tuner_of(
             f"tune={tuner.name}: lambda and t are chosen on texts without a defense, and then serve the others too; "
             "add none to defenses, or add tune=none."
         )
-    given = [one for one in overrides() if one.lstrip("+").startswith(_KNOBS)]
+    given = [one for one in typed_overrides() if one.lstrip("+").startswith(_KNOBS)]
     if given and tuner.decodings is None:
         raise UserError(
             f"{given[0]}: tune={tuner.name} chooses lambda and t, so this would change nothing; add tune=none."
@@ -65,7 +65,7 @@ def _named(judge: JudgeSettings) -> str:
 
 def check_tune(config: DictConfig) -> None:
     """A study of sweeps/ has the last word on `tune`; the user's own word must not be passed over in silence."""
-    asked = [one.partition("=")[2] for one in overrides() if one.lstrip("+").startswith("tune=")]
+    asked = [one.partition("=")[2] for one in typed_overrides() if one.lstrip("+").startswith("tune=")]
     tune = config.get("tune")
     if not asked or asked[-1] in ("none", "null", ""):
         return

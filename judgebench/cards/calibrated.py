@@ -21,7 +21,6 @@ from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.split import DEV, TEST
 from judgebench.defenses.references import REFERENCE_DEFENSES
-from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.own import TARGET, built
@@ -29,6 +28,7 @@ from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
 

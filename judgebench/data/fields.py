@@ -7,7 +7,7 @@ from typing import Any
 
 from judgebench.data.loaded import group_hash
 from judgebench.data.rows import Row
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 def parse_fields(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 _FILE_ENDINGS = (".json", ".jsonl", ".parquet")
 

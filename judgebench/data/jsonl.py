@@ -15,7 +15,7 @@ from judgebench.data.fields import context_of, example_of, group_of, parse_field
 from judgebench.data.loaded import Loaded
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, json_lines
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 _NEEDED = ("source", "output", "human")

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from judgebench.data.loaded import Loaded, validate
 from judgebench.data.settings import check_common
 from judgebench.data.split import split_groups
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 ALL = "all"

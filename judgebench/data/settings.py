@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 def check_common(path: Any = None, limit_groups: Any = None, dev_share: Any = 0.1, seed: Any = 0) -> None:

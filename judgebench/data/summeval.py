@@ -15,7 +15,7 @@ from judgebench.data.joint import with_joint
 from judgebench.data.loaded import Loaded, group_hash
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import Row, is_parquet, json_rows, parquet_rows
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")

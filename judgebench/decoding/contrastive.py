@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from judgebench.decoding.law import checked, checked_logits, contrast, expected_value
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from judgebench.decoding.law import checked, expected_value
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import lightning as L
 
 from judgebench.data.split import DEV, TEST
-from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.prompts.builder import Judged, PromptBuilder
 from judgebench.prompts.defended import Defense
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
 
 if TYPE_CHECKING:

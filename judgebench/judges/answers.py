@@ -8,7 +8,7 @@ from typing import Any
 
 from judgebench.data.rows import Row
 from judgebench.data.split import TEST
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
 _AXES = ("dimension", "range", "attack", "defense", "order")

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from transformers import EncoderDecoderCache, PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.heads import Head
 from judgebench.judges.memory import keep_freed
 from judgebench.judges.packing import Groups
+from judgebench.runtime.errors import UserError
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.attention import NAME, Pass, attending
 from judgebench.judges.caches import Cache, Root, Roots
 from judgebench.judges.candidates import CandidateTrie
@@ -31,6 +30,7 @@ from judgebench.judges.plain import PlainEngine
 from judgebench.judges.prefill import Prefill, ReadRoot
 from judgebench.judges.ragged import Segments, sent
 from judgebench.judges.stepping import Step
+from judgebench.runtime.errors import UserError
 
 _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""

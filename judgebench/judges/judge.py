@@ -16,7 +16,6 @@ import torch
 from lightning.pytorch.callbacks import BasePredictionWriter
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.hardware import hardware
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.memory import free_memory, memory_of, out_of_memory, return_freed
@@ -26,6 +25,7 @@ from judgebench.judges.sharding import FullySharded, check_split, delivers, grou
 from judgebench.judges.turns import Turns
 from judgebench.processes import here
 from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.runtime.errors import UserError
 
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that nobody needs at the moment make room for it."""

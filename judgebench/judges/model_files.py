@@ -6,8 +6,8 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from judgebench.errors import UserError
-from judgebench.outside import read_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_json
 
 _WHOLE = "model.safetensors"
 _INDEX = ".safetensors.index.json"

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.encoder_decoder import EncoderDecoderEngine
 from judgebench.judges.encoder_decoder import check as check_encoder_decoder
@@ -24,6 +23,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.store import ModelReading, reading_key
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
 
 ENGINES = ("prefix", "plain")

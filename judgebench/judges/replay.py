@@ -16,10 +16,10 @@ from tokenizers.models import BPE
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from judgebench.data.rows import json_lines
-from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields, Answers, match
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers
+from judgebench.runtime.errors import UserError
 from judgebench.types import Generation, Prompt, Reading
 
 KEY = "judge.path"

@@ -11,7 +11,6 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from judgebench.errors import UserError
 from judgebench.judges.dealing import dealt
 from judgebench.judges.hardware import hardware
 from judgebench.judges.judge import Judge, Models, SigtermEnds, StoreWriter
@@ -22,6 +21,7 @@ from judgebench.judges.progress import ReadingBar
 from judgebench.judges.sharding import hands_of, is_split
 from judgebench.processes import here
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 
 Trainers = Callable[[list[Callback]], L.Trainer]
 """Makes a Trainer with the given callbacks."""

@@ -28,10 +28,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.heads import layers_of
 from judgebench.judges.loading import ModelSource
 from judgebench.processes import here
+from judgebench.runtime.errors import UserError
 
 _STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 _WHOLE = "replicated"

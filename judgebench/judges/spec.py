@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.settings import ENGINES
+from judgebench.runtime.errors import UserError
 
 MODES = ("score_tokens", "generate")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES
 from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
 from judgebench.metrics.comparative import comparative
@@ -17,6 +16,7 @@ from judgebench.metrics.diagnostics import bias, favorite, is_unstable, self_agr
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
 from judgebench.metrics.power import FEWEST
 from judgebench.metrics.robustness import CLEAN, against_clean
+from judgebench.runtime.errors import UserError
 from judgebench.types import CLAMPED, FAILED, ScoreRange
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from judgebench.errors import UserError
 from judgebench.metrics.bootstrap import RESAMPLES, group_weights, left_out, resampled_correlations
 from judgebench.metrics.correlation import (
     MOST_ENTRIES,
@@ -20,6 +19,7 @@ from judgebench.metrics.correlation import (
     vectors,
 )
 from judgebench.metrics.intervals import Resampled, interval
+from judgebench.runtime.errors import UserError
 
 LEVELS = ("dataset", "document", "system")
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.metrics.comparisons import TIES
+from judgebench.runtime.errors import UserError
 
 MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")
 """What the two orders of a pair come to: a comparison each, worth half; the text that their mean prefers wins; a text

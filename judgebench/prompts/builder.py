@@ -11,12 +11,12 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
 from judgebench.prompts.choices import choices_of
 from judgebench.prompts.control import ControlTokens, Span
 from judgebench.prompts.defended import Defense
 from judgebench.prompts.rubrics import Filled, fill, is_comparative, load_rubrics, names_range, names_tie
 from judgebench.prompts.tokens import AT_ONCE, token_ids, tokenized
+from judgebench.runtime.errors import UserError
 from judgebench.time_limit import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
 from judgebench.prompts.tokens import token_ids, tokenized
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

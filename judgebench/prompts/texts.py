@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import plain_bos
 from judgebench.prompts.control import ControlTokens
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 _ALONE = Condition("text", ScoreRange(0, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.time_limit import SECONDS, NeverEnds, within
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Prompt
 
 _pack = struct.Struct("<iiid").pack

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
 from judgebench.readings.checksum import checksum, first_impossible
 from judgebench.readings.mounts import on_network
+from judgebench.runtime.errors import UserError
 
 _KEY_FORMAT = 1
 """Part of every key: readings of stores without checksums keep theirs."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from judgebench.atomic import atomic
-from judgebench.errors import UserError
 from judgebench.report.comparison import render_comparison
 from judgebench.report.run_content import RunContent
+from judgebench.runtime.errors import UserError
 
 _COMPARISON = "comparison.html"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.compare import compare, corrected_together
 from judgebench.metrics.levels import shown_level
@@ -23,6 +22,7 @@ from judgebench.report.run_content import RunContent
 from judgebench.report.sections import Section, rendered
 from judgebench.report.series import SeriesIndex, number, range_of, setting, shown_split
 from judgebench.report.style import MOST_SERIES
+from judgebench.runtime.errors import UserError
 
 SECTIONS = (
     Section("compared_answers", "Answers", ("spearman",)),

@@ -21,7 +21,6 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.atomic import atomic
 from judgebench.digests import NAME as DIGESTS
 from judgebench.digests import check_digest, write_digests
-from judgebench.errors import UserError
 from judgebench.locked import Held, locked
 from judgebench.report.contract import (
     FILES,
@@ -36,6 +35,7 @@ from judgebench.report.contract import (
 )
 from judgebench.report.environment import describe_environment
 from judgebench.report.masking import mask_secrets
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from judgebench.atomic import atomic
 from judgebench.report.style import CAPTION_ID, house_style
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 
 DPI = 200
 
@@ -50,7 +50,7 @@ def _svg(figure: Figure, **how: Any) -> bytes:
     """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
     with io.BytesIO() as buffer:
         _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
-        return visible(buffer.getvalue().decode()).encode()
+        return escape_control(buffer.getvalue().decode()).encode()
 
 
 def _save(figure: Figure, to: Any, **how: Any) -> None:

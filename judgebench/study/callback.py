@@ -15,8 +15,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from judgebench.errors import Refusal, UserError
 from judgebench.locked import LOCK, UNTIL_THE_END
+from judgebench.runtime.errors import Refusal, UserError
 
 _HYDRAS = "multirun.yaml"
 _SLURM = "submitit_launcher.SlurmLauncher"

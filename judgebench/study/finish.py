@@ -13,11 +13,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.atomic import atomic
-from judgebench.errors import UserError
 from judgebench.report.masking import mask_secrets
 from judgebench.report.saved_figures import save_figures
 from judgebench.report.tables import WIDTH
 from judgebench.report.terminal import Terminal
+from judgebench.runtime.errors import UserError
 from judgebench.study.exact import exact_optima
 from judgebench.study.front import front_figure
 from judgebench.study.heatmap import heatmaps

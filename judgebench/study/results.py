@@ -14,7 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.atomic import atomic
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
 from judgebench.study.settings import Settings
 from judgebench.study.storage import shown_storage

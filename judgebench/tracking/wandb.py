@@ -15,11 +15,11 @@ from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.hiding import hider
 from judgebench.report.masking import environment_secrets
 from judgebench.report.served import served_scalars
+from judgebench.runtime.errors import UserError
 from judgebench.tracking.artifacts import keep, used_files
 from judgebench.tracking.summary import differences, rankings, scalars
 from judgebench.tracking.tables import defense_rows, example_rows, metric_rows, pairwise_rows

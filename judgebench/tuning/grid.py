@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 LAMBDAS = (0.01, 0.1, 0.5, 1.0)
 TEMPERATURES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)

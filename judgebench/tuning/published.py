@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.grid import Setting
 from judgebench.types import ScoreRange
 

@@ -10,7 +10,7 @@ from typing import Any
 from judgebench.data.split import DEV, TEST
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Cell, Measured, Part, Point, parts_of
 from judgebench.tuning.grid import Setting
 from judgebench.tuning.optimum import EQUAL

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, ClassVar
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Cell, Measured, best_of
 from judgebench.tuning.grid import LAMBDAS, TEMPERATURES, Grid, Setting
 from judgebench.tuning.published import Published as Table

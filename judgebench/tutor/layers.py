@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.attention import current_rows
 from judgebench.judges.heads import layers_of
+from judgebench.runtime.errors import UserError
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:

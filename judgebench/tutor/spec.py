@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.settings import ENGINES
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.sampling import Sampling
 
 ALPHA_UNITS = ("one", "norm")

@@ -10,11 +10,11 @@ from typing import Any
 import lightning as L
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.passes import Voice
 from judgebench.judges.running import Trainers
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec

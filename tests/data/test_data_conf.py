@@ -18,7 +18,7 @@ from judgebench.data.mini import Mini
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.summeval import SummEval
 from judgebench.data.topicalchat import TopicalChat
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CLASSES = {

@@ -6,7 +6,7 @@ import pytest
 
 from judgebench.data.jsonl_pairs import JsonPairs, Labels, PairFields
 from judgebench.data.pairs import systems_of
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 FIELDS = {
     "source": "prompt", "first": "answer_a", "second": "answer_b", "preference": "winner", "first_system": "model_a",

@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judgebench.errors import UserError
 from judgebench.readings.store import ModelReading, ReadingStore
 from judgebench.report.contract import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.report.defense_files import read_defenses
 from judgebench.report.example_files import TEXTS_SCHEMA, read_examples
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgebench.refusals import door, told
+from judgebench.cli import as_sentence, handle_errors
 from tests.test_cli import REPOSITORY
 
 MISTAKES = {
@@ -229,7 +229,7 @@ def test_an_own_key_that_something_refers_to_is_no_mistake(judgebench):
 
 def test_a_fault_of_ours_keeps_its_traceback(capfd, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["judgebench"])
-    with pytest.raises(SystemExit) as end, door("judgebench"), told():
+    with pytest.raises(SystemExit) as end, handle_errors("judgebench"), as_sentence():
         _ = 1 // 0
     assert end.value.code == 1
     assert "ZeroDivisionError" in (said := capfd.readouterr().err)

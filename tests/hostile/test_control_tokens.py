@@ -7,12 +7,12 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.control import ControlTokens
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.spelled import BREAK, SpelledNames
 from judgebench.prompts.texts import text_prompts
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))

@@ -9,9 +9,9 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from judgebench import time_limit
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.time_limit import NeverEnds, within
 from judgebench.types import Condition, Example, ScoreRange
 

@@ -6,8 +6,8 @@ import pytest
 
 from judgebench.attacks.learned import read_phrase
 from judgebench.digests import check_run_file
-from judgebench.errors import UserError
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 from tests.hostile.flips import SILENT, campaign, made_run
 
 

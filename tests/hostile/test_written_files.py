@@ -10,8 +10,8 @@ import pytest
 from judgebench.atomic import atomic
 from judgebench.cards.score import _write
 from judgebench.csv_text import as_csv, csv_cell
-from judgebench.errors import UserError
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.greedy import Greedy
-from judgebench.errors import UserError
 from judgebench.judges import hardware
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.candidates import CandidateTrie
@@ -21,6 +20,7 @@ from judgebench.judges.generation import generate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for
 from judgebench.judges.spec import JudgeSpec, check_kinds
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.errors import UserError
 from judgebench.judges import blocks, kernels, packing, ragged
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import PrefixEngine, check
@@ -16,6 +15,7 @@ from judgebench.judges.kernels import How, attend, attend_masked, attend_plain, 
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Voice, engine_for
 from judgebench.judges.plain import PlainEngine
+from judgebench.runtime.errors import UserError
 
 SIZES = {
     "vocab_size": 300,

@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from judgebench.errors import UserError
 from judgebench.judges import engine as engines
 from judgebench.judges import fused, hardware, kernels
 from judgebench.judges.engine import PrefixEngine, check
+from judgebench.runtime.errors import UserError
 from tests.judges.fake_cuda import restore_rotary
 from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
 

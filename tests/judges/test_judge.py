@@ -4,7 +4,6 @@ import sys
 import pytest
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges import judge as judging
 from judgebench.judges.hardware import Hardware
 from judgebench.judges.judge import Judge, Models
@@ -12,6 +11,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.memory import out_of_memory
 from judgebench.judges.passes import ScorePass, Voice
 from judgebench.judges.planning import Batch, halves
+from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
 

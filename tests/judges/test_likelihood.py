@@ -9,7 +9,6 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.mini import Mini
-from judgebench.errors import UserError
 from judgebench.judges import heads, ragged
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.judge import Models
@@ -23,6 +22,7 @@ from judgebench.judges.planning import plan
 from judgebench.judges.running import compute
 from judgebench.prompts.texts import text_prompts
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 from tests.conftest import SMOLLM2
 from tests.judges.test_engine import CONFIGS, model_of, prompts

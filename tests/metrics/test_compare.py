@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.metrics import compare, correlate, default_pairs, group_weights, holm, interval
 from judgebench.metrics.compare import corrected_together
+from judgebench.runtime.errors import UserError
 
 PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
 KEYS = [

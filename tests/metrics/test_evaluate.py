@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.metrics import MOST_RESAMPLES, check_settings, correlate, evaluate
 from judgebench.metrics.power import FEWEST
+from judgebench.runtime.errors import UserError
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.metrics import correlate, group_weights, kendall, pearson, spearman
+from judgebench.runtime.errors import UserError
 
 ALL = (pearson, spearman, kendall)
 

@@ -6,10 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.metrics import group_weights, kendall, pearson, spearman
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.ranking import Ranking
+from judgebench.runtime.errors import UserError
 
 WHOLE = {
     "outcome": "mean",

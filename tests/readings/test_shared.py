@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from judgebench.errors import UserError
 from judgebench.processes import Processes, here
 from judgebench.readings.mounts import on_network
 from judgebench.readings.shared import SharedStore, _packed, _unpacked, open_store
 from judgebench.readings.store import ModelReading, ReadingStore, journal_mode
+from judgebench.runtime.errors import UserError
 
 READINGS = st.lists(
     st.builds(

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.readings.checksum import check_shares, checksum
 from judgebench.readings.store import ModelReading, ReadingStore, reading_key
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 OLD = """

@@ -10,11 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.report.contract import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
 from judgebench.report.example_files import write_examples
 from judgebench.report.figures import draw_all
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 

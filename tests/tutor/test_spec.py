@@ -4,9 +4,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from judgebench.errors import UserError
 from judgebench.judges.judge import Models
 from judgebench.judges.spec import JudgeSpec
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes, TutorSpec
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

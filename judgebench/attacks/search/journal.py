@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.atomic import atomic
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 class Journal:

@@ -10,7 +10,7 @@ from judgebench.decoding.contrastive import Contrastive
 from judgebench.decoding.expectation import Expectation
 from judgebench.decoding.law import contrast
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import torch
 
 from judgebench.attacks.search.gaps import Gap
 from judgebench.attacks.search.objective import Objective
-from judgebench.errors import UserError
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.engine import Engine, PrefixEngine
 from judgebench.judges.linears import forget_gradients
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Condition, ScoreRange, place_of
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.judges.api.price import Price
 from judgebench.judges.api.protocol import Ask, Usage
+from judgebench.runtime.errors import UserError
 
 
 @dataclass

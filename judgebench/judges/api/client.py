@@ -17,13 +17,13 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.http import Response, Unusable, http_client, post
 from judgebench.judges.api.key import key_of, without_key
 from judgebench.judges.api.protocol import Answer, Ask, Broken, answer_of
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.outside import Limits, parse_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import Limits, parse_json
 
 _TEMPORARY = (408, 409, 425, 429)
 _LARGEST_RATIO = 16.0

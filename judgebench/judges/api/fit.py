@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import check_vocabularies
+from judgebench.runtime.errors import UserError
 
 
 def check_served(judge: ApiSpec, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:

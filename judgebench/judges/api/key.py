@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.runtime.errors import UserError
 
 _MASK = "***"
 _SHORTEST = 8

@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.decode import key_columns
 from judgebench.decoding.protocol import Decoding
-from judgebench.errors import UserError
 from judgebench.judges.api.bill import Account, Bill
 from judgebench.judges.api.bounds import Way, Ways
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, told, unstacked
@@ -25,6 +24,7 @@ from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers, compute
 from judgebench.readings.checksum import check_shares
 from judgebench.readings.store import ModelReading, ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 _GREEDY = "greedy"

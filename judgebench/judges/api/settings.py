@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.judges.api.endpoint import Endpoint
 from judgebench.judges.api.extra_body import parse_extra
 from judgebench.judges.api.price import Price, is_number
 from judgebench.judges.loading import ModelSource
 from judgebench.prompts.spelled import SpelledNames
-from judgebench.shape import shown
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

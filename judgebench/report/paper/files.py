@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap import ChangeTable
@@ -18,6 +17,7 @@ from judgebench.report.paper.latex import correlation_latex, setting_latex
 from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.paper.text import correlation_text, setting_text
 from judgebench.report.paper.tidy import correlation_csv, setting_csv
+from judgebench.runtime.errors import UserError
 
 Table = CorrelationTable | SettingTable | ChangeTable | CellTable
 

@@ -131,7 +131,7 @@ def test_tokens_that_are_sent_hold_no_forged_turn_either(llama_server, smollm2_t
 
 def test_a_server_that_is_killed_in_the_middle_is_a_sentence_and_what_it_said_is_kept(tmp_path):
     pytest.importorskip("xllamacpp")
-    from judgebench.errors import UserError
+    from judgebench.runtime.errors import UserError
 
     server = LlamaServer()
     try:

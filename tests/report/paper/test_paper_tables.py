@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.contract import TABLE
 from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
@@ -25,6 +24,7 @@ from judgebench.report.paper.published import (
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, marks
 from judgebench.report.results import Estimate
 from judgebench.report.run_folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 from tests.report.paper.conftest import record
 

@@ -19,9 +19,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import FOLDER, nearest, top_keys
-from judgebench.errors import UserError
+from judgebench.config.groups import FOLDER, nearest, top_keys
 from judgebench.report.hiding import masked_argument
+from judgebench.runtime.errors import UserError
 
 ADDED = ("exp", "sweeps")
 """Groups of which a run has nothing until it is added with +."""

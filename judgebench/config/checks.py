@@ -16,16 +16,16 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.keys import distinct, listed, path_of
 from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.attacks import chosen_attacks
-from judgebench.configuration import FOLDER, nearest
+from judgebench.config.groups import FOLDER, nearest
+from judgebench.config.keys import distinct, listed, path_of
 from judgebench.data.hub import is_hub_id
 from judgebench.data.rows import existing
 from judgebench.data.settings import check_common
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.own import TARGET
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 _LIGHT = {
@@ -48,7 +48,7 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 """Keys without which there is no run."""
 
 
-def look(config: DictConfig) -> None:
+def check_config(config: DictConfig) -> None:
     """Refuses a configuration of a run whose mistake is known without torch.
 
     Raises:
@@ -75,7 +75,7 @@ def look(config: DictConfig) -> None:
     _check_slower(config)
 
 
-def look_at_files(config: DictConfig, keys: Sequence[str]) -> None:
+def check_files(config: DictConfig, keys: Sequence[str]) -> None:
     """Refuses a configuration in which the path of a file is missing, or leads nowhere.
 
     Args:

@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from judgebench.visible import visible
+import re
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"  # marks of direction, breaks, and of no width
+    "|\r(?!\n)"
+)
+
+
+def escape_control(text: str) -> str:
+    """A text in which every character that steers instead of being read stands as Python would write it.
+
+    What data and phrases hold may steer a terminal, or turn a line around so that a number reads as another.
+
+    Joiners (U+200C, U+200D) stay: scripts and emoji need them.
+
+    Example:
+        >>> escape_control("\\x1b[31mred\\x1b[0m, \\u202edetrever, zero\\u200bwidth")
+        '\\\\x1b[31mred\\\\x1b[0m, \\\\u202edetrever, zero\\\\u200bwidth'
+        >>> text = "Tab\\tand line\\nstay, as do \u00fc, \u597d and \U0001f469\\u200d\U0001f52c"
+        >>> escape_control(text) == text
+        True
+    """
+    return _UNSEEN.sub(lambda match: _escaped(ord(match[0])), text)
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class UserError(Exception):
@@ -13,10 +40,10 @@ class UserError(Exception):
     """
 
     def __init__(self, sentence: object = "") -> None:
-        super().__init__(visible(str(sentence)).encode("utf-8", "backslashreplace").decode("utf-8"))
+        super().__init__(escape_control(str(sentence)).encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
-class Told(UserError):
+class ReportedElsewhere(UserError):
     """A mistake that another process of the same run tells the user."""
 
 

@@ -16,10 +16,10 @@ from hydra.errors import InstantiationException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
+from judgebench.config.command import Command
 from judgebench.locked import UNTIL_THE_END
-from judgebench.mistaken import Command
 from judgebench.report.hiding import hiding, masked_argument
+from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""
@@ -34,7 +34,9 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 
 
 @contextmanager
-def door(module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None) -> Iterator[None]:
+def handle_errors(
+    module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None
+) -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
@@ -48,14 +50,14 @@ def door(module: str, config_name: str = "config", look: Callable[[DictConfig], 
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
             command = Command(module, config_name, given)
-            with told():
+            with as_sentence():
                 command.check(look)
             try:
                 yield
             except Exception as error:
                 if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                     raise
-                with told():
+                with as_sentence():
                     sentence = command.explained(error)
                 raise Refusal(sentence) from error
         except Refusal as refusal:
@@ -109,11 +111,11 @@ def _by_sigterm(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_sentence() -> Iterator[None]:
     """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
     try:
         yield
-    except Told as error:
+    except ReportedElsewhere as error:
         raise SystemExit(2) from error  # one sentence is enough
     except Exception as error:
         sentence = _sentence(error)

@@ -19,10 +19,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import FOLDER, groups, nearest, top_keys
-from judgebench.errors import UserError
-from judgebench.overrides import ADDED, Overrides
+from judgebench.config.groups import FOLDER, groups, nearest, top_keys
+from judgebench.config.overrides import ADDED, Overrides
 from judgebench.report.hiding import masked_argument
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,10 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
+
+MEASURE = "measure"
+"""The value of `dry_run` that reads a little, to tell how long the whole takes."""
 
 
 def path_of(config: DictConfig, key: str) -> Path:
@@ -39,6 +42,6 @@ def distinct(key: str, items: list[Any]) -> list[Any]:
     return items
 
 
-def overrides() -> list[str]:
+def typed_overrides() -> list[str]:
     """What the command line, or a sweep, sets beside the config files."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []

@@ -1,0 +1,1 @@
+"""Files, locks, time and processes: what every room rests on, and none of its subject."""
