@@ -48,8 +48,8 @@ def handle_errors(
     """
     given = sys.argv[1:]
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
+        command = Command(module, config_name, given)
         try:
-            command = Command(module, config_name, given)
             with as_sentence():
                 command.check(look)
             try:
@@ -58,10 +58,11 @@ def handle_errors(
                 if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                     raise
                 with as_sentence():
-                    sentence = command.explained(error)
-                raise Refusal(sentence) from error
+                    raise command.explained(error) from error
         except Refusal as refusal:
-            print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+            error = refusal.__cause__
+            told = command.told(error, look) if isinstance(error, UserError) and error.fix else refusal.sentence
+            print(f"judgebench: {told.rstrip('.')}.", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."

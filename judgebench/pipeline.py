@@ -19,7 +19,8 @@ from omegaconf import DictConfig
 
 from judgebench.attacks.search.learn import learn
 from judgebench.clock import Clock
-from judgebench.config.keys import MEASURE, path_of
+from judgebench.config.keys import path_of
+from judgebench.config.settings import MEASURE
 from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of

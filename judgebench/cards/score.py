@@ -25,7 +25,7 @@ from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.served import served_lines
 from judgebench.report.terminal import Terminal
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.shape import shown
 from judgebench.types import FAILED
 

@@ -13,7 +13,7 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
 from judgebench.data.loaded import Loaded, validate
-from judgebench.data.settings import check_common
+from judgebench.data.settings import DataSettings
 from judgebench.data.split import split_groups
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -57,7 +57,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         rubrics: str = "summary",
     ) -> None:
         super().__init__()
-        check_common(path, limit_groups, dev_share, seed)
+        DataSettings(path, limit_groups, dev_share, seed)
         self.path = path
         self.limit_groups = limit_groups
         self.dev_share = float(dev_share)

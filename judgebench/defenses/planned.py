@@ -11,7 +11,7 @@ import lightning as L
 from judgebench.data.split import DEV, TEST
 from judgebench.judges.judge import Models
 from judgebench.judges.running import Trainers
-from judgebench.judges.settings import JudgeSettings
+from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Judged, PromptBuilder
 from judgebench.prompts.defended import Defense
 from judgebench.readings.store import ReadingStore

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.settings import ENGINES
+from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import UserError
 
 

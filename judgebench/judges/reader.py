@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning as L
 import torch
@@ -28,7 +28,7 @@ from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 @dataclass
 class Reader:
-    """Reads prompts under one judge and assistant that `check_fit`.
+    """Reads prompts under one judge and assistant that keep `judgebench.config.rules.SETTINGS`.
 
     Args:
         judge, assistant: as configured.
@@ -53,6 +53,8 @@ class Reader:
     store: ReadingStore
     models: Models = field(default_factory=Models)
     worded: Mapping[str, int] = field(default_factory=dict)
+    served: ClassVar[None] = None
+    evidence: ClassVar[None] = None
     _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
 
     @cached_property

@@ -1,5 +1,6 @@
 """How well scores agree with humans, and whether one judge does better than another by more than noise."""
 
+from judgebench.config.settings import MOST_RESAMPLES
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.attack_differences import DIFFERENCES, LESS, MORE, attack_differences
 from judgebench.metrics.bootstrap import group_weights, resampled_correlations
@@ -10,7 +11,6 @@ from judgebench.metrics.evaluate import (
     CONSTANT,
     CONSTANT_HUMANS,
     INVERTED,
-    MOST_RESAMPLES,
     UNSTABLE,
     check_settings,
     evaluate,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
+from judgebench.config.settings import LEVELS
 from judgebench.metrics.bootstrap import RESAMPLES, group_weights, left_out, resampled_correlations
 from judgebench.metrics.correlation import (
     MOST_ENTRIES,
@@ -20,8 +21,6 @@ from judgebench.metrics.correlation import (
 )
 from judgebench.metrics.intervals import Resampled, interval
 from judgebench.runtime.errors import UserError
-
-LEVELS = ("dataset", "document", "system")
 
 MOST_SYSTEMS = 1000
 """Systems beyond which they have no intervals: each resample would sort all their means anew."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
@@ -33,14 +35,74 @@ def _escaped(code: int) -> str:
 
 
 class UserError(Exception):
-    """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right.
+    """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right; or several such.
 
-    The command line prints the sentence without a traceback and exits with code 2. What data may hold and no terminal
-    can show (half a character), or would obey (an escape sequence), stands in it as its number.
+    The command line prints the sentences without a traceback and exits with code 2. What data may hold and no terminal
+    can show (half a character), or would obey (an escape sequence), stands in them as its number.
+
+    Attributes:
+        sentences: one a mistake.
+        fix: arguments of the command line in the place of others ("": beside them), by which all would be right; None
+            where only the user can know.
     """
 
-    def __init__(self, sentence: object = "") -> None:
-        super().__init__(escape_control(str(sentence)).encode("utf-8", "backslashreplace").decode("utf-8"))
+    def __init__(self, *sentences: object, fix: Mapping[str, Sequence[str]] | None = None) -> None:
+        shown = (escape_control(str(sentence)).encode("utf-8", "backslashreplace") for sentence in sentences)
+        self.sentences = tuple(dict.fromkeys(sentence.decode("utf-8") for sentence in shown))
+        self.fix = fix
+        super().__init__("\n".join(self.sentences))
+
+
+class Mistakes:
+    """Mistakes that are found one after the other, and told together.
+
+    Example:
+        >>> mistakes = Mistakes()
+        >>> for text in "1x2":
+        ...     with mistakes.caught():
+        ...         if not text.isdigit():
+        ...             raise UserError(f"{text} is no digit.")
+        >>> mistakes.found
+        True
+        >>> mistakes.tell()
+        Traceback (most recent call last):
+        judgebench.runtime.errors.UserError: x is no digit.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[UserError] = []
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Keeps a mistake that is found inside, or what it is the cause of."""
+        try:
+            yield
+        except UserError as error:
+            self._errors.append(error)
+
+    def add(self, sentence: str, fix: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Adds one; see `UserError`."""
+        self._errors.append(UserError(sentence, fix=fix))
+
+    @property
+    def found(self) -> bool:
+        """Whether there is one."""
+        return bool(self._errors)
+
+    def tell(self) -> None:
+        """Raises `UserError` of all that were found, if any was."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            fixes = [error.fix for error in self._errors]
+            fix: dict[str, list[str]] = {}
+            for given in fixes:
+                for wrong, right in (given or {}).items():
+                    fix.setdefault(wrong, []).extend(one for one in right if one not in fix.get(wrong, ()))
+            raise UserError(
+                *(sentence for error in self._errors for sentence in error.sentences),
+                fix=None if None in fixes else fix,
+            )
 
 
 class ReportedElsewhere(UserError):

@@ -32,7 +32,7 @@ _GREEDY = "greedy"
 
 @dataclass
 class ApiReader:
-    """Asks a served judge, and its assistant, that `check_served`.
+    """Asks a served judge, and its assistant, that keep `judgebench.config.rules.SETTINGS`.
 
     Args:
         judge, assistant: as configured.

@@ -15,7 +15,7 @@ from judgebench.decoding import Expectation
 from judgebench.judges.api.bill import Bill
 from judgebench.judges.api.passes import ListedPass, told, unstacked
 from judgebench.judges.api.reader import ways_of
-from judgebench.judges.api.settings import ApiSpec, spelled_names
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.candidates import CandidateTrie
 from judgebench.judges.passes import ScorePass, Voice
 from judgebench.judges.planning import Batch
@@ -47,7 +47,7 @@ def exact(server, **more):
 
 def prompts_of(spec, conditions, texts=TEXTS):
     tokenizer = spec.source.tokenizer()
-    control = spelled_names(spec, tokenizer)
+    control = spec.spelled_names(tokenizer)
     builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 2000, control=control)
     return builder.build(examples(texts), conditions)
 
