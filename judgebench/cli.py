@@ -1,4 +1,4 @@
-"""From exceptions to sentences, at the doors of the command line."""
+"""Commands: exceptions become sentences, and an experiment is run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from judgebench.config.checks import check_config
 from judgebench.config.command import Command
+from judgebench.config.overrides import Look
 from judgebench.locked import UNTIL_THE_END
 from judgebench.report.hiding import hiding, masked_argument
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
@@ -34,9 +38,7 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 
 
 @contextmanager
-def handle_errors(
-    module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None
-) -> Iterator[None]:
+def handle_errors(module: str, config_name: str = "config", look: Look | None = None) -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
@@ -60,8 +62,8 @@ def handle_errors(
                 with as_sentence():
                     raise command.explained(error) from error
         except Refusal as refusal:
-            error = refusal.__cause__
-            told = command.told(error, look) if isinstance(error, UserError) and error.fix else refusal.sentence
+            mistake = _mistake(refusal.__cause__)
+            told = refusal.sentence if mistake is None else command.told(mistake, look)
             print(f"judgebench: {told.rstrip('.')}.", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
@@ -128,14 +130,12 @@ def as_sentence() -> Iterator[None]:
 
 def _sentence(error: Exception) -> str | None:
     """What a user can do about it; None where the fault is ours."""
-    if isinstance(error, UserError):
-        return str(error)
+    if (mistake := _mistake(error)) is not None:
+        return str(mistake)
     if isinstance(error, OmegaConfBaseException):
         return f"The configuration does not hold together: {str(error).splitlines()[0]}"
     if isinstance(error, InstantiationException):
-        # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
-        own = isinstance(error.__cause__, UserError)
-        return str(error.__cause__) if own else f"The configuration does not fit: {' '.join(str(error).split())}"
+        return f"The configuration does not fit: {' '.join(str(error).split())}"
     if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
         name = str(error.filename)
         shown = name if len(name) < 200 else f"{name[:100]}..."
@@ -145,3 +145,39 @@ def _sentence(error: Exception) -> str | None:
         where = f"{name}: cannot be written" if name else "A file cannot be written"
         return f"{where} ({error.strerror}); make room, then give the same command again"
     return None
+
+
+def _mistake(error: BaseException | None) -> UserError | None:
+    """The user's mistake that an exception tells; Hydra wraps what a constructor raises."""
+    cause = error.__cause__ if isinstance(error, InstantiationException) else error
+    return cause if isinstance(cause, UserError) else None
+
+
+def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
+    """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
+    from judgebench.study import job
+
+    sweeping = hydra_config.mode == RunMode.MULTIRUN
+    try:
+        with as_sentence():
+            if sweeping:
+                job.as_job(config, hydra_config)
+            else:
+                job.check_one_run(hydra_config)
+            check_config(config)
+            objective = job.checked_objective(config)
+            if sweeping:
+                job.check_processes(config)
+            from judgebench.pipeline import run  # it takes seconds to import
+
+            finished = run(config)
+            outcome = job.outcome(finished, objective) if finished is not None and sweeping else None
+    except Refusal as refusal:
+        if sweeping and job.runs_elsewhere():
+            raise job.JobFailed(refusal.sentence) from refusal
+        raise
+    except KeyboardInterrupt as stop:
+        raise Interrupted(job.kept_so_far(config, hydra_config)) from stop
+    if finished is not None:
+        print(finished.path)
+    return outcome

@@ -54,8 +54,11 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 """Keys without which there is no run."""
 
 
-def check_config(config: DictConfig) -> None:
+def check_config(config: DictConfig, dear: bool = True) -> None:
     """Refuses a configuration of a run whose mistakes are known without torch.
+
+    Args:
+        dear: whether it is tried that the run folder can be written, which takes a second to import.
 
     Raises:
         UserError: all that are found: a part is missing or not given; a key that its part does not take; a value of
@@ -89,6 +92,8 @@ def check_config(config: DictConfig) -> None:
         with mistakes.caught():
             _check_here(getattr(part, "source", None))
     mistakes.tell()
+    if not dear:
+        return
     from judgebench.report.run_folder import RunFolder  # it needs pandas, which takes a second
 
     RunFolder.check(path_of(config, "run_dir"))
@@ -143,7 +148,12 @@ def _check_given(config: DictConfig, mistakes: Mistakes) -> set[str]:
     for group in map(str, config):
         node = config._get_node(group)
         chosen = choice_of(group)
-        for key in sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else ():
+        try:
+            missing = sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else []
+        except OmegaConfBaseException:  # it refers to a value of another part, which is missing there
+            incomplete.add(group)
+            continue
+        for key in missing:
             incomplete.add(group)
             because = f"{group}={chosen} needs it" if chosen else "it is needed"
             said = _comment(group, key.rpartition(".")[2])

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.groups import FOLDER, groups, nearest, top_keys
-from judgebench.config.overrides import ADDED, Overrides
+from judgebench.config.overrides import ADDED, Look, Overrides, look_at
 from judgebench.report.hiding import masked_argument
 from judgebench.runtime.errors import Mistakes, UserError
 
@@ -42,7 +41,7 @@ class Command:
     config_name: str
     given: Sequence[str]
 
-    def check(self, look: Callable[[DictConfig], None] | None = None) -> None:
+    def check(self, look: Look | None = None) -> None:
         """Refuses flags that cannot be, and a multirun of which one job could not be composed.
 
         Args:
@@ -100,7 +99,7 @@ class Command:
         reason = "; ".join(line for line in told if line) or type(error).__name__
         return UserError(f"The command line cannot be followed: {reason}")
 
-    def told(self, error: UserError, look: Callable[[DictConfig], None] | None = None) -> str:
+    def told(self, error: UserError, look: Look | None = None) -> str:
         """All mistakes of the command, and the whole command that has none of them where it is known.
 
         Args:
@@ -108,29 +107,34 @@ class Command:
             look: refuses a configuration.
         """
         sentences, given = list(error.sentences), list(self.given)
+        cheap = None if look is None else partial(look, dear=False)
         for _ in range(_MOST_TRIES):
             mended = _mended(given, error.fix or {})
             if mended == given or (look is None and "" in (error.fix or {})):
                 return _joined(sentences)
             given = mended
             try:
-                Command(self.module, self.config_name, given).rehearse(look)
+                Command(self.module, self.config_name, given).rehearse(cheap)
             except UserError as other:
                 error = other
                 sentences += [sentence for sentence in other.sentences if sentence not in sentences]
-            except Exception:  # an advice that cannot be composed is none
+            except Exception:  # advice that cannot be composed is none
                 return _joined(sentences)
             else:
                 return _joined(sentences, self.given_so(given))
         return _joined(sentences)
 
-    def rehearse(self, look: Callable[[DictConfig], None] | None) -> None:
+    def rehearse(self, look: Look | None) -> None:
         """Composes the configuration without running it; else `UserError`, or what Hydra raises."""
         self.check(look)
         with Overrides(self) as conf:
-            conf.check()
-            if look is not None and not self.flags.multirun and not self.flags.cfg and not self.flags.info:
-                conf.check_first(look)
+            try:
+                config = conf.first()
+            except (HydraException, OmegaConfBaseException):
+                conf.check()
+                raise
+            if look is not None and not (self.flags.multirun or self.flags.cfg or self.flags.info):
+                look_at(config, look)
 
     def _check_added(self, flags: argparse.Namespace) -> None:
         """Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing."""

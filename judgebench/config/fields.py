@@ -112,13 +112,14 @@ def known_keys(given: Mapping[Any, Any], known: Sequence[str], key: str) -> None
 
 
 @cache
-def _validator(cls: type, of: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+def _validator(cls: Any, of: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     from pydantic import ConfigDict, TypeAdapter
     from typing_extensions import TypedDict
 
     types = get_type_hints(cls, include_extras=True)
     hints = {field.name: types[field.name] for field in dataclasses.fields(cls) if not of or field.name in of}
-    shape: Any = TypedDict(cls.__name__, hints)  # type: ignore[operator]
+    make: Any = TypedDict
+    shape = make(cls.__name__, hints)
     shape.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     return TypeAdapter(shape).validator, hints
 

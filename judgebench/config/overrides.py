@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ADDED = ("exp", "sweeps")
 """Groups of which a run has nothing until it is added with +."""
 
+Look = Callable[..., None]
+"""Refuses a configuration; with `dear=False` only for what is known at once."""
+
 _MOST_JOBS = 10_000
 """Of a multirun."""
 
@@ -100,27 +103,16 @@ class Overrides:
                 if one not in choosing:
                     self._check_key(one, first)
         mistakes.tell()
-        self._composed([_first(one) for one in self.overrides])
+        self.first()
 
-    def check_first(self, look: Callable[[DictConfig], None]) -> None:
-        """Looks at the configuration of the run, of a multirun at that of its first job."""
-        self._look_at(self._composed([_first(one) for one in self.overrides]), look)
+    def first(self) -> DictConfig:
+        """The configuration of the run, of a multirun that of its first job, with Hydra's own."""
+        return self._composed([_first(one) for one in self.overrides])
 
-    def _look_at(self, job: DictConfig, look: Callable[[DictConfig], None]) -> None:
-        hydra = HydraConfig.instance()
-        before = hydra.cfg
-        hydra.set_config(job)
-        try:
-            with open_dict(job):
-                del job["hydra"]
-            look(job)
-        finally:
-            hydra.cfg = before
-
-    def check_jobs(self, look: Callable[[DictConfig], None] | None) -> None:
+    def check_jobs(self, look: Look | None) -> None:
         """Composes a job for every value that a multirun takes, before the multirun makes its folder."""
         try:
-            first = self._composed([_first(one) for one in self.overrides])
+            first = self.first()
             for one in self.overrides:
                 self._check_interval(one, first)
             plain = "BasicSweeper" in str(first.hydra.sweeper.get("_target_"))
@@ -137,12 +129,12 @@ class Overrides:
         mistakes = Mistakes()
         for job in jobs:
             with mistakes.caught():
-                self._look_at(job, look)
+                look_at(job, look)
         mistakes.tell()
 
     def check_package(self, package: str) -> None:
         """Whether there is something to be shown under `--package`."""
-        config = self._composed([_first(one) for one in self.overrides])
+        config = self.first()
         if package not in ("_global_", "") and OmegaConf.select(config, package) is None:
             meant = nearest(package, [str(name) for name in config])
             raise UserError(f"--package: there is no {package}" + (f"; did you mean {meant}?" if meant else "."))
@@ -283,6 +275,19 @@ class Overrides:
     @property
     def _loader(self) -> ConfigLoader:
         return GlobalHydra.instance().config_loader()
+
+
+def look_at(job: DictConfig, look: Look) -> None:
+    """Looks at a configuration that holds Hydra's own, as if it were being run."""
+    hydra = HydraConfig.instance()
+    before = hydra.cfg
+    hydra.set_config(job)
+    try:
+        with open_dict(job):
+            del job["hydra"]
+        look(job)
+    finally:
+        hydra.cfg = before
 
 
 def _values(one: Override) -> Iterator[str]:

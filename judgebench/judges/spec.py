@@ -1,5 +1,7 @@
-"""How a judge judges, as configuration says it: a model here, or a file of earlier answers; what an experiment asks of any
-judge. Torch is not needed until something is read."""
+"""How a judge judges, as configuration says it: a model here, or a file of earlier answers; what is asked of any judge.
+
+Torch is not needed until something is read.
+"""
 
 from __future__ import annotations
 
