@@ -25,6 +25,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
+from omegaconf import OmegaConf
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.shape import shown
@@ -80,8 +81,10 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
     """
     from pydantic import ValidationError
 
-    validator, hints = _validator(type(settings), tuple(of))
-    given = {name: getattr(settings, name) for name in hints}
+    cls: Any = type(settings)
+    validator, hints = _validator(cls, tuple(of))
+    values = {name: getattr(settings, name) for name in hints}
+    given = {name: OmegaConf.to_object(one) if OmegaConf.is_config(one) else one for name, one in values.items()}
     try:
         validator.validate_python(given)
     except ValidationError as error:

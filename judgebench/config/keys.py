@@ -88,7 +88,7 @@ def _value(config: DictConfig, key: str) -> str:
 def _set_by(experiment: str) -> set[str]:
     """Groups and keys that an experiment's file sets, or one that it is made of."""
     file = FOLDER / "exp" / f"{experiment}.yaml"
-    loaded = OmegaConf.load(file) if file.is_file() else OmegaConf.create({})
+    loaded: Any = OmegaConf.load(file) if file.is_file() else OmegaConf.create({})
     found = set()
     for entry in loaded.get("defaults") or []:
         if isinstance(entry, DictConfig):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgebench.config.fields import Annotated, Ge, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Filled, Ge, OneOf, Wording, check_fields
 from judgebench.runtime.errors import UserError
 
 MEASURE = "measure"
@@ -31,14 +31,14 @@ class MetricSettings:
         UserError: names what is none of these.
     """
 
-    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], Wording(f"a list of {', '.join(LEVELS)}, at least one")]
+    levels: Annotated[Sequence[str], Filled(), Wording(f"a list with at least one of {', '.join(LEVELS)}")]
     resamples: Annotated[int, Ge(0)]
     seed: Annotated[int, Ge(0)]
 
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
-        if not self.levels:
-            raise UserError(f"metrics.levels: [] is not a list with at least one of {', '.join(LEVELS)}.")
+        if unknown := [level for level in self.levels if level not in LEVELS]:
+            raise UserError(f"metrics.levels: {unknown[0]!r} is not one of {', '.join(LEVELS)}.")
         if twice := [level for level in LEVELS if list(self.levels).count(level) > 1]:
             raise UserError(f"metrics.levels: {twice[0]!r} stands there twice; name each level once.")
         if self.resamples == 1:
