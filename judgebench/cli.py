@@ -129,7 +129,7 @@ def as_sentence() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str | None:
-    """What a user can do about it; None where the fault is ours."""
+    """Advice on what a user can do about it; None where the fault is ours."""
     if (mistake := _mistake(error)) is not None:
         return str(mistake)
     if isinstance(error, OmegaConfBaseException):

@@ -17,15 +17,17 @@ from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.config.checks import check_run, decodings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.parts import (
+    asked_of,
     attacks_of,
     cells_of,
     check_learned,
     conditions_of,
+    configured_defenses,
     data_of,
-    defenses_of,
     learned_attack,
     prompt_of,
     ranking_of,
+    tokenizer_of,
     tuner_of,
     with_distinct_names,
 )
@@ -38,13 +40,12 @@ from judgebench.defenses import Defense, Findings, Means, Planned, Prepared
 from judgebench.judges.answers import Answers
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.judge import Models
-from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.running import Trainers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix
-from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
 from judgebench.runtime.errors import Mistakes
@@ -52,7 +53,7 @@ from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    pass
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
@@ -106,7 +107,7 @@ class Experiment:
         search, phrases = learned_attack(config, asked.judge, asked.decodings)
         asked = replace(asked, search=search)
         attacks = attacks_of(list_at(config, "attacks"), phrases)
-        defenses = defenses_of(config, asked.judge)
+        defenses = configured_defenses(config, asked.judge)
         # 2. models and data; neither needs the other, so mistakes of both are told
         mistakes = Mistakes()
         with mistakes.caught():
@@ -203,7 +204,7 @@ class Experiment:
 
     @property
     def findings(self) -> Findings:
-        """What defenses have found while they got ready."""
+        """Findings of defenses while they got ready."""
         return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
 
     def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
@@ -347,35 +348,7 @@ class Experiment:
         )
 
 
-def asked_of(config: DictConfig) -> Asked:
-    """Judge, assistant and decodings, which fit each other; else `UserError`."""
-    asked = Asked(config, built(config.judge), built(config.assistant), decodings_of(config.get("decoding") or {}))
-    check_rules(SETTINGS, asked)
-    return asked
-
-
-def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
-    """The main model's tokenizer, and how many tokens main model and assistant can read.
-
-    Raises:
-        UserError: their vocabularies differ.
-    """
-    tokenizer, limit = asked.judge.source.tokenizer(), _most_tokens(asked.judge.source.config())
-    others = [asked.assistant.source] if asked.assistant.source is not None else []
-    for other in others:
-        check_vocabularies(tokenizer, other.tokenizer())
-        limit = min(limit, _most_tokens(other.config()))
-    asked.judge.check_assistant(asked.assistant)
-    return tokenizer, limit
-
-
-def _most_tokens(config: Any) -> int:
-    """Tokens that a model of this configuration can read."""
-    text = config.get_text_config(decoder=True)
-    return int(getattr(text, "max_position_embeddings", None) or 2**31)
-
-
 def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list[Condition]:
-    """Those of which prompts can be built already."""
+    """Conditions of which prompts can be built already."""
     planned = {defense.name for defense in defenses if isinstance(defense, Planned)}
     return [condition for condition in conditions if condition.defense not in planned]

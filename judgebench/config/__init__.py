@@ -1,1 +1,1 @@
-"""What a configuration may say: its fields, keys and rules, and the command line that it is composed by."""
+"""Configuration: its fields, keys and rules, and the command line that it is composed by."""

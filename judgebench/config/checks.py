@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.attacks import chosen_attacks
 from judgebench.config.fields import named
 from judgebench.config.groups import FOLDER, nearest
-from judgebench.config.keys import choice_of, distinct, list_at, path_of
+from judgebench.config.keys import choice_of, list_at, path_of, without_repeats
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.config.settings import MetricSettings, RunSettings
 from judgebench.data.hub import is_hub_id
@@ -162,7 +162,7 @@ def _check_given(config: DictConfig, mistakes: Mistakes) -> set[str]:
 
 
 def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> str | None:
-    """What the files of a group say of a key that has no value there."""
+    """The comment in the files of a group on a key that has no value there."""
     for file in sorted((FOLDER / group).glob(f"{choice}.yaml")):
         pattern = rf"^ *{re.escape(name)}: {re.escape(value)} *# *(.+)$"
         if found := re.search(pattern, file.read_text("utf-8"), re.MULTILINE):
@@ -200,9 +200,9 @@ def _part(config: DictConfig, key: str, mistakes: Mistakes) -> Any:
 def _check_axes(config: DictConfig) -> None:
     mistakes = Mistakes()
     with mistakes.caught():
-        distinct("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
+        without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
     with mistakes.caught():
-        distinct("dimensions", [str(name) for name in list_at(config, "dimensions")])
+        without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
     with mistakes.caught():
         given = list_at(config, "attacks")
         chosen_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
@@ -227,7 +227,7 @@ def _check_data(data: DictConfig) -> None:
 
 
 def _check_here(source: Any) -> None:
-    """Whether a model that can only be on this machine is there; the hub is not asked."""
+    """Refuses a model that can only be on this machine and is not; the hub is not asked."""
     if isinstance(source, ModelSource) and not source.on_hub:
         source.locate(weights=False)
 

@@ -29,7 +29,7 @@ _MOST_TRIES = 4
 
 @dataclass(frozen=True)
 class Command:
-    """What was typed.
+    """A command as it was typed.
 
     Attributes:
         module: how the command is started, as in `python -m judgebench`.
@@ -157,7 +157,7 @@ class Command:
 
     @cached_property
     def flags(self) -> argparse.Namespace:
-        """What Hydra's flags say, and its `overrides`.
+        """Values of Hydra's flags, and its `overrides`.
 
         Raises:
             UserError: flags that are none.

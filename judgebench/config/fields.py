@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.shape import shown
 
-__all__ = ["Annotated", "Filled", "Ge", "Gt", "Le", "Lt", "OneOf", "Wording", "check_fields", "known_keys", "named"]
+__all__ = ["Annotated", "Ge", "Gt", "Le", "Lt", "NotBlank", "OneOf", "Wording", "check_fields", "known_keys", "named"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Filled:
+class NotBlank:
     """A text that is not blank, or a list with at least one entry; no text is a list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
@@ -57,7 +57,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Wording:
-    """What a field takes, in words of its own."""
+    """Words of its own for what a field takes."""
 
     words: str
 
@@ -72,7 +72,7 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
 
     Args:
         settings: an instance, as in its `__post_init__`. An annotation may be `Annotated` with bounds (`Ge`, `Gt`,
-            `Le`, `Lt`), `OneOf`, `Filled`, and `Wording`, what the field takes where the bounds do not say it well.
+            `Le`, `Lt`), `OneOf`, `NotBlank`, and `Wording`, what the field takes where the bounds do not say it well.
         key: the config key that the fields stand under.
         of: the fields to check; all, where none is named.
 
@@ -134,7 +134,7 @@ def _filled(value: Any) -> Any:
 
 
 def _not(hint: Any) -> str:
-    """What a value is that a field does not take, as "not a whole number of at least 1"."""
+    """A value that a field does not take, in words, as "not a whole number of at least 1"."""
     kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
     nullable = len(kinds) < len(_kinds(hint))
     if len(kinds) == 1 and kinds[0] is bool:

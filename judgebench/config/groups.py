@@ -1,4 +1,4 @@
-"""Where conf/ lies, beside the package in a checkout, inside it in an installed wheel; and what can be chosen there."""
+"""The folder conf/, beside the package in a checkout, inside it in an installed wheel, and its groups' choices."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def list_at(config: DictConfig, key: str) -> list[Any]:
     return items
 
 
-def distinct(key: str, items: list[Any]) -> list[Any]:
+def without_repeats(key: str, items: list[Any]) -> list[Any]:
     """`items`, unless one is named twice (`UserError`)."""
     if len(set(items)) < len(items):
         raise UserError(f"{key}: {', '.join(map(str, items))} names one twice.")
@@ -43,18 +43,18 @@ def distinct(key: str, items: list[Any]) -> list[Any]:
 
 
 def typed_overrides() -> list[str]:
-    """What the command line, or a sweep, sets beside the config files."""
+    """Overrides that the command line, or a sweep, sets beside the config files."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
 
 
 def typed(key: str) -> str:
-    """What the command line sets a key or group to; empty where it leaves it."""
+    """The value that the command line sets a key or group to; empty where it leaves it."""
     given = (one.lstrip("+").partition("=") for one in typed_overrides())
     return ([value for name, _, value in given if name == key] or [""])[-1]
 
 
 def choice_of(group: str) -> str:
-    """What is chosen of a group; empty where nothing is, or where that is not known."""
+    """The choice of a group; empty where nothing is, or where that is not known."""
     return str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
 
 
@@ -96,5 +96,5 @@ def _set_by(experiment: str) -> set[str]:
         elif str(entry) != "_self_":
             found |= _set_by(str(entry).removeprefix("/exp/"))
     for name, node in loaded.items():
-        found |= {f"{name}.{inner}" for inner in node} if isinstance(node, DictConfig) else {str(name)}
+        found |= {f"{name}.{inner!s}" for inner in node} if isinstance(node, DictConfig) else {str(name)}
     return found

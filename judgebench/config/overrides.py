@@ -41,7 +41,7 @@ _MOST_TRIED = 24
 
 
 class Overrides:
-    """What Hydra knows while a command line is looked at."""
+    """Hydra's knowledge while a command line is looked at."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -133,7 +133,7 @@ class Overrides:
         mistakes.tell()
 
     def check_package(self, package: str) -> None:
-        """Whether there is something to be shown under `--package`."""
+        """Refuses a `--package` under which nothing stands."""
         config = self.first()
         if package not in ("_global_", "") and OmegaConf.select(config, package) is None:
             meant = nearest(package, [str(name) for name in config])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -11,12 +11,14 @@ from omegaconf.errors import MissingMandatoryValue
 
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, chosen_attacks
 from judgebench.attacks.search import AdvSuffix
-from judgebench.config.keys import distinct, list_at
-from judgebench.config.rules import Asked
+from judgebench.config.checks import decodings_of
+from judgebench.config.keys import list_at, without_repeats
+from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.protocol import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, chosen_defenses
+from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import REPLAYED, JudgeSettings
 from judgebench.metrics.ranking import Ranking
 from judgebench.own import built
@@ -26,7 +28,38 @@ from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ORDERS, Condition, ScoreRange
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 _PAIRS = ("rivals", "rivals_seed")
+
+
+def asked_of(config: DictConfig) -> Asked:
+    """Judge, assistant and decodings, which fit each other; else `UserError`."""
+    asked = Asked(config, built(config.judge), built(config.assistant), decodings_of(config.get("decoding") or {}))
+    check_rules(SETTINGS, asked)
+    return asked
+
+
+def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
+    """The main model's tokenizer, and how many tokens main model and assistant can read.
+
+    Raises:
+        UserError: their vocabularies differ.
+    """
+    tokenizer, limit = asked.judge.source.tokenizer(), _most_tokens(asked.judge.source.config())
+    others = [asked.assistant.source] if asked.assistant.source is not None else []
+    for other in others:
+        check_vocabularies(tokenizer, other.tokenizer())
+        limit = min(limit, _most_tokens(other.config()))
+    asked.judge.check_assistant(asked.assistant)
+    return tokenizer, limit
+
+
+def _most_tokens(config: Any) -> int:
+    """Tokens that a model of this configuration can read."""
+    text = config.get_text_config(decoder=True)
+    return int(getattr(text, "max_position_embeddings", None) or 2**31)
 
 
 def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
@@ -35,9 +68,9 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
     ranges: list[ScoreRange] = []
     dimensions: list[str] = []
     with mistakes.caught():
-        ranges = distinct("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
+        ranges = without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
     with mistakes.caught():
-        dimensions = distinct("dimensions", [str(name) for name in list_at(config, "dimensions")])
+        dimensions = without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
     mistakes.tell()
     return [(dimension, score_range) for dimension in dimensions for score_range in ranges]
 
@@ -45,7 +78,7 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
 def learned_attack(
     config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
 ) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
-    """How a phrase is learned, or one that was learned elsewhere."""
+    """The way a phrase is learned, or one that was learned elsewhere."""
     if config.get("attack") is None:
         return None, []
     try:
@@ -77,7 +110,7 @@ def with_distinct_names(attacks: list[Attack]) -> list[Attack]:
     return attacks
 
 
-def defenses_of(config: DictConfig, judge: JudgeSettings) -> list[Defense]:
+def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defense]:
     """The configured defenses; those that are `Planned` are not ready yet."""
     settings = _built(config.defense, "defense")
     if not isinstance(settings, DefenseSettings):
@@ -132,13 +165,13 @@ def conditions_of(
 
 
 def ranking_of(config: DictConfig) -> Ranking:
-    """How systems are ranked where texts are compared."""
+    """The way systems are ranked where texts are compared."""
     given = config.get("pairwise")
     return Ranking.parse(OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given)
 
 
 def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition]) -> Tuner | None:
-    """How lambda and t are chosen; None where they are as configured."""
+    """The way lambda and t are chosen; None where they are as configured."""
     if asked.config.get("tune") is None:
         return None
     tuner = instantiate(asked.config.tune)

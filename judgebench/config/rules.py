@@ -43,7 +43,7 @@ _HYPERPARAMETERS = ("decoding.lambda", "decoding.temperature")
 
 @dataclass(frozen=True)
 class Rule:
-    """Where `when` holds of what is asked for, the judge must give what the rule needs.
+    """A need: if `when` holds of what is asked for, the judge must give what the rule needs.
 
     Attributes:
         when: whether the rule applies; or the names of what it applies to.
@@ -105,7 +105,7 @@ class Asked:
 
     @property
     def helped(self) -> bool:
-        """Whether a model is named that helps defenses."""
+        """True if a model is named that helps defenses."""
         return OmegaConf.select(self.config, "defense.helper.path") is not None
 
     @cached_property
@@ -116,7 +116,7 @@ class Asked:
 
     @property
     def all_tuned(self) -> bool:
-        """Whether every decoding that contrasts is tuned."""
+        """True if every decoding that contrasts is tuned."""
         return bool(self.tune) and self.config.tune.get("decodings") is None
 
     @property
@@ -135,12 +135,12 @@ class Asked:
 
     @property
     def same_answers(self) -> str:
-        """What all decodings would read, where the judge gives answers."""
+        """The source that all decodings would read, where the judge gives answers."""
         return "judge=replay" if REPLAYED in self.judge.gives else "judge.scores_from=text"
 
     @property
     def learns(self) -> bool:
-        """Whether a phrase is learned."""
+        """True if a phrase is learned."""
         return str(OmegaConf.select(self.config, "attack._target_")).endswith(".AdvSuffix")
 
     @property
@@ -150,9 +150,9 @@ class Asked:
 
     @property
     def twos(self) -> tuple[str, str]:
-        """What the judge and the assistant are, where one is an encoder-decoder model and the other is not."""
+        """Kinds of the judge and the assistant, where one is an encoder-decoder model and the other is not."""
         kinds = ("an encoder-decoder", "a decoder-only")
-        return kinds if self.judge.source.encoder_decoder else kinds[::-1]  # type: ignore[return-value]
+        return kinds if self.judge.source.encoder_decoder else kinds[::-1]
 
 
 def _without(asked: Asked, left_out: Callable[[Decoding], bool]) -> list[str]:
@@ -410,7 +410,7 @@ MODELS = (
 
 @dataclass(frozen=True)
 class AskedTexts:
-    """What is judged, once data and rubrics are read.
+    """Texts that are judged, once data and rubrics are read.
 
     Attributes:
         rivals: which texts meet, where rubrics compare two.
@@ -436,7 +436,7 @@ class AskedTexts:
 
     @property
     def compares(self) -> bool:
-        """Whether the rubrics compare two texts."""
+        """True if the rubrics compare two texts."""
         return self.builder.comparative
 
 

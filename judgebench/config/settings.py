@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgebench.config.fields import Annotated, Filled, Ge, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, Wording, check_fields
 from judgebench.runtime.errors import UserError
 
 MEASURE = "measure"
@@ -31,7 +31,7 @@ class MetricSettings:
         UserError: names what is none of these.
     """
 
-    levels: Annotated[Sequence[str], Filled(), Wording(f"a list with at least one of {', '.join(LEVELS)}")]
+    levels: Annotated[Sequence[str], NotBlank(), Wording(f"a list with at least one of {', '.join(LEVELS)}")]
     resamples: Annotated[int, Ge(0)]
     seed: Annotated[int, Ge(0)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.config.fields import Annotated, Filled, Ge, Gt, Le, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import Mistakes, UserError
@@ -82,9 +82,9 @@ class TutorSpec:
     alpha_high: Annotated[float, Ge(0)] | None = 3.0
     alpha_low: Annotated[float, Ge(0)] | None = 3.0
     alpha_unit: Annotated[str, OneOf(ALPHA_UNITS)] = "one"
-    strengths: Annotated[Sequence[Annotated[float, Ge(0)]], Filled()] | None = None
+    strengths: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] | None = None
     sample_references: bool = False
-    vectors: Annotated[str, Filled(), Wording("a path")] | None = None
+    vectors: Annotated[str, NotBlank(), Wording("a path")] | None = None
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

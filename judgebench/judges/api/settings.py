@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
 
-from judgebench.config.fields import Annotated, Filled, Ge, Gt, Le, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
 from judgebench.judges.api.endpoint import Endpoint
 from judgebench.judges.api.extra_body import parse_extra
 from judgebench.judges.api.price import Price
@@ -99,7 +99,7 @@ class ApiSpec(JudgeSettings):
     url: str
     model: str
     key_variable: str | None = None
-    title: Annotated[str, Filled()] | None = None
+    title: Annotated[str, NotBlank()] | None = None
     protocol: Annotated[str, OneOf(PROTOCOLS)] = "chat"
     scores_from: Annotated[str, OneOf(WAYS)] = "logprobs"
     explicit: Annotated[str, OneOf(EXPLICIT)] | None = None
