@@ -9,7 +9,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 TARGET = "_target_"
 """The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""

@@ -16,14 +16,13 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.asked.keys import path_of
-from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
+from judgebench.config.keys import path_of
+from judgebench.config.settings import MEASURE
 from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.planned import SOURCES, TEXTS
-from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.engine.hardware import compute_on
@@ -52,6 +51,7 @@ from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.runtime.distributed import begin, here
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune

@@ -35,7 +35,7 @@ from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.scoring import Listener, PhraseScorer
 from judgebench.attacks.search.vocabulary import frequent_words
 from judgebench.attacks.search.words import Walk, walk
-from judgebench.configuration import FOLDER
+from judgebench.config.groups import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.candidates import CandidateTrie

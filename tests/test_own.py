@@ -7,8 +7,8 @@ import pytest
 
 from judgebench.attacks import Attack, attacked_text, chosen_attacks
 from judgebench.defenses import chosen_defenses
-from judgebench.errors import UserError
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
 from tests.defenses.conftest import SETTINGS
 from tests.test_cli import QUICK, pair, told

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import FIRST, PLACES, Condition, Example
 
 _FIELD = re.compile(r"\{(\w+)\}")

@@ -10,9 +10,9 @@ from typing import Any
 from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack
 from judgebench.attacks.held import HeldAttack
 from judgebench.attacks.learned import read_phrase
-from judgebench.errors import UserError
-from judgebench.outside import read_text
 from judgebench.own import TARGET, own
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_text
 
 _TEMPLATES = files("judgebench.attacks") / "templates"
 _KINDS = ("template", "phrase_file")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.attacks.attack import Attack
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
 
 _TWICE = 8

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.attacks.attack import PhraseAttack
-from judgebench.errors import UserError
-from judgebench.outside import read_json
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
+from judgebench.runtime.parsing import read_json
 
 ADV_SUFFIX = "adv_suffix"
 """What attacks by learned phrases are called, before their length."""

@@ -20,13 +20,13 @@ from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
-from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.own import TARGET, built
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.masking import mask_secrets
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange

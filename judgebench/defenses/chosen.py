@@ -16,10 +16,10 @@ from judgebench.defenses.references import REFERENCE_DEFENSES, planned_reference
 from judgebench.defenses.retokenization import Retokenization
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.template import NONE, TemplateDefense
-from judgebench.errors import UserError
-from judgebench.outside import read_text
 from judgebench.own import TARGET, own
 from judgebench.prompts.builder import Defense
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_text
 from judgebench.tutor.spec import TutorSpec
 
 _TEMPLATES = files("judgebench.defenses") / "templates"

@@ -17,8 +17,8 @@ from judgebench.defenses.perplexity import helper_voice
 from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepared
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.defenses.thresholds import curve_of, found_at
-from judgebench.errors import UserError
 from judgebench.runtime.distributed import here
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
 
 WARNING = (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from judgebench.defenses.detectors import Detector
-from judgebench.errors import UserError
-from judgebench.outside import read_json
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
+from judgebench.runtime.parsing import read_json
 
 _KEY = "defense.detectors"
 _TEXTS = ("dataset", "helper", "helper_sha256")

@@ -12,8 +12,8 @@ from judgebench.defenses.judged_texts import JudgedTexts
 from judgebench.defenses.perplexity import helper_voice
 from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepared
 from judgebench.defenses.settings import Helper
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.writing import Text, WritePass, write
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 

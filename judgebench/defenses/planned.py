@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import lightning as L
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.errors import UserError
 from judgebench.judges.loop import Models, Trainers
-from judgebench.judges.settings import JudgeSettings
+from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
-from judgebench.errors import UserError
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.runtime.distributed import here
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.references import Reference, asked_references, scored_references, steered_references
 from judgebench.tutor.scoring import JudgeScorer

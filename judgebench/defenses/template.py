@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import EXAMPLE_FIELD, JUDGED_FIELD
+from judgebench.runtime.errors import UserError
 from judgebench.types import Rubric
 
 _FIELD = re.compile(r"\{(\w+)\}")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
@@ -29,6 +28,7 @@ from judgebench.report.views.comparisons import (
 )
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import labelled, shown_split
+from judgebench.runtime.errors import UserError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -25,7 +25,7 @@ from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
 from judgebench.report.tables import interval, percent, signed, three
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 
 _HERE = Path(__file__).parent
 
@@ -33,7 +33,7 @@ TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_HERE / "templates"),
     autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
     undefined=jinja2.StrictUndefined,
-    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else visible(said),
+    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said),
     trim_blocks=True,
     lstrip_blocks=True,
 )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from judgebench.errors import UserError
 from judgebench.metrics.bias import family_records
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
@@ -25,6 +24,7 @@ from judgebench.results.schema import (
     Presence,
 )
 from judgebench.results.series import shown_split
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.defenses import Findings

@@ -11,8 +11,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = "reference", "good", "poor", "scored"

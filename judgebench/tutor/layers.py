@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.attention import current_rows
 from judgebench.judges.engine.heads import layers_of
+from judgebench.runtime.errors import UserError
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.asking import GOOD, POOR, REFERENCE, SCORED
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.steering import HIGH, LOW, Standard

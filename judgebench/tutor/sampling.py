@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from judgebench.decoding.rules import checked_logits
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

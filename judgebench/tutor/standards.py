@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 LEAST = 4
 """Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own state."""

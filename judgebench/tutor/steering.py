@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.layers import current, layer_at, with_current
 
 HIGH, LOW = "high", "low"

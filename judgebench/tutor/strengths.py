@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.references import steered_texts
 from judgebench.tutor.steering import HIGH, LOW, Standard
 from judgebench.tutor.tutor import Tutor

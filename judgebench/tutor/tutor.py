@@ -10,10 +10,10 @@ from typing import Any
 import lightning as L
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.passes import ModelView
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec

@@ -13,9 +13,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from judgebench.errors import UserError
-from judgebench.outside import parse_json
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
+from judgebench.runtime.parsing import parse_json
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import Origin, StandardVectors
 
@@ -23,7 +23,7 @@ _FORMAT = "judgebench standard vectors 1"
 _ARRAYS = ("high", "low", "separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
 _NUMBERS = {"layer": int, "low_threshold": float, "high_threshold": float}
 _ORIGIN = {**{one.name: str for one in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
-"""Name -> its shape, see `judgebench.shape.check_shape`."""
+"""Name -> its shape, see `judgebench.runtime.shape.check_shape`."""
 
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges.sharding import is_split
 from judgebench.runtime.distributed import here
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.candidates import Candidate, write_candidates
 from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
 from judgebench.tutor.states import candidate_states

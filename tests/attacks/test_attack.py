@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks import NONE, PhraseAttack, TemplateAttack, attacked_text, chosen_attacks, shipped_attacks
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example, ScoreRange
 
 CONDITION = Condition("fluency", ScoreRange(1, 5))

@@ -1,7 +1,7 @@
 import pytest
 
 from judgebench.defenses import NONE, TemplateDefense, chosen_defenses, shipped_defenses
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from tests.defenses.conftest import SETTINGS, settings
 
 

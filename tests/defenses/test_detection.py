@@ -20,8 +20,8 @@ from judgebench.defenses.detectors import ASKED, DETECTORS
 from judgebench.defenses.judged_texts import JudgedTexts
 from judgebench.defenses.logistic import Logistic
 from judgebench.defenses.perplexity import perplexity, windowed_perplexity
-from judgebench.errors import UserError
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
 from tests.defenses.means import RANGE, SAID, examples, means, refuse, settings
 

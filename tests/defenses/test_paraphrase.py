@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detectors import ASKED
 from judgebench.defenses.paraphrase import Paraphrase, PlannedParaphrase
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition
 from tests.conftest import tiny_llama
 from tests.defenses.means import RANGE, examples, means, refuse, settings

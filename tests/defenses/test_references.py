@@ -5,9 +5,9 @@ import pytest
 from judgebench.attacks import attacked_text, chosen_attacks
 from judgebench.defenses import chosen_defenses
 from judgebench.defenses.references import ReferenceDefense
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.references import Reference
 from judgebench.types import Condition, Example, ScoreRange
 from tests.defenses.conftest import SETTINGS

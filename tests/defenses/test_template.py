@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.defenses import NONE, TemplateDefense, shipped_defenses
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import fill, load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
 from tests.defenses.conftest import SETTINGS, WORDED
 

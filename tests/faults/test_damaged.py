@@ -10,12 +10,12 @@ import optuna
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.report.paper.__main__ import main as tables
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vector_file import load_vectors

@@ -1,6 +1,6 @@
 import pytest
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.asking import KINDS, Asking, contexts_of, load_templates
 from judgebench.types import Example, ScoreRange
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.references import asked_references, scored_references, steered_references, steered_texts
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Text

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.references import steered_texts
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.strengths import chosen_strength, measure_strengths

@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.standards import project, separability

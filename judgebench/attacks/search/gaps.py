@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from judgebench.attacks.attack import PhraseAttack
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt
 
 PROBES = ("table", "Quickly", "seven", "under")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 
 

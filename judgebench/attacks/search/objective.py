@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from judgebench.decoding.rules import Contrastive, Decoding, Expectation, contrast
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import torch
 
 from judgebench.attacks.search.gaps import Gap
 from judgebench.attacks.search.objective import Objective
-from judgebench.errors import UserError
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import forget_gradients
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 
 

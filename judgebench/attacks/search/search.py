@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.attacks.search.scoring import PhraseScorer
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 _FEWEST = 4
 """Words that a round leaves for each place in the beam, at least: what few gaps say is noisy."""

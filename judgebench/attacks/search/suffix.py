@@ -11,7 +11,7 @@ import numpy as np
 from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.search import Search
 from judgebench.decoding.rules import Decoding
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 _LONGEST = 20

@@ -9,8 +9,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.search.gaps import PROBES, Gap, common_ends
-from judgebench.errors import UserError
-from judgebench.outside import read_text
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_text
 
 TOKENIZER, FREQUENT = "tokenizer", "frequent"
 

@@ -13,7 +13,7 @@ from judgebench.attacks.search.journal import Journal
 from judgebench.attacks.search.scoring import PhraseScorer
 from judgebench.attacks.search.search import Candidate, Search, choose
 from judgebench.attacks.search.vocabulary import Fitting, fitting
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 TRACE = (
     *("step", "kind", "position", "phrase", "word", "score", "contexts", "estimate", "kept", "survives", "seconds"),

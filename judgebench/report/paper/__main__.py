@@ -9,7 +9,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.report.assessment_figure import assessment_figure, is_comparative
@@ -21,8 +20,8 @@ from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
-from judgebench.visible import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print(visible("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
+    print(escape_control("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
     return 0
 
 

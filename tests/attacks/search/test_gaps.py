@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from judgebench.attacks import PhraseAttack
 from judgebench.attacks.search.gaps import common_ends, gaps_of, in_place
 from judgebench.attacks.search.vocabulary import chosen_words, fitting, frequent_words, whole_words
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example
 from tests.attacks.search.conftest import CONDITION, EXAMPLES
 

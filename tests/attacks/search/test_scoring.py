@@ -7,8 +7,8 @@ import torch
 from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.scoring import Listener, PhraseScorer, worth
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.errors import UserError
 from judgebench.judges.engine.plain import PlainEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import PLACES, Condition
 from tests.attacks.search.conftest import CONDITION, RANGE
 

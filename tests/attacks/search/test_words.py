@@ -10,7 +10,7 @@ from judgebench.attacks.search.gaps import in_place
 from judgebench.attacks.search.journal import Journal
 from judgebench.attacks.search.words import TRACE, Walk, walk
 from judgebench.decoding import Expectation, Greedy
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from tests.attacks.search.conftest import EXAMPLES
 
 WORDS = ["well", "good", "summable", "outstandingly", "the", "seven", "Quickly", "river"]

@@ -1,4 +1,4 @@
-"""The arguments of a command line against what conf/ holds: the first that is a mistake, and what would be right."""
+"""Overrides of a command line against what conf/ holds: all that are mistakes, and what would be right."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString, Sweep
@@ -19,12 +20,18 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import FOLDER, nearest, top_keys
-from judgebench.errors import UserError
+from judgebench.config.groups import FOLDER, nearest, top_keys
 from judgebench.report.hiding import masked_argument
+from judgebench.runtime.errors import Mistakes, UserError
+
+if TYPE_CHECKING:
+    from judgebench.config.command import Command
 
 ADDED = ("exp", "sweeps")
 """Groups of which a run has nothing until it is added with +."""
+
+Look = Callable[..., None]
+"""Refuses a configuration; with `dear=False` only for what is known at once."""
 
 _MOST_JOBS = 10_000
 """Of a multirun."""
@@ -33,38 +40,10 @@ _MOST_TRIED = 24
 """Composed before a multirun begins, beyond which a mistake is found when its job begins."""
 
 
-class Typed(Protocol):
-    """A command as it was typed; `mistaken.Command` is one."""
-
-    @property
-    def config_name(self) -> str:
-        """Name of the configuration that it composes, without its ending."""
-
-    @property
-    def given(self) -> Sequence[str]:
-        """Its arguments."""
-
-    @property
-    def flags(self) -> Any:
-        """Values of Hydra's flags, and its `overrides`."""
-
-    def unparsed(self, override: str) -> str:
-        """The sentence on an override that is written wrongly."""
-
-    def explained(self, error: Exception) -> str:
-        """The sentence on what Hydra found wrong."""
-
-    def given_so(self, arguments: Sequence[str]) -> str:
-        """The advice to give the command with these arguments."""
-
-    def instead(self, wrong: str, *right: str) -> str:
-        """The advice to give the command with other arguments in the place of one."""
-
-
 class Overrides:
-    """What Hydra knows while a command line is looked at."""
+    """Hydra's knowledge while a command line is looked at."""
 
-    def __init__(self, command: Typed) -> None:
+    def __init__(self, command: Command) -> None:
         self.command = command
         self.name = command.flags.config_name or command.config_name
         extra = command.flags.config_dir
@@ -105,28 +84,35 @@ class Overrides:
                 f"--config-name: there is no configuration {self.name!r}; "
                 + (f"did you mean {meant}?" if meant else f"there are {', '.join(known)}.")
             )
-        choosing = []
+        mistakes, choosing = Mistakes(), []
         for one in self.overrides:
-            self._check_swept(one)
-            group = one.key_or_group
-            if not group:
-                raise UserError(self.command.unparsed(str(one.input_line)))
-            if options := self._options(group):
-                self._check_choice(one, options)
-                choosing.append(one)
-            elif not any(mark in group for mark in ".[") and group not in top_keys(self.name) and not one.is_add():
-                raise UserError(self._unknown(one, group, [*self._groups(), *top_keys(self.name)], "group or key"))
+            with mistakes.caught():
+                self._check_swept(one)
+                if not one.key_or_group:
+                    raise UserError(self.command.unparsed(str(one.input_line)))
+                if options := self._options(one.key_or_group):
+                    choosing.append(one)
+                    self._check_choice(one, options)
+                else:
+                    self._check_top(one)
+        mistakes.tell()
         first = self._composed([_first(one) for one in choosing])
         for one in self.overrides:
-            self._check_interval(one, first)
-            if one not in choosing:
-                self._check_key(one, first)
-        self._composed([_first(one) for one in self.overrides])
+            with mistakes.caught():
+                self._check_interval(one, first)
+                if one not in choosing:
+                    self._check_key(one, first)
+        mistakes.tell()
+        self.first()
 
-    def check_jobs(self, look: Callable[[DictConfig], None] | None) -> None:
+    def first(self) -> DictConfig:
+        """The configuration of the run, of a multirun that of its first job, with Hydra's own."""
+        return self._composed([_first(one) for one in self.overrides])
+
+    def check_jobs(self, look: Look | None) -> None:
         """Composes a job for every value that a multirun takes, before the multirun makes its folder."""
         try:
-            first = self._composed([_first(one) for one in self.overrides])
+            first = self.first()
             for one in self.overrides:
                 self._check_interval(one, first)
             plain = "BasicSweeper" in str(first.hydra.sweeper.get("_target_"))
@@ -136,18 +122,19 @@ class Overrides:
                 _check_count(swept)
             jobs = [self._composed(job) for job in _tried(swept)]
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(self.command.explained(error)) from error
+            raise self.command.explained(error) from error
         # a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there
         if look is None or not plain or "BasicLauncher" not in str(first.hydra.launcher.get("_target_")):
             return
+        mistakes = Mistakes()
         for job in jobs:
-            with open_dict(job):
-                del job["hydra"]
-            look(job)
+            with mistakes.caught():
+                look_at(job, look)
+        mistakes.tell()
 
     def check_package(self, package: str) -> None:
-        """Whether there is something to be shown under `--package`."""
-        config = self._composed([_first(one) for one in self.overrides])
+        """Refuses a `--package` under which nothing stands."""
+        config = self.first()
         if package not in ("_global_", "") and OmegaConf.select(config, package) is None:
             meant = nearest(package, [str(name) for name in config])
             raise UserError(f"--package: there is no {package}" + (f"; did you mean {meant}?" if meant else "."))
@@ -165,8 +152,13 @@ class Overrides:
                 if "(" in value
                 else f", or for a list write {key}=[{value}], for text with commas {key}='\"{value}\"'"
             )
-            again = self.command.given_so(["-m", *self.command.given])
-            raise UserError(f"{shown}: several values are tried one after the other with -m: {again}{listed}")
+            raise UserError(f"{shown}: several values are tried one after the other with -m{listed}", fix={"": ["-m"]})
+
+    def _check_top(self, one: Override) -> None:
+        """A key at the top of the configuration, or what is no group."""
+        key = one.key_or_group
+        if not any(mark in key for mark in ".[") and key not in top_keys(self.name) and not one.is_add():
+            raise self._unknown(one, key, [*self._groups(), *top_keys(self.name)], "group or key")
 
     def _check_interval(self, one: Override, config: DictConfig) -> None:
         continuous = one.is_sweep_override() and not one.is_discrete_sweep()
@@ -190,18 +182,18 @@ class Overrides:
                     f"{shown}: nothing of {group} is chosen, so there is nothing to take away; leave it out."
                 )
             if one.value() not in (None, "", taken):
-                raise UserError(f"{shown}: {group} is {taken}; {self._replaced(one, f'~{group}')}")
+                raise self._mended(one, f"{shown}: {group} is {taken}", f"~{group}")
             return
         for value in _chosen_names(one):
             if not isinstance(value, str) or not value:
                 raise UserError(f"{shown}: {group} is chosen by name; there are {', '.join(options)}.")
             if value not in options:
-                raise UserError(self._unknown(one, value, options, group))
+                raise self._unknown(one, value, options, group)
         right = f"{group}={str(one.input_line).partition('=')[2]}"
         if one.is_force_add() or (one.is_add() and group in self.chosen):
-            raise UserError(f"{shown}: {group} is chosen without +; {self._replaced(one, right)}")
+            raise self._mended(one, f"{shown}: {group} is chosen without +", right)
         if not one.is_add() and group not in self.chosen:
-            raise UserError(f"{shown}: {group} is added with +; {self._replaced(one, f'+{right}')}")
+            raise self._mended(one, f"{shown}: {group} is added with +", f"+{right}")
 
     def _check_key(self, one: Override, config: DictConfig) -> None:
         key, shown = one.key_or_group, masked_argument(str(one.input_line))
@@ -216,49 +208,50 @@ class Overrides:
             if part not in node:
                 if (last and one.is_add() and not one.is_delete()) or one.is_force_add():
                     return
-                raise UserError(self._absent(one, way[:place], part, node))
+                raise self._absent(one, way[:place], part, node)
             if last and one.is_add() and not one.is_force_add() and not OmegaConf.is_config(node._get_node(part)):
-                raise UserError(f"{shown}: the key is there already; {self._replaced(one, str(one.input_line)[1:])}")
+                raise self._mended(one, f"{shown}: the key is there already", str(one.input_line)[1:])
             node = None if OmegaConf.is_missing(node, part) else node._get_node(part)
 
-    def _unknown(self, one: Override, wrong: str, known: Sequence[str], what: str) -> str:
+    def _unknown(self, one: Override, wrong: str, known: Sequence[str], what: str) -> UserError:
         """A choice, group or key at the top that there is not."""
         line = str(one.input_line)
         sentence = f"{masked_argument(line)}: there is no {what} {wrong!r}; "
         if close := nearest(wrong, known):
             options = self._options(close) if what != close and "." not in close else []
             if options and not one.is_delete() and not set(_chosen_names(one)) <= set(options):
-                return sentence + f"did you mean {close}? Of it there are {', '.join(options)}"
+                return UserError(sentence + f"did you mean {close}? Of it there are {', '.join(options)}")
             plus = "+" if what != close in ADDED and not line.startswith("+") else ""
-            return sentence + f"did you mean {close}? {self._replaced(one, plus + line.replace(wrong, close, 1))}"
-        return sentence + f"there are {', '.join(dict.fromkeys(known))}"
+            return self._mended(one, sentence + f"did you mean {close}?", plus + line.replace(wrong, close, 1))
+        return UserError(sentence + f"there are {', '.join(dict.fromkeys(known))}")
 
-    def _absent(self, one: Override, way: Sequence[str], part: str, node: DictConfig) -> str:
+    def _absent(self, one: Override, way: Sequence[str], part: str, node: DictConfig) -> UserError:
         """A key that a part of the configuration does not have, or not as it is chosen."""
         line, inside = str(one.input_line), ".".join(way)
         sentence = f"{masked_argument(line)}: there is no key {part!r}{f' in {inside}' if inside else ''}; "
         keys = [str(name) for name in node if not str(name).endswith("_")]
         if close := nearest(part, keys):
             right = line.replace(".".join([*way, part]), ".".join([*way, close]), 1)
-            return sentence + f"did you mean {'.'.join([*way, close])}? {self._replaced(one, right)}"
+            return self._mended(one, sentence + f"did you mean {'.'.join([*way, close])}?", right)
         # another choice of the group may have it
         elsewhere = {name: self._keys_of(inside, name) for name in self._options(inside)} if len(way) == 1 else {}
         other = nearest(part, sorted({key for keys_ in elsewhere.values() for key in keys_}))
         if other is not None:
             having = " or ".join(f"{inside}={name}" for name, keys_ in elsewhere.items() if other in keys_)
-            return sentence + f"{inside}.{other} is there with {having}"
+            return UserError(sentence + f"{inside}.{other} is there with {having}")
         target = str(node.get("_target_") or "")
         if target and not target.startswith("judgebench."):
             sentence += f"what else {target} takes is given with +, as +{line}; "
-        return sentence + f"there are {', '.join(keys)}"
+        return UserError(sentence + f"there are {', '.join(keys)}")
 
     def _keys_of(self, group: str, choice: str) -> list[str]:
         file = self._folder / group / f"{choice}.yaml"
         found = OmegaConf.load(file) if file.is_file() else None
         return [str(key) for key in found if not str(key).endswith("_")] if isinstance(found, DictConfig) else []
 
-    def _replaced(self, one: Override, right: str) -> str:
-        return self.command.instead(str(one.input_line), right)
+    def _mended(self, one: Override, sentence: str, right: str) -> UserError:
+        """A mistake that another argument would not be."""
+        return UserError(sentence, fix={str(one.input_line): [right]})
 
     def _parsed(self, arguments: list[str]) -> list[Override]:
         return OverridesParser.create(config_loader=self._loader).parse_overrides(arguments)
@@ -282,6 +275,19 @@ class Overrides:
     @property
     def _loader(self) -> ConfigLoader:
         return GlobalHydra.instance().config_loader()
+
+
+def look_at(job: DictConfig, look: Look) -> None:
+    """Looks at a configuration that holds Hydra's own, as if it were being run."""
+    hydra = HydraConfig.instance()
+    before = hydra.cfg
+    hydra.set_config(job)
+    try:
+        with open_dict(job):
+            del job["hydra"]
+        look(job)
+    finally:
+        hydra.cfg = before
 
 
 def _values(one: Override) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From exceptions to sentences, at the doors of the command line."""
+"""Commands: exceptions become sentences, and an experiment is run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.errors import Interrupted, Refusal, Terminated, Told, UserError
-from judgebench.mistaken import Command
+from judgebench.config.checks import check_config
+from judgebench.config.command import Command
+from judgebench.config.overrides import Look
 from judgebench.report.hiding import hiding, masked_argument
+from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.lock import UNTIL_THE_END
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -34,7 +38,7 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 
 
 @contextmanager
-def door(module: str, config_name: str = "config", look: Callable[[DictConfig], None] | None = None) -> Iterator[None]:
+def handle_errors(module: str, config_name: str = "config", look: Look | None = None) -> Iterator[None]:
     """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
     SIGTERM one and 143.
 
@@ -46,20 +50,21 @@ def door(module: str, config_name: str = "config", look: Callable[[DictConfig], 
     """
     given = sys.argv[1:]
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
+        command = Command(module, config_name, given)
         try:
-            command = Command(module, config_name, given)
-            with told():
+            with as_sentence():
                 command.check(look)
             try:
                 yield
             except Exception as error:
                 if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                     raise
-                with told():
-                    sentence = command.explained(error)
-                raise Refusal(sentence) from error
+                with as_sentence():
+                    raise command.explained(error) from error
         except Refusal as refusal:
-            print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+            mistake = _mistake(refusal.__cause__)
+            told = refusal.sentence if mistake is None else command.told(mistake, look)
+            print(f"judgebench: {told.rstrip('.')}.", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
@@ -109,11 +114,11 @@ def _by_sigterm(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_sentence() -> Iterator[None]:
     """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
     try:
         yield
-    except Told as error:
+    except ReportedElsewhere as error:
         raise SystemExit(2) from error  # one sentence is enough
     except Exception as error:
         sentence = _sentence(error)
@@ -124,15 +129,13 @@ def told() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str | None:
-    """What a user can do about it; None where the fault is ours."""
-    if isinstance(error, UserError):
-        return str(error)
+    """Advice on what a user can do about it; None where the fault is ours."""
+    if (mistake := _mistake(error)) is not None:
+        return str(mistake)
     if isinstance(error, OmegaConfBaseException):
         return f"The configuration does not hold together: {str(error).splitlines()[0]}"
     if isinstance(error, InstantiationException):
-        # Hydra wraps what a constructor raises: our own sentence, or Python's about a key it does not take
-        own = isinstance(error.__cause__, UserError)
-        return str(error.__cause__) if own else f"The configuration does not fit: {' '.join(str(error).split())}"
+        return f"The configuration does not fit: {' '.join(str(error).split())}"
     if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
         name = str(error.filename)
         shown = name if len(name) < 200 else f"{name[:100]}..."
@@ -142,3 +145,39 @@ def _sentence(error: Exception) -> str | None:
         where = f"{name}: cannot be written" if name else "A file cannot be written"
         return f"{where} ({error.strerror}); make room, then give the same command again"
     return None
+
+
+def _mistake(error: BaseException | None) -> UserError | None:
+    """The user's mistake that an exception tells; Hydra wraps what a constructor raises."""
+    cause = error.__cause__ if isinstance(error, InstantiationException) else error
+    return cause if isinstance(cause, UserError) else None
+
+
+def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
+    """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
+    from judgebench.study import job
+
+    sweeping = hydra_config.mode == RunMode.MULTIRUN
+    try:
+        with as_sentence():
+            if sweeping:
+                job.as_job(config, hydra_config)
+            else:
+                job.check_one_run(hydra_config)
+            check_config(config)
+            objective = job.checked_objective(config)
+            if sweeping:
+                job.check_processes(config)
+            from judgebench.pipeline import run  # it takes seconds to import
+
+            finished = run(config)
+            outcome = job.outcome(finished, objective) if finished is not None and sweeping else None
+    except Refusal as refusal:
+        if sweeping and job.runs_elsewhere():
+            raise job.JobFailed(refusal.sentence) from refusal
+        raise
+    except KeyboardInterrupt as stop:
+        raise Interrupted(job.kept_so_far(config, hydra_config)) from stop
+    if finished is not None:
+        print(finished.path)
+    return outcome

@@ -8,7 +8,7 @@ Example:
     {'phrase': 'so good'}
     >>> parse_json('{"phrase": 1, "phrase": 2}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.errors.UserError: phrase.json: not valid JSON (the key 'phrase' stands twice in one object).
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (the key 'phrase' stands twice in one object).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from judgebench.errors import UserError
-from judgebench.shape import check_shape, kind_of, shown
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import check_shape, kind_of, shown
 
 _HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_NUMBER = 1000

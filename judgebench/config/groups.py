@@ -1,4 +1,4 @@
-"""Where conf/ lies, beside the package in a checkout, inside it in an installed wheel; and what can be chosen there."""
+"""The folder conf/, beside the package in a checkout, inside it in an installed wheel, and its groups' choices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
 
@@ -38,7 +38,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def sentences(group: str) -> dict[str, str]:
+def choice_sentences(group: str) -> dict[str, str]:
     """Choice -> the first sentence of its file's opening comment, of every file of a group and its subfolders.
 
     Args:
@@ -53,9 +53,9 @@ def sentences(group: str) -> dict[str, str]:
     return found
 
 
-def listed(group: str) -> str:
+def choice_list(group: str) -> str:
     """The choices of a group, a line each, for --help."""
-    told = sentences(group)
+    told = choice_sentences(group)
     width = max(map(len, told), default=0)
     return "\n".join(
         textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
@@ -63,4 +63,4 @@ def listed(group: str) -> str:
     )
 
 
-OmegaConf.register_new_resolver("choices_of", listed, replace=True)
+OmegaConf.register_new_resolver("choices_of", choice_list, replace=True)

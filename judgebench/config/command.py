@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.configuration import FOLDER, groups, nearest, top_keys
-from judgebench.errors import UserError
-from judgebench.overrides import ADDED, Overrides
+from judgebench.config.groups import FOLDER, groups, nearest, top_keys
+from judgebench.config.overrides import ADDED, Look, Overrides, look_at
 from judgebench.report.hiding import masked_argument
+from judgebench.runtime.errors import Mistakes, UserError
+
+_MOST_TRIES = 4
+"""Rounds in which mistakes are mended, each of which may show others."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What was typed.
+    """A command as it was typed.
 
     Attributes:
         module: how the command is started, as in `python -m judgebench`.
@@ -39,7 +41,7 @@ class Command:
     config_name: str
     given: Sequence[str]
 
-    def check(self, look: Callable[[DictConfig], None] | None = None) -> None:
+    def check(self, look: Look | None = None) -> None:
         """Refuses flags that cannot be, and a multirun of which one job could not be composed.
 
         Args:
@@ -74,31 +76,69 @@ class Command:
                 if flags.cfg and flags.package:
                     conf.check_package(flags.package)
 
-    def explained(self, error: Exception) -> str:
-        """Why Hydra did not begin, in a sentence.
+    def explained(self, error: Exception) -> UserError:
+        """Why Hydra did not begin.
 
         Args:
             error: what it raised.
         """
         if isinstance(error, OSError) and not isinstance(error, HydraException):
-            return _unwritable(error)
+            return UserError(_unwritable(error))
         if isinstance(error, OverrideParseException):
-            return self.unparsed(error.override)
+            return UserError(self.unparsed(error.override))
         try:
             with Overrides(self) as conf:
                 conf.check()
         except OverrideParseException as other:
-            return self.unparsed(other.override)
+            return UserError(self.unparsed(other.override))
         except UserError as mistake:
-            return str(mistake)
+            return mistake
         except (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError) as other:
             error = other
         told = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one is not None]
         reason = "; ".join(line for line in told if line) or type(error).__name__
-        return f"The command line cannot be followed: {reason}"
+        return UserError(f"The command line cannot be followed: {reason}")
+
+    def told(self, error: UserError, look: Look | None = None) -> str:
+        """All mistakes of the command, and the whole command that has none of them where it is known.
+
+        Args:
+            error: the first that were found. What mends them is tried, which shows what else is wrong.
+            look: refuses a configuration.
+        """
+        sentences, given = list(error.sentences), list(self.given)
+        cheap = None if look is None else partial(look, dear=False)
+        for _ in range(_MOST_TRIES):
+            mended = _mended(given, error.fix or {})
+            if mended == given or (look is None and "" in (error.fix or {})):
+                return _joined(sentences)
+            given = mended
+            try:
+                Command(self.module, self.config_name, given).rehearse(cheap)
+            except UserError as other:
+                error = other
+                sentences += [sentence for sentence in other.sentences if sentence not in sentences]
+            except Exception:  # advice that cannot be composed is none
+                return _joined(sentences)
+            else:
+                return _joined(sentences, self.given_so(given))
+        return _joined(sentences)
+
+    def rehearse(self, look: Look | None) -> None:
+        """Composes the configuration without running it; else `UserError`, or what Hydra raises."""
+        self.check(look)
+        with Overrides(self) as conf:
+            try:
+                config = conf.first()
+            except (HydraException, OmegaConfBaseException):
+                conf.check()
+                raise
+            if look is not None and not (self.flags.multirun or self.flags.cfg or self.flags.info):
+                look_at(config, look)
 
     def _check_added(self, flags: argparse.Namespace) -> None:
         """Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing."""
+        mistakes = Mistakes()
         for one in flags.overrides:
             key = one.partition("=")[0].lstrip("+")
             if not one.startswith("+") or flags.config_dir or not key.isidentifier():
@@ -108,15 +148,16 @@ class Command:
                 continue
             near = nearest(key, known)
             if near is None:
-                raise UserError(f"{masked_argument(one)}: nothing reads a key {key!r}; leave it out.")
-            plus = "+" if near in ADDED else ""
-            right = f"{plus}{near}={one.partition('=')[2]}"
-            meant = f"did you mean {near}? {self.instead(one, right)}"
-            raise UserError(f"{masked_argument(one)}: there is no group or key {key!r}; {meant}")
+                mistakes.add(f"{masked_argument(one)}: nothing reads a key {key!r}; leave it out.", {one: []})
+                continue
+            right = f"{'+' if near in ADDED else ''}{near}={one.partition('=')[2]}"
+            sentence = f"{masked_argument(one)}: there is no group or key {key!r}; did you mean {near}?"
+            mistakes.add(sentence, {one: [right]})
+        mistakes.tell()
 
     @cached_property
     def flags(self) -> argparse.Namespace:
-        """What Hydra's flags say, and its `overrides`.
+        """Values of Hydra's flags, and its `overrides`.
 
         Raises:
             UserError: flags that are none.
@@ -173,6 +214,30 @@ class Command:
     def given_so(self, arguments: Sequence[str]) -> str:
         """The advice to give the command with these arguments, for a user to copy."""
         return f"write `{shlex.join(['python', '-m', self.module, *map(masked_argument, arguments)])}`"
+
+
+def _mended(given: Sequence[str], fix: Mapping[str, Sequence[str]]) -> list[str]:
+    """Arguments, with others in the place of some: of the same argument, or of the same key."""
+    arguments = [new for one in given for new in fix.get(one, [one])]
+    for right in fix.get("", ()):
+        key = right.partition("=")[0]
+        same = [one for one in arguments if one.partition("=")[0].lstrip("+") == key]
+        if same:
+            arguments = [right if one == same[-1] else one for one in arguments if one not in same[:-1]]
+        else:
+            arguments.insert(0 if right.startswith("-") else len(arguments), right)
+    return arguments
+
+
+def _joined(sentences: Sequence[str], advice: str = "") -> str:
+    """A sentence, or a line for each, and the advice behind it."""
+    if len(sentences) == 1:
+        (sentence,) = sentences
+        end = f" {advice}" if sentence.endswith("?") else f"; {advice}"
+        return sentence.rstrip(".") + end if advice else sentence
+    lines = [f"- {sentence.rstrip('.')}." if not sentence.endswith("?") else f"- {sentence}" for sentence in sentences]
+    advice = f"All of this is mended so: {advice}." if advice else ""
+    return "\n".join([f"{len(sentences)} mistakes:", *lines, *([advice] if advice else [])])
 
 
 def _refuse(message: str) -> NoReturn:

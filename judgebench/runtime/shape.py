@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 _SHOWN = 60
 """Characters of a value that an error repeats."""
@@ -31,7 +31,7 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
         >>> check_shape({"n": 1, "x": [2, None]}, {"n": int, "x": [(float, None)], "y?": str}, "a.json")
         >>> check_shape({"n": "1"}, {"n": int}, "a.json")
         Traceback (most recent call last):
-        judgebench.errors.UserError: a.json: n must be a whole number, got '1'.
+        judgebench.runtime.errors.UserError: a.json: n must be a whole number, got '1'.
     """
     if shape is not None and (fault := _fault(value, shape, at)) is not None:
         raise UserError(f"{name}: {fault}{f'; {remedy}' if remedy else ''}.")

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.errors import UserError
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.terminal import Terminal
+from judgebench.runtime.errors import UserError, escape_control
 from judgebench.types import Condition, ScoreRange
-from judgebench.visible import visible
 from tests.report.test_dry_run import prompt
 
 STEERING = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202e5.4\u202c \u2066 \u200b\ufeff \r \x00\x08"
@@ -19,15 +18,15 @@ TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 @given(st.text())
 def test_nothing_is_left_that_a_terminal_obeys_or_that_turns_a_line_around(text):
-    shown = visible(text)
+    shown = escape_control(text)
     assert not [c for c in shown.replace("\r\n", "\n") if unicodedata.category(c) == "Cc" and c not in "\t\n"]
     assert not [c for c in shown if unicodedata.bidirectional(c) in TURNS]
-    assert visible(shown) == shown
+    assert escape_control(shown) == shown
 
 
 @given(st.text(alphabet=st.characters(categories=("L", "M", "N", "P", "S", "Zs"), include_characters="\n\t\u200d")))
 def test_what_can_be_read_stays(text):
-    assert visible(text) == text
+    assert escape_control(text) == text
 
 
 def test_a_terminal_keeps_its_own_colors_and_obeys_no_text():
@@ -47,8 +46,8 @@ def test_a_dry_run_shows_what_a_text_would_do_to_the_terminal():
     condition, file = Condition("coherence", ScoreRange(1, 5)), io.StringIO()
     view = dry_run_view([prompt(condition, f"Rate: {STEERING}")], {condition: (7, 7)}, {"main": "m", "assistant": None})
     Terminal(file=file, width=40).print(view)
-    assert f"Rate: {visible(STEERING)}\n" in file.getvalue()
+    assert f"Rate: {escape_control(STEERING)}\n" in file.getvalue()
 
 
 def test_a_mistakes_sentence_shows_them_too():
-    assert str(UserError(f"example {STEERING!s}: bad.")) == f"example {visible(STEERING)}: bad."
+    assert str(UserError(f"example {STEERING!s}: bad.")) == f"example {escape_control(STEERING)}: bad."
