@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
 from judgebench.report.defense_files import read_defenses
+
 from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, told
 

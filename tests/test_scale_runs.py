@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import torch
 import transformers
+from judgebench.report.defense_files import read_defenses
 from lightning.fabric.plugins.environments.lightning import find_free_network_port
 
-from judgebench.report.defense_files import read_defenses
 from judgebench.results.folder import RunFolder
 from tests.hosts import two_hosts
 from tests.test_cli import QUICK, told

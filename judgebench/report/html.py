@@ -11,17 +11,13 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
 from judgebench.metrics.levels import shown_level
-from judgebench.report import attack_differences as fooling
+from judgebench.metrics.robustness import CLEAN
 from judgebench.report import (
     choices,
     comparative,
-    defended,
     diagnosis,
     differences,
     levels,
-    readied,
-    robustness,
-    suffix_curves,
 )
 from judgebench.report import pairwise as ranked
 from judgebench.report.answers import (
@@ -51,6 +47,8 @@ from judgebench.report.results import (
 from judgebench.report.sections import rendered
 from judgebench.report.served import served_facts
 from judgebench.report.tables import examples_word, groups_word
+from judgebench.report.views.attacks import attack_sentences, gap_sentences
+from judgebench.report.views.defenses import defense_sentences, preparation_sentences
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import NO_DEFENSE, distinct, range_of, shown_split
 
@@ -72,15 +70,10 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
 def _context(results: Results) -> dict[str, Any]:
     config, environment, scores, records = results.config, results.environment, results.scores, results.metrics
     scale, titles, agreement, comparisons = results.scale, results.titles, results.agreement, results.comparisons
-    tuning, similarity, suffix = results.tuning, results.similarity, results.suffix
-    attack_differences, defense, pairwise = results.attack_differences, results, results.pairwise
+    tuning, similarity, pairwise = results.tuning, results.similarity, results.pairwise
     split = shown_split(record["split"] for record in records)
     clean = unattacked(records)
     blocks, all_blocks = arrange(clean, split), arrange(records, split)
-    attacks = robustness.arrange_attacks(records)
-    learned = suffix_curves.arrange_suffix(suffix)
-    side_by_side = defended.arrange_defenses(records)
-    fooled = fooling.arrange_attack_differences(attack_differences)
     comparisons = unattacked(comparisons)
     pairs = comparative.arrange_comparative(records)
     # a win is no score to be set on, and its distribution nothing that should be the humans'
@@ -90,7 +83,6 @@ def _context(results: Results) -> dict[str, Any]:
     groups = groups_word(titles)
     level_blocks = levels.arrange_levels(clean, split, groups)
     rankings = ranked.arrange_pairwise(pairwise)
-    ready = readied.arrange_readied(defense, groups)
     compared = {name: differences.arrange_comparisons(comparisons, name) for name in CORRELATIONS}
     shown = compared[differences.SHOWN]
     context: dict[str, Any] = {
@@ -116,15 +108,6 @@ def _context(results: Results) -> dict[str, Any]:
         "intervals": has_intervals(blocks),
         "few_note": few_note(blocks, groups),
         "clamped": any(row.clamped_share for block in blocks for section in block.sections for row in section.rows),
-        "attacks": attacks,
-        "attacks_note": robustness.attacks_note(records, groups) if attacks else "",
-        "defended": side_by_side,
-        "defended_note": defended.defended_note(side_by_side),
-        "ready": ready,
-        "learned": learned,
-        "suffix_note": suffix_curves.suffix_note(learned, groups),
-        "fooled": fooled,
-        "differences_note": fooling.differences_note(fooled, groups),
         "compared": shown,
         "compared_too": {name: found for name, found in compared.items() if name != differences.SHOWN and found},
         "comparison_note": differences.comparison_note(shown, groups),
@@ -148,13 +131,13 @@ def _context(results: Results) -> dict[str, Any]:
         "Which judge agrees with the humans?": [] if pairs else best_sentences(_undefended(blocks), groups),
         "How biased is it?": [
             *favorite_sentences(found),
-            *comparative.comparative_sentences([one for one in pairs if one.attack == robustness.CLEAN] or pairs),
+            *comparative.comparative_sentences([one for one in pairs if one.attack == CLEAN] or pairs),
             *ranked.pairwise_sentences(rankings),
             *spread_sentences(blocks),
         ],
         "Does contrasting help?": change_sentences(shown, groups),
-        "Can it be fooled?": [*robustness.attack_sentences(_bare(attacks)), *fooling.answers(fooled, groups)],
-        "Does a defense help?": [*defended.defense_sentences(side_by_side), *readied.readied_sentences(ready)],
+        "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
+        "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }
     context["answers"] = [(question, told) for question, told in asked.items() if told]
     return context
@@ -163,11 +146,6 @@ def _context(results: Results) -> dict[str, Any]:
 def _undefended(blocks: Sequence[Block]) -> list[Block]:
     """Those without a defense, of which the first questions ask; all where there are none."""
     return [block for block in blocks if block.defense == NO_DEFENSE] or list(blocks)
-
-
-def _bare(attacks: Sequence[robustness.AttackBlock]) -> list[robustness.AttackBlock]:
-    """Those without a defense; all where there are none."""
-    return [block for block in attacks if block.defense == NO_DEFENSE] or list(attacks)
 
 
 def _without(context: Mapping[str, Any], name: str) -> dict[str, Any]:

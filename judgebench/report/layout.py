@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts, other_levels
+from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
+from judgebench.report.views.phrases import phrase_blocks
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,7 @@ PAGE = (
         "attacks",
         "Attacks and defenses",
         (
-            "parts/attacks.html.j2",
-            "parts/defenses.html.j2",
-            "parts/learned.html.j2",
-            "parts/fooled.html.j2",
+            *(ATTACKS, DEFENSES, standards, REFERENCES, DETECTORS, COSTS, phrase_blocks, GAPS),
             Drawn("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
         ),
     ),

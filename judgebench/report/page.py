@@ -14,17 +14,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from judgebench.metrics import CORRELATIONS
-from judgebench.report import attack_differences as fooling
 from judgebench.report import (
     choices,
     comparative,
-    detected,
     differences,
     levels,
     pairwise,
-    readied,
-    robustness,
-    suffix_curves,
 )
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
@@ -46,16 +41,11 @@ TEMPLATES.globals.update(
     choices=choices,
     comparative=comparative,
     correlations=CORRELATIONS,
-    curves=suffix_curves,
-    detected=detected,
     differences=differences,
-    fooling=fooling,
     interval=interval,
     levels=levels,
     pairwise=pairwise,
     percent=percent,
-    readied=readied,
-    robustness=robustness,
     signed=signed,
     three=three,
 )

@@ -16,13 +16,13 @@ from judgebench.report.diagnosis import Diagnosis, Diagnostics, Similarity, arra
 from judgebench.report.differences import Comparison, arrange_comparisons, comparison_note, note, p_value, verdict
 from judgebench.report.flags import Raised, raised
 from judgebench.report.pairwise_printed import pairwise_tables
-from judgebench.report.printed_attacks import attack_tables
-from judgebench.report.printed_defenses import readied_tables
-from judgebench.report.readied import arrange_readied
 from judgebench.report.results import arrange
 from judgebench.report.served import served_lines
 from judgebench.report.tables import judges_line, signed, three, titled
+from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts
+from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
+from judgebench.report.views.phrases import phrase_blocks
 from judgebench.results.results import Results, unattacked
 
 
@@ -40,8 +40,8 @@ def terminal_blocks(results: Results) -> list[RenderableType]:
     if pairs:
         parts += [*(_pairs(one) for one in pairs), Text(comparative.NOTE, style="dim")]
     parts += pairwise_tables(results.pairwise, groups)
-    parts += attack_tables(records, results.suffix, results.attack_differences, groups)
-    parts += readied_tables(arrange_readied(results, groups))
+    for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
+        parts += part(results)
     if compared := arrange_comparisons(unattacked(results.comparisons)):
         parts += [*(_comparison(one, groups) for one in compared), Text(comparison_note(compared, groups), style="dim")]
     if choices := arrange_tuning(results.tuning):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
 from judgebench.report.defense_files import read_defenses
+
 from judgebench.results.folder import RunFolder
 from tests.faults.conftest import QUICK, SLOWLY, rows, trials
 from tests.test_adv_suffix_runs import PLAIN, agrees, learning, phrase_of, steps

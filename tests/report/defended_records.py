@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
+from judgebench.results.results import Results
+from judgebench.results.schema import REFERENCES_SCHEMA
 
 TUTOR = "Some-Tutor-1B"
 
@@ -68,6 +69,6 @@ def defense_records(**more):
     rows += references("cap", [(2.5, 2.0)], "dev", (4.0, 2.0))
     rows += references("w_cap", [(2.0, 2.0), (2.5, 3.0)])
     costs = [cost("cap", 0.5, context=3.0, text=0.25, once=9.0), cost("none", 0.4), cost("w_cap", 0.5, 2.0, 0.2)]
-    return DefenseRecords(
+    return Results(
         **{"standards": [standard()], "strengths": STRENGTHS, "references": frame(rows), "costs": costs} | more
     )

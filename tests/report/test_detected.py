@@ -1,9 +1,9 @@
 """What is said of detectors follows from what they find on test texts."""
 
 import pytest
+from judgebench.report.defense_files import DefenseRecords
 from rich.console import Console
 
-from judgebench.report.defense_files import DefenseRecords
 from judgebench.report.detected import arrange_detectors, detector_sentences
 from judgebench.report.printed_defenses import readied_tables
 from judgebench.report.readied import arrange_readied

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from judgebench.report.defense_files import DefenseRecords, read_defenses, write_defenses
 from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from judgebench.defenses import Findings
-from judgebench.report.defense_files import DefenseRecords, read_defenses, write_defenses
 from judgebench.report.readied import arrange_readied, readied_sentences
 from judgebench.results.folder import RunFolder
 from tests.report.defended_records import defense_records, frame, references, standard

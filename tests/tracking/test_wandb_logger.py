@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from hydra.utils import instantiate
+from judgebench.report.defense_files import write_defenses
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
 from judgebench.defenses import Findings
-from judgebench.report.defense_files import write_defenses
 from judgebench.report.figures import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import _PAIRWISE, differences, scalars

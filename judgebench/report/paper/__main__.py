@@ -13,7 +13,7 @@ from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
-from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.figures.attacks import assessment_figure, is_comparative
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text

@@ -7,8 +7,8 @@ import json
 import shutil
 
 import pytest
-
 from judgebench.report.defense_files import read_defenses
+
 from judgebench.report.paper.__main__ import main
 from judgebench.results.folder import RunFolder
 
