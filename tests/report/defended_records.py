@@ -9,6 +9,20 @@ from judgebench.results.schema import REFERENCES_SCHEMA
 
 TUTOR = "Some-Tutor-1B"
 
+RECORD = {
+    "defense": "perplexity",
+    "dataset": "mini",
+    "helper": "tiny-main",
+    "helper_sha256": "ab",
+    "threshold": 3.5,
+    "training": {"groups": ["a", "b"], "attacks": ["dsi", "bed"], "n_clean": 6, "n_attacked": 12, "precision": 0.75}
+    | {"recall": 0.9, "f1": 0.818, "false_positive_rate": 0.3},
+    "curve": {"thresholds": [1.0, 3.5, 4.5], "precision": [0.5, 0.75, 0.8], "recall": [1.0, 0.9, 0.2]},
+    "test": {"dataset": "mini", "n_clean": 6, "n_attacked": 12, "precision": 0.6, "recall": 0.7, "f1": 0.646}
+    | {"false_positive_rate": 0.47},
+}
+"""A record of detectors.json."""
+
 
 def standard(**more):
     """A record of standards.json: five candidates have scores, layer 2 of 3 separates best."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judgebench.metrics import evaluate
-from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.figures.attacks import assessment_figure, is_comparative
 from tests.metrics.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}
