@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from judgebench.metrics import Suffix, suffix_records
-from judgebench.report.suffix_curves import arrange_suffix
+from judgebench.report.views.phrases import phrase_frame
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 
 PHRASES = ("superb", "superb flawless")
 
@@ -44,7 +45,7 @@ def folder(judgebench, tmp_path):
 
 
 def test_differences_and_curves_are_those_of_the_scores(folder):
-    scores = folder.scores()
+    scores = folder.read("scores")
     assert set(scores.attack) == {"none", "dsi", "adv_suffix_1", "adv_suffix_2"}
     test = scores[scores.split == "test"]
 
@@ -53,7 +54,7 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
         clean = one[one.attack == "none"].score
         return one[one.attack == attack].score - clean, clean
 
-    found = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "change"]
+    found = [r for r in folder.read("attack_differences") if r["split"] == "test" and r["statistic"] == "change"]
     assert [r["attack"] for r in found] == ["dsi", "adv_suffix_1", "adv_suffix_2"]
     for record in found:
         pair, _ = changes(record["attack"], "pair", "contrastive_expectation")
@@ -61,7 +62,9 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
         assert record["difference"] == pytest.approx(pair.mean() - main.mean())
         assert record["low"] <= record["difference"] <= record["high"]
         assert (record["n"], record["groups"]) == (6, 3)
-    spreads = [r for r in folder.attack_differences() if r["split"] == "test" and r["statistic"] == "standardized"]
+    spreads = [
+        r for r in folder.read("attack_differences") if r["split"] == "test" and r["statistic"] == "standardized"
+    ]
     for record in spreads:
         for side, who in (("first", ("pair", "contrastive_expectation")), ("second", ("main", "expectation"))):
             change, clean = changes(record["attack"], *who)
@@ -71,15 +74,15 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
     dev = frozenset(scores[scores.split == "dev"].group_id)
     learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy"]))
     records = suffix_records({name: scores[name].to_numpy() for name in scores}, [learned], "news", 200, 5)
-    attacked = {(r["judge"], r["attack"]): r for r in folder.metrics() if r["split"] == "test"}
-    (one,) = arrange_suffix(records)
-    whole = next(panel for panel in one.panels if (panel.contexts, panel.systems) == ("unseen", "all"))
-    for curve in whole.curves:
-        for point in curve.points[1:]:
-            record = attacked[curve.series.judge, point.attack]
-            assert (point.change.value, point.change.low) == (record["change"], record["change_low"])
-            assert point.mean == record["attacked_mean_score"]
+    attacked = {(r["judge"], r["attack"]): r for r in folder.read("metrics") if r["split"] == "test"}
+    rows = phrase_frame(Results(suffix=records))
+    shown = rows[(rows["contexts"] == "unseen") & (rows["systems"] == "all") & (rows["length"] > 0)]
+    assert len(shown) == 2 * len({judge for judge, _ in attacked})
+    for row in shown.to_dict("records"):
+        record = attacked[row["judge"], row["attack"]]
+        assert (row["change"], row["change_low"]) == (record["change"], record["change_low"])
+        assert row["mean_score"] == record["attacked_mean_score"]
     text = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Which is easier to fool?</h3>" in text
-    assert folder.suffix() == []
+    assert folder.read("suffix") is None
     assert not (folder.path / "attack" / "suffix.json").exists()

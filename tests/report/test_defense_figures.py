@@ -14,9 +14,9 @@ from judgebench.report.figures import draw_all
 from judgebench.report.figures.defenses import (
     candidates_figure,
     defense_figures,
+    defense_front_figure,
     detector_figure,
     embeddings_figure,
-    front_figure,
     separability_figure,
     strengths_figure,
     unbeaten,
@@ -108,7 +108,7 @@ def test_strengths_have_means_bands_targets_and_the_nearest():
 
 def test_the_front_has_a_point_a_defense_at_its_records_numbers(builder):
     results = with_cot(builder, ["expectation"])
-    figure = front_figure(results, "coherence")
+    figure = defense_front_figure(results, "coherence")
     (axis,) = figure.axes
     found = {}
     for container in axis.containers:
@@ -125,7 +125,7 @@ def test_the_front_has_a_point_a_defense_at_its_records_numbers(builder):
     assert "answers in words" in figure.get_label()
     for name in ("defense", "attack"):
         bare = [record for record in results.metrics if record[name] == "none"]
-        assert front_figure(replace(results, metrics=bare), "coherence") is None
+        assert defense_front_figure(replace(results, metrics=bare), "coherence") is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1))

@@ -41,10 +41,11 @@ def phrase_figures(results: Results) -> dict[str, Figure | None]:
     """`suffix_<attack>_<dimension>`, and the range where there are several -> mean score by words of a learned phrase
     (after figures 6 and 7 of the CAP paper); None where no judge's scores move."""
     rows, figures = phrase_frame(results), {}
-    for key, part in rows.groupby(PHRASE, sort=False) if len(rows) else ():
-        same = (rows[PHRASE[0]] == key[0]) & (rows[PHRASE[1]] == key[1])
-        name = key if rows.loc[same, PHRASE[2]].nunique() > 1 else key[:2]
-        figures["_".join(["suffix", *map(file_name, name)])] = phrase_figure(part, results.titles)
+    for _, part in rows.groupby(PHRASE[:2], sort=False) if len(rows) else ():
+        ranges = [own for _, own in part.groupby(PHRASE[2], sort=False)]
+        for own in ranges:
+            name = [str(own[key].iloc[0]) for key in (PHRASE if len(ranges) > 1 else PHRASE[:2])]
+            figures["_".join(["suffix", *map(file_name, name)])] = phrase_figure(own, results.titles)
     return figures
 
 
@@ -120,10 +121,9 @@ def _by_judge(rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 def _draw_words(axis: Axes, part: pd.DataFrame, looks: Mapping[str, Mark], lines: str) -> None:
     most = int(part["words"].iloc[0])
-    for name, curve in part.groupby(lines, sort=False):
-        if name not in looks:
-            continue
-        look, known = looks[name], curve[curve["mean_score"].notna()]
+    for name, look in looks.items():
+        curve = part[part[lines] == name]
+        known = curve[curve["mean_score"].notna()]
         axis.plot(known["length"], known["mean_score"], look.marker, color=look.color, linestyle=look.line,
                   linewidth=1.3, markersize=4.5, zorder=3)  # fmt: skip
         if len(bounded := curve[curve["mean_score_low"].notna()]):
@@ -156,8 +156,8 @@ _WIDTH = 0.26
 _MOST_BARS = 10
 
 
-def is_comparative(record: Mapping[str, Any]) -> bool:
-    """Whether a record's scores are probabilities of winning: they lie between 0 and 1."""
+def is_win_probability(record: Mapping[str, Any]) -> bool:
+    """True where a record's scores are probabilities of winning: they lie between 0 and 1."""
     return (float(record["range_min"]), float(record["range_max"])) == (0.0, 1.0)
 
 
@@ -173,7 +173,7 @@ def assessment_figure(
 
     Args:
         absolute, comparative: records of metrics.json, of one run or of several (several data sets), those of attacks
-            with their clean base; see `is_comparative`. The shown split and level of each count.
+            with their clean base; see `is_win_probability`. The shown split and level of each count.
         titles: `main`, the model's name; `groups`, the word for groups.
         judge: main, assistant or pair.
         rule: of its decodings the first by this rule counts, else its first.

@@ -44,7 +44,7 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     """
     figures: dict[str, Figure | None] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in results.metrics):
-        figures[f"front_{file_name(dimension)}"] = front_figure(results, dimension)
+        figures[f"front_{file_name(dimension)}"] = defense_front_figure(results, dimension)
     for dimension in dict.fromkeys(str(standard["dimension"]) for standard in results.standards):
         for kind, draw in (
             ("candidates", candidates_figure),
@@ -72,7 +72,7 @@ _MOST_PANELS = 8
 _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
 
 
-def front_figure(results: Results, dimension: str) -> Figure | None:
+def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the clean texts upwards.
 
     The staircase joins the defenses that no other one beats in both; the best place is the upper left. Of each judge

@@ -28,16 +28,16 @@ _NOTE = (
 
 
 def excludes_zero(low: Any, high: Any) -> bool:
-    """Whether an interval is known and leaves out 0."""
+    """True where an interval is known and leaves out 0."""
     return is_known(low) and is_known(high) and not low <= 0 <= high
 
 
-def estimate(row: Mapping[str, Any], name: str) -> str:
+def estimate_text(row: Mapping[str, Any], name: str) -> str:
     """A difference of scores with its interval, as sentences write it.
 
     Example:
-        >>> estimate({"change": 0.8, "change_low": 0.62, "change_high": 1.0}, "change"), estimate({"x": None}, "x")
-        ('+0.80 [+0.62,+1.00]', '-')
+        >>> estimate_text({"change": 0.8, "change_low": 0.62, "change_high": 1.0}, "change")
+        '+0.80 [+0.62,+1.00]'
     """
     ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), signed_two)
     return f"{signed_two(row.get(name))} {ends}".rstrip()
@@ -156,7 +156,7 @@ def _sentence(rows: pd.DataFrame) -> str:
         return f"{where}: {counted} a mean score by more than chance."
     top = max(records(raising), key=lambda row: row["change"])
     told = f"{where}: {top['attack']} changes the mean score of {top['series']} in range {top['range']} by "
-    told += f"{estimate(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
+    told += f"{estimate_text(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
     return f"{told}." if bounded else f"{told}; without an interval, nothing tells that from chance."
 
 
@@ -167,7 +167,7 @@ _PAIR = ["dimension", "defense", "first_judge", "first_decoding", "second_judge"
 
 
 def gap_frame(results: Results) -> pd.DataFrame:
-    """How much more an attack changes of one judge or decoding than of another, a row an attack and range; without
+    """Differences between the changes of two judges or decodings by an attack, a row an attack and range; without
     pairs of which no attack changes anything, as of judges that always say the same.
 
     `first`, `second` and their difference `gap` are in points; `standardized` is the difference of changes in units of
@@ -270,10 +270,10 @@ def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles"
     """
     where = f" in {'the ' if row['mean'] else 'range '}{row['range']}" if several else ""
     told = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
-    told += f"{estimate(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
+    told += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
     told += f" ({row['needs'].partition(';')[0]})." if row["needs"] else "."
     if is_known(row["standardized"]):
-        told += f" In spreads of their own clean scores by {estimate(row, 'standardized')}: "
+        told += f" In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
         told += f"{_verdict(row, 'standardized_', groups)}."
     return told
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from judgebench.report.formats import one, percent, signed_two, three, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
-from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, attacked_records, estimate, excludes_zero
+from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, attacked_records, estimate_text, excludes_zero
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, defenses_of, shown_split
 
@@ -120,7 +120,7 @@ def defense_sentences(results: Results) -> list[str]:
 
 def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
     told = f"{bare['attack']} changes the mean score of {bare['series']} in range {bare['range']} by "
-    told += f"{estimate(bare, 'change')} without a defense"
+    told += f"{estimate_text(bare, 'change')} without a defense"
     if bare["change_low"] is not None and bare["change_low"] <= 0:
         return f"{told}, which is no gain beyond chance, so there is nothing to defend against."
     least = min(defended, key=lambda row: abs(row["change"]))
@@ -129,7 +129,7 @@ def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
         keeps = f"none of {len(defended)} defenses keeps" if several else f"{name} does not keep"
         return f"{told}; {keeps} it nearer to its score of clean texts."
     told += f"; {f'least of {len(defended)} defenses under' if several else 'under'} {name}, by "
-    told += estimate(least, "change")
+    told += estimate_text(least, "change")
     before, after = bare["clean_spearman"], least["clean_spearman"]
     if before is not None and after is not None:
         told += f". The cost where nobody attacks: Spearman {three(after)} instead of {three(before)}"
@@ -200,12 +200,13 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
         return {"n": 0, "cut": cut}
     high, low = (float(value) for value in both.mean(axis=0))
     differences = both[:, 0] - both[:, 1]
-    row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": float(differences.mean())}
-    if len(both) > 1:
-        reach = float(stats.t.ppf(0.975, len(both) - 1) * differences.std(ddof=1)) / math.sqrt(len(both))
-        row |= {"difference_low": row["difference"] - reach, "difference_high": row["difference"] + reach}
-        row["significant"] = excludes_zero(row["difference_low"], row["difference_high"])
-    return row
+    mean = float(differences.mean())
+    row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": mean}
+    if len(both) < 2:
+        return row
+    reach = float(stats.t.ppf(0.975, len(both) - 1) * differences.std(ddof=1)) / math.sqrt(len(both))
+    ends = mean - reach, mean + reach
+    return row | {"difference_low": ends[0], "difference_high": ends[1], "significant": excludes_zero(*ends)}
 
 
 def _references_note(results: Results, rows: pd.DataFrame) -> str:
@@ -240,8 +241,8 @@ REFERENCES = View(
 
 
 def _moved(row: Mapping[str, Any], groups: str) -> str:
-    """Whether steering moved the judge's scores of the references."""
-    told, difference = f"{row['dimension']}, {row['split']} split: ", estimate(row, "difference")
+    """The sentence on whether steering moved the judge's scores of the references."""
+    told, difference = f"{row['dimension']}, {row['split']} split: ", estimate_text(row, "difference")
     if row.get("difference_low") is None:
         return f"{told}CAP's good references score {difference} above its poor ones, of one pair alone."
     ends = f"{difference}, {row['n']} {groups}"
@@ -284,7 +285,7 @@ DETECTORS = View(
 
 
 def _detection(row: Mapping[str, Any]) -> str:
-    """Whether a detector warns of attacked texts more than of clean ones."""
+    """The sentence on whether a detector warns of attacked texts more than of clean ones."""
     recall, clean = row["recall"], row["false_positive_rate"]
     told = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)} of the "
     if recall > clean:
@@ -293,8 +294,8 @@ def _detection(row: Mapping[str, Any]) -> str:
 
 
 def preparation_sentences(results: Results) -> list[str]:
-    """Whether steering moved the judge's scores of the references, a sentence a dimension and split; and whether
-    detectors detect, a sentence each."""
+    """A sentence a dimension and split on whether steering moved the judge's scores of the references, and one a
+    detector on whether it detects."""
     references, detectors = records(reference_frame(results)), records(detector_frame(results))
     moved = [row for row in references if row["defense"] == "cap" and row.get("difference") is not None]
     known = [row for row in detectors if row["recall"] is not None and row["false_positive_rate"] is not None]

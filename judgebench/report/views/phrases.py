@@ -68,12 +68,16 @@ def _with_changes(rows: pd.DataFrame) -> pd.DataFrame:
     names = ("change", "change_low", "change_high", "raised_share", "places_gained")
     changes = {name: rows[name].astype(float).where(attacked) for name in names}
     ends = zip(changes["change_low"], changes["change_high"], strict=True)
-    added = {"texts": panels["n"].transform("max"), "sources": panels["groups"].transform("max")}
-    added |= {"rate": rates(rows).where(attacked, "-")}
-    added |= {"significant": [excludes_zero(*one) for one in ends], "words": words.transform("max")}
-    last = rows[rows["length"] == added["words"]].drop_duplicates(PHRASE).set_index(PHRASE)["phrase"]
-    added["whole"] = [last[key] for key in zip(*(rows[name] for name in PHRASE), strict=True)]
-    return rows.assign(**changes, **added).reset_index(drop=True)
+    rows = rows.assign(
+        **changes,
+        texts=panels["n"].transform("max"),
+        sources=panels["groups"].transform("max"),
+        words=words.transform("max"),
+        rate=rates(rows).where(attacked, "-"),
+        significant=[excludes_zero(low, high) for low, high in ends],
+    )
+    longest = rows.loc[rows["length"] == rows["words"], [*PHRASE, "phrase"]].drop_duplicates(PHRASE)
+    return rows.merge(longest.rename(columns={"phrase": "whole"}), on=PHRASE, how="left")
 
 
 def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -96,16 +100,9 @@ def _sides(results: Results) -> pd.DataFrame:
     rows = phrase_frame(results)
     if not len(rows) or not len(rows := rows[~rows["silent"]]):
         return rows.head(0)
-    clean = rows[rows["length"] == 0].set_index(_CURVE)["mean_score"]
-    last = rows.drop_duplicates(_CURVE, keep="last")
-    keys = zip(*(last[name] for name in _CURVE), strict=True)
-    order = {name: place for place, name in enumerate(dict.fromkeys(last["series"]))}
-    last = last.assign(clean=[clean.get(key) for key in keys], panel=last["panel"] + " (" + last["split"] + ")")
-    return last.sort_values([*PHRASE, "series"], key=lambda column: _places(column, order), kind="stable")
-
-
-def _places(column: pd.Series, series: Mapping[str, int]) -> pd.Series:
-    return column.map(series if column.name == "series" else {one: i for i, one in enumerate(dict.fromkeys(column))})
+    clean = rows.loc[rows["length"] == 0, [*_CURVE, "mean_score"]].rename(columns={"mean_score": "clean"})
+    last = rows.drop_duplicates(_CURVE, keep="last").merge(clean, on=_CURVE, how="left")
+    return last.assign(panel=last["panel"] + " (" + last["split"] + ")")
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
