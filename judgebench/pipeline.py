@@ -48,10 +48,9 @@ from judgebench.report.html import render_report
 from judgebench.report.paper.files import check_tables, paper_tables
 from judgebench.report.printed import terminal_blocks
 from judgebench.report.render import to_terminal
-from judgebench.report.served import served_notes
-from judgebench.report.tables import WIDTH
-from judgebench.report.terminal import Terminal
+from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.report.tutors import tutor_title
+from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results

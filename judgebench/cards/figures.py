@@ -13,7 +13,7 @@ from judgebench.data.split import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.group_means import means, weights_of, with_interval
 from judgebench.metrics.intervals import CONFIDENCE, expanded
-from judgebench.report.flags import FLAGS
+from judgebench.report.views.flags import FLAGS
 
 _AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
 _FEW_GROUPS = 20

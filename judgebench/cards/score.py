@@ -25,8 +25,8 @@ from judgebench.judges.hardware import compute_on
 from judgebench.judges.judge import Models
 from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.served import served_lines
 from judgebench.report.terminal import Terminal
+from judgebench.report.views.served import served_lines
 from judgebench.shape import shown
 from judgebench.types import FAILED
 from judgebench.visible import visible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -12,27 +12,23 @@ import pandas as pd
 from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.compare import compare, corrected_together
-from judgebench.metrics.levels import shown_level
-from judgebench.report import differences
 from judgebench.report.browser.data import browse
 from judgebench.report.browser.judged import Judged
 from judgebench.report.correlation_figure import correlation_figure
-from judgebench.report.layout import Drawn, Section
+from judgebench.report.formats import short, three, two
+from judgebench.report.html import browser_part, rendered
+from judgebench.report.layout import EXAMPLES, Drawn, Section
 from judgebench.report.page import render_page, shown_figure
-from judgebench.report.results import Estimate
-from judgebench.report.sections import rendered
 from judgebench.report.style import MOST_SERIES
-from judgebench.results.results import Results, unattacked
-from judgebench.results.series import SeriesIndex, number, range_of, setting, shown_split
-
-SECTIONS = (
-    Section("compared_answers", "Answers", ("parts/answers.html.j2", Drawn("spearman"))),
-    Section("compared_configs", "What was different", ("sections/compared_configs.html.j2",)),
-    Section("compared_metrics", "Side by side", ("sections/compared_metrics.html.j2",)),
-    Section("compared_differences", "Is one better?", ("sections/compared_differences.html.j2",)),
-    Section("examples", "Examples", ("sections/examples.html.j2",)),
+from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
+from judgebench.report.views.comparisons import (
+    COMPARISONS,
+    comparison_frame,
+    comparison_note,
+    comparison_sentences,
 )
-"""Of a comparison."""
+from judgebench.results.results import Results, unattacked
+from judgebench.results.series import labelled, shown_split
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -56,29 +52,16 @@ class NamedRun:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One series' correlations and mean score in one run; None where a run has no such record."""
+class Compared:
+    """Several runs, and the paired differences between each two."""
 
-    estimates: Mapping[str, Estimate]
-    mean: float | None
-    setting: str
+    runs: Sequence[NamedRun]
+    differences: Sequence[Mapping[str, Any]]
 
-
-@dataclass(frozen=True)
-class MetricRow:
-    """One condition and series: a cell a run."""
-
-    place: str
-    series: str
-    cells: Sequence[Cell | None]
-
-
-@dataclass(frozen=True)
-class ConfigRow:
-    """A key of the configuration in which the runs differ, and its value in each."""
-
-    key: str
-    values: Sequence[str]
+    @property
+    def groups(self) -> str:
+        """The word for groups of examples."""
+        return self.runs[0].content.groups
 
 
 def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0) -> str:
@@ -94,30 +77,13 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     if not 2 <= len(runs) <= len(_LETTERS):
         raise UserError(f"a comparison takes 2 to {len(_LETTERS)} run folders, got {len(runs)}.")
     named = [NamedRun(letter, run) for letter, run in zip(_LETTERS, runs, strict=False)]
-    paired = paired_differences(named, resamples, seed)
-    shown = differences.arrange_comparisons(paired)
-    groups = next(iter({str(run.titles.get("groups") or "articles") for run in runs}))
+    compared = Compared(named, paired_differences(named, resamples, seed))
     browser = browse([Judged.of(run.content, run.letter) for run in named])
-    context: dict[str, Any] = {
-        "runs": named,
-        "links": links,
-        "answers": [("Is one better?", comparison_sentences(shown, groups))],
-        "metrics": metric_rows(named),
-        "split": shown_split(record["split"] for run in runs for record in run.metrics),
-        "configs": config_rows(named),
-        "compared": shown,
-        "comparison_note": differences.comparison_note(shown, groups, together=True),
-        "significance_note": differences.significance_note(shown, together=True),
-        "groups": groups,
-        "examples": str(runs[0].titles.get("examples") or "examples"),
-        "browser": browser,
-    }
-    figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": groups})
+    figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
-    page = {name: value for name, value in context.items() if name != "browser"}
-    sections = rendered(SECTIONS, named, pictures, context)
+    sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
     title = f"{len(named)} runs compared"
-    return render_page("comparison.html.j2", browser, title=title, sections=sections, **page)
+    return render_page("comparison.html.j2", browser, title=title, sections=sections, runs=named, links=links)
 
 
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
@@ -139,68 +105,84 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
     return corrected_together(records)
 
 
-def comparison_sentences(compared: Sequence[differences.Comparison], groups: str) -> list[str]:
-    """One sentence a comparison: where the runs differ by more than chance."""
-    told = []
-    for one in compared:
-        rows = [row for row in one.rows if not row.mean] or list(one.rows)
-        clear = [row for row in rows if row.told_apart]
-        head = f"{one.condition}: {one.first}, against {one.second},"
-        if clear:
-            changes = "; ".join(f"{_ends(row)} in range {row.place}" for row in clear)
-            told.append(
-                f"{head} differs in Spearman by more than chance in {len(clear)} of {len(rows)} ranges: {changes}."
-            )
-            continue
-        widest = max(rows, key=lambda row: abs(row.difference))
-        why = differences.note(widest, groups)
-        more = f"; {why}" if why else ""
-        told.append(f"{head} is not told apart from it: at most {_ends(widest)} in range {widest.place}{more}.")
-    return told or ["No two of these runs have judged the same examples under the same condition."]
+def _answers(compared: Compared) -> list[Block]:
+    frame = comparison_frame(compared.differences, compared.groups)
+    return [Facts([("Is one better?", comparison_sentences(frame))])]
 
 
-def metric_rows(runs: Sequence[NamedRun]) -> list[MetricRow]:
-    """Every condition and series of the shown split, side by side."""
-    found: dict[tuple[str, str], list[Cell | None]] = {}
-    for place, run in enumerate(runs):
-        records = run.content.metrics
-        split, level = shown_split(r["split"] for r in records), shown_level(r["level"] for r in records)
-        shown = [record for record in records if (record["split"], record["level"]) == (split, level)]
-        index = SeriesIndex(shown)
-        for record in shown:
-            key = _condition(record), str(index.of(record))
-            estimates = {
-                name: Estimate(
-                    number(record[name]), number(record.get(f"{name}_low")), number(record.get(f"{name}_high"))
-                )
-                for name in ("spearman", "kendall", "pearson")
-            }
-            cell = Cell(estimates, number(record.get("mean_score")), setting(record))
-            found.setdefault(key, [None] * len(runs))[place] = cell
-    return [MetricRow(*key, cells) for key, cells in found.items()]
-
-
-def config_rows(runs: Sequence[NamedRun]) -> list[ConfigRow]:
+def _config_frame(compared: Compared) -> pd.DataFrame:
     """Keys of which not all runs have the same value, and data sets; where results go does not count."""
-    flat = [dict(_flat(run.content.config)) for run in runs]
-    keys = dict.fromkeys(key for one in flat for key in one)
+    flat = {run.letter: dict(_flat(run.content.config)) for run in compared.runs}
     rows = []
-    for key in keys:
-        values = [one.get(key, "–") for one in flat]
-        if key.split(".")[0] not in _OF_PLACE and len(set(values)) > 1:
-            rows.append(ConfigRow(key, values))
-    return rows
+    for key in dict.fromkeys(key for one in flat.values() for key in one):
+        values = {letter: one.get(key, "–") for letter, one in flat.items()}
+        if key.split(".")[0] not in _OF_PLACE and len(set(values.values())) > 1:
+            rows.append({"key": key, **values})
+    return pd.DataFrame(rows)
+
+
+def _configs(compared: Compared) -> list[Block]:
+    columns = (Col("key", "key", left=True), *(Col(run.letter, run.letter, left=True) for run in compared.runs))
+    note = "Keys of the configuration in which the runs differ; where results go is left out."
+    tables = View("configs", "What was different", _config_frame, columns, note=note).tables(compared)
+    return [*tables] if tables else [Paragraph("The configurations say the same.")]
+
+
+def _metric_frame(compared: Compared) -> pd.DataFrame:
+    """Every condition and series of the reported split, the runs side by side."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in compared.runs:
+        results, letter = run.content, run.letter
+        shown = (results.split, results.level)
+        frame = labelled(one for one in results.metrics if (one["split"], one["level"]) == shown)
+        for row in records(frame):
+            axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
+            key = ", ".join([row["dimension"], row["range"], *axes]), row["series"]
+            own = {f"{letter}{end}": row.get(f"spearman{end}") for end in ("", "_low", "_high")}
+            own |= {f"{letter} mean": row.get("mean_score"), f"{letter} setting": row["setting"]}
+            found.setdefault(key, {"place": key[0], "series": key[1]}).update(own)
+    return pd.DataFrame(list(found.values()))
+
+
+def _metrics(compared: Compared) -> list[Block]:
+    columns = [Col("condition", "place", left=True), Col("judge, decoding", "series", left=True)]
+    for run in compared.runs:
+        letter = run.letter
+        columns.append(Col(f"{letter}: Spearman", letter, three, ends=short, detail=f"{letter} setting"))
+        columns.append(Col("mean score", f"{letter} mean", two))
+    split = compared.runs[0].content.split.capitalize()
+    note = (
+        f"{split} split. In brackets: 95 % interval, {compared.groups} resampled. Intervals of two runs may overlap "
+        "and the runs differ all the same, for they judged the same texts: the next section compares them text by text."
+    )
+    view = View("metrics", "Side by side", _metric_frame, columns, sections=["place"], once=["place"], note=note)
+    return [*view.tables(compared)]
+
+
+def _difference_note(compared: Compared, rows: pd.DataFrame) -> str:
+    return f"{comparison_note(rows, compared.groups, together=True)} On the examples that both runs have judged."
+
+
+_DIFFERENCES = replace(
+    COMPARISONS,
+    frame=lambda compared: comparison_frame(compared.differences, compared.groups),
+    note=_difference_note,
+)
+
+SECTIONS = (
+    Section("compared_answers", "Answers", (_answers, Drawn("spearman"))),
+    Section("compared_configs", "What was different", (_configs,)),
+    Section("compared_metrics", "Side by side", (_metrics,)),
+    Section("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
+    EXAMPLES,
+)
+"""Of a comparison."""
 
 
 def _flat(node: Any, name: str = "") -> list[tuple[str, str]]:
     if isinstance(node, Mapping) and node:
         return [pair for key, value in node.items() for pair in _flat(value, f"{name}.{key}" if name else str(key))]
     return [(name, "null" if node is None else str(node))]
-
-
-def _condition(record: Mapping[str, Any]) -> str:
-    axes = [f"{axis} {record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
-    return ", ".join([str(record["dimension"]), str(range_of(record)), *axes])
 
 
 def _kinds(scores: pd.DataFrame) -> list[tuple[str, str]]:
@@ -231,8 +213,3 @@ def _drawn(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         if len({(record["judge"], record["decoding"]) for record in held}) <= MOST_SERIES:
             break
     return held
-
-
-def _ends(row: differences.Difference) -> str:
-    ends = "" if row.low is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
-    return f"{row.difference:+.3f}{ends}"

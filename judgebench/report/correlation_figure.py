@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
-from judgebench.report.results import Block, Row, arrange, few_note, has_intervals, level_note
+from judgebench.metrics.levels import shown_level
+from judgebench.metrics.power import FEWEST
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
-from judgebench.results.series import Series, SeriesIndex, shown_split
+from judgebench.report.views.correlations import few_groups, level_note, size_of
+from judgebench.results.series import Series, SeriesIndex, labelled, shown_split
 
 
 def correlation_figure(
@@ -32,67 +35,63 @@ def correlation_figure(
         None where there are no records.
     """
     split = shown_split(record["split"] for record in records)
-    blocks = arrange(records, split)
-    if not blocks:
+    level = shown_level(record["level"] for record in records if record["split"] == split)
+    rows = labelled(record for record in records if (record["split"], record["level"]) == (split, level))
+    if not len(rows):
         return None
-    rows = [row for block in blocks for section in block.sections for row in section.rows]
-    found = SeriesIndex(record for record in records if record["split"] == split)
-    order = marks(found.all)
-    groups = titles.get("groups") or "articles"
+    found = SeriesIndex(row for row in rows.to_dict("records"))
+    rows["series_id"] = [found.of(row) for row in rows.to_dict("records")]
+    rows["undefined"] = [bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"]]
+    order, groups = marks(found.all), titles.get("groups") or "articles"
+    blocks = [part for _, part in rows.groupby("condition", sort=False)]
     with house_style():
         figure, axes = panels(len(blocks), 1 if len(blocks) == 1 else 2, 2.7)
         for axis, block in zip(axes, blocks, strict=True):
             _panel(axis, block, order, correlation)
-            axis.set_title(block.size(groups, "texts"), loc="right", fontweight="normal", fontsize=8)
+            size = size_of(block).format(groups=groups, examples="texts")
+            axis.set_title(size, loc="right", fontweight="normal", fontsize=8)
         handles = [
             Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
             for mark in order.values()
         ]
-        caption = (
-            f"{correlation.capitalize()} correlation with the humans {level_note(blocks[0].level, groups)}, {split} "
-            f"split.{f' Bars: 95 % interval, {groups} resampled.' if has_intervals(blocks) else ''} The more a line "
-            f"moves, the more the judge depends on the range it is given."
-        )
-        if few := few_note(blocks, groups):
-            caption += f" {few}"
-        if any(_undefined(row) for row in rows):
-            caption += " Hollow: judge or humans give every text the same score; the correlation is undefined and "
-            caption += "shown as 0."
+        labels = [series_label(series, titles, found.settings[series]) for series in order]
+        caption = _caption(rows, correlation, f"{level_note(level, groups)}, {split} split", groups)
         if len(found.all) > MOST_SERIES:
             caption += f" {len(found.all) - MOST_SERIES} further decodings are not drawn."
-        labels = [series_label(series, titles, found.settings[series]) for series in order]
         return finish(figure, f"{correlation.capitalize()} correlation by score range", caption, handles, labels)
 
 
-def _undefined(row: Row) -> bool:
-    return CONSTANT in row.flags or CONSTANT_HUMANS in row.flags
+def _caption(rows: pd.DataFrame, correlation: str, where: str, groups: str) -> str:
+    caption = f"{correlation.capitalize()} correlation with the humans {where}."
+    bounded = rows[f"{correlation}_low"].notna().any()
+    caption += f" Bars: 95 % interval, {groups} resampled." if bounded else ""
+    caption += " The more a line moves, the more the judge depends on the range it is given."
+    caption += f" {few_groups(groups)}" if bounded and rows["groups"].min() < FEWEST else ""
+    if rows["undefined"].any():
+        caption += " Hollow: judge or humans give every text the same score; the correlation is undefined and "
+        caption += "shown as 0."
+    return caption
 
 
-def _panel(axis: Axes, block: Block, order: Mapping[Series, Mark], correlation: str) -> None:
+def _panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, Mark], correlation: str) -> None:
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     step = min(0.1, 0.5 / max(1, len(order)))
-    for i, (series, mark) in enumerate(order.items()):
-        shift = step * (i - (len(order) - 1) / 2)
-        at, values, below, above, hollow = [], [], [], [], []
-        for position, section in enumerate(block.sections):
-            for row in section.rows:
-                estimate = row.estimates[correlation]
-                if row.series == series and estimate.value is not None:
-                    at.append(position + shift)
-                    values.append(estimate.value)
-                    below.append(max(0.0, estimate.value - (estimate.value if estimate.low is None else estimate.low)))
-                    above.append(
-                        max(0.0, (estimate.value if estimate.high is None else estimate.high) - estimate.value)
-                    )
-                    hollow.append(_undefined(row))
+    ranges = list(dict.fromkeys(rows["range"]))
+    for number, (series, mark) in enumerate(order.items()):
+        shift = step * (number - (len(order) - 1) / 2)
+        own = rows[(rows["series_id"] == series) & rows[correlation].notna()]
+        at = [ranges.index(one) + shift for one in own["range"]]
+        values = own[correlation].astype(float).to_numpy()
+        low, high = (own[f"{correlation}{end}"].astype(float).fillna(own[correlation]) for end in ("_low", "_high"))
+        ends = [(values - low).clip(lower=0), (high - values).clip(lower=0)]
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
-        axis.errorbar(at, values, yerr=[below, above], color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
-        for x, y, empty in zip(at, values, hollow, strict=True):
+        axis.errorbar(at, values, yerr=ends, color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
+        for x, y, empty in zip(at, values, own["undefined"], strict=True):
             face = "white" if empty else mark.color
             axis.plot([x], [y], mark.marker, color=mark.color, markerfacecolor=face, markersize=5, zorder=3)
-    axis.set_xticks(range(len(block.sections)), [str(section.range) for section in block.sections])
-    axis.set_xlim(-0.5, len(block.sections) - 0.5)
+    axis.set_xticks(range(len(ranges)), ranges)
+    axis.set_xlim(-0.5, len(ranges) - 0.5)
     axis.set_xlabel("score range")
     axis.set_ylabel(correlation.capitalize())
     axis.grid(axis="y")
-    axis.set_title(block.condition)
+    axis.set_title(str(rows["condition"].iloc[0]))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.judges.pace import Pace
-from judgebench.report.tables import judges_line
+from judgebench.report.views.run import judges_line
 from judgebench.types import Condition, Prompt
 
 

@@ -120,3 +120,8 @@ def interval(low: Any, high: Any, form: Format = short) -> str:
         ('[.35,.47]', '', '[-0.10,+1.25]')
     """
     return f"[{form(low)},{form(high)}]" if is_known(low) and is_known(high) else ""
+
+
+def no_text(value: Any) -> str:
+    """Nothing, for a column that shows an interval alone."""
+    return ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -12,9 +13,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from judgebench.report.choices import Choices, place
 from judgebench.report.style import MUTED, finish, house_style, panels
-from judgebench.results.series import number
+from judgebench.report.views.tuning import how_selected
+from judgebench.results.series import number, range_of
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _CHOSEN = "#D55E00"
@@ -60,9 +61,13 @@ def heat_map_figure(
         return finish(figure, title, caption, handles, [framed] * len(handles))
 
 
-def grid_figure(choices: Choices, groups_are: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
-    rows = [row for row in choices.rows if any(number(point["dev"]) is not None for point in row["grid"])]
+def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
+    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split.
+
+    Args:
+        tuned: the records of one tuned decoding in one dimension, see `tuning_blocks`.
+    """
+    rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
         return None
     maps = []
@@ -76,15 +81,16 @@ def grid_figure(choices: Choices, groups_are: str = "articles") -> Figure | None
         inside = row["lambda"] in lambdas and row["temperature"] in temperatures
         chosen = [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))] if inside else []
         undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        maps.append(HeatMap(f"range {place(row)}", lambdas, temperatures, values, chosen, undefined))
+        maps.append(HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined))
     caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are one "
-        f"decoding. Colors compare within a range. Chosen: {choices.how}. n = {rows[0]['dev_examples']} texts of "
-        f"{rows[0]['dev_groups']} {groups_are}; no intervals: the highest of many points is flattered by chance."
+        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are "
+        f"one decoding. Colors compare within a range. Chosen: {how_selected(tuned)}. "
+        f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many points is flattered by chance."
     )
     if any(one.undefined for one in maps):
         caption += f" {DASH}: every dev text gets the same score, so there is no correlation."
-    return heat_map_figure(maps, ("λ", "t"), f"The grid, {choices.dimension}: {choices.decoding}", caption)
+    title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
+    return heat_map_figure(maps, ("λ", "t"), title, caption)
 
 
 def _panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:

@@ -6,10 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judgebench.report.views.answers import answers
 from judgebench.report.views.attacks import ATTACKS, GAPS
+from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
+from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts, other_levels
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
+from judgebench.report.views.flags import flags
+from judgebench.report.views.pairs import PAIRS
 from judgebench.report.views.phrases import phrase_blocks
+from judgebench.report.views.rankings import ranking_blocks
+from judgebench.report.views.run import cost, repeat
+from judgebench.report.views.tuning import TUNING
 
 
 @dataclass(frozen=True)
@@ -23,8 +31,8 @@ class Drawn:
         object.__setattr__(self, "starts", starts)
 
 
-Part = Callable[[Any], Sequence[Any]] | Drawn | str
-"""Results -> blocks, such as a `View`; figures; or the template of a part that is no block."""
+Part = Callable[[Any], Sequence[Any]] | Drawn
+"""Results -> blocks, such as a `View`; or figures."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +48,20 @@ class Section:
     parts: Sequence[Part]
 
 
+EXAMPLES = Section("examples", "Examples", ())
+"""The section of the examples' browser, which is no block."""
+
 PAGE = (
-    Section("answers", "Answers", ("parts/answers.html.j2", CORRELATION, Drawn("spearman_by_range"))),
+    Section("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
     Section(
         "bias",
         "Range bias",
-        ("parts/favorites.html.j2", Drawn("scores_", "logprobs_"), "parts/diagnosed.html.j2"),
+        (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
     ),
     Section(
         "contrast",
         "Contrastive decoding",
-        ("parts/compared.html.j2", "parts/tuned.html.j2", Drawn("path_", "grid_")),
+        (COMPARISONS, other_statistics, TUNING, Drawn("path_", "grid_")),
     ),
     Section(
         "attacks",
@@ -63,12 +74,12 @@ PAGE = (
     Section(
         "pairs",
         "Which of two is better?",
-        ("parts/pairs.html.j2", "parts/ranking.html.j2", Drawn("ranking_", "wins_")),
+        (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
     Section("statistics", "Statistics", (experts, LEVELS, other_levels, Drawn(""))),
-    Section("diagnostics", "Diagnostics", ("parts/flags.html.j2",)),
-    Section("examples", "Examples", ("sections/examples.html.j2",)),
-    Section("cost", "Cost", ("parts/cost.html.j2",)),
-    Section("repeat", "How to repeat it", ("parts/repeat.html.j2",)),
+    Section("diagnostics", "Diagnostics", (flags,)),
+    EXAMPLES,
+    Section("cost", "Cost", (cost,)),
+    Section("repeat", "How to repeat it", (repeat,)),
 )
 """The sections of a run's page."""

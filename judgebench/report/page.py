@@ -13,18 +13,9 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from judgebench.metrics import CORRELATIONS
-from judgebench.report import (
-    choices,
-    comparative,
-    differences,
-    levels,
-    pairwise,
-)
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
-from judgebench.report.tables import interval, percent, signed, three
 from judgebench.visible import visible
 
 _HERE = Path(__file__).parent
@@ -36,18 +27,6 @@ TEMPLATES = jinja2.Environment(
     finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else visible(said),
     trim_blocks=True,
     lstrip_blocks=True,
-)
-TEMPLATES.globals.update(
-    choices=choices,
-    comparative=comparative,
-    correlations=CORRELATIONS,
-    differences=differences,
-    interval=interval,
-    levels=levels,
-    pairwise=pairwise,
-    percent=percent,
-    signed=signed,
-    three=three,
 )
 
 

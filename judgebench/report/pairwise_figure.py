@@ -15,13 +15,17 @@ from matplotlib.lines import Line2D
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.pairwise import RankingBlock, arrange_pairwise, leading
-from judgebench.report.results import Estimate
 from judgebench.report.style import HUMANS, INK, MUTED, finish, house_style, marks, panels, series_label, shorten
+from judgebench.report.views.rankings import ranking_records
+from judgebench.results.results import Results
 
 _COLORS = "PuOr_r"  # color-blind readers tell its ends apart
 _MOST_WRITTEN = 16
 _MOST_DRAWN = 60
+
+
+Ends = tuple[float | None, float | None, float | None]
+"""A number and its interval."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +35,26 @@ class Lane:
     label: str
     color: str
     marker: str
-    found: Mapping[str, Estimate]
+    found: Mapping[str, Ends]
 
 
-def pairwise_figures(
-    records: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]
-) -> dict[tuple[str, str], Figure]:
-    """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such.
-
-    Args:
-        records: pairwise.json.
-        titles: `main` and `assistant`, the models' names; `groups`, what a group is.
-    """
-    blocks = leading(arrange_pairwise(records))
+def pairwise_figures(results: Results) -> dict[tuple[str, str], Figure]:
+    """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such."""
+    leads = [record for record in ranking_records(results) if record["lead"]]
     found: dict[tuple[str, str], Figure] = {}
-    for dimension in dict.fromkeys(block.dimension for block in blocks):
-        own = [block for block in blocks if block.dimension == dimension]
-        first = next((b.condition for b in own if b.attack == CLEAN), own[0].condition)
-        own = [block for block in own if block.condition == first and 1 < len(block.rows) <= _MOST_DRAWN]
+    for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
+        own = [record for record in leads if record["dimension"] == dimension]
+        first = next((one["condition"] for one in own if one["attack"] == CLEAN), own[0]["condition"])
+        own = [one for one in own if one["condition"] == first and 1 < len(one["ranking"]) <= _MOST_DRAWN]
         if not own:
             continue
-        if any(row.judge.elo.value is not None for row in own[0].rows):
-            found["ranking", dimension] = ranking_figure(own, titles)
-        found["wins", dimension] = wins_figure(own, titles)
+        if any(one["elo"] is not None for one in own[0]["ranking"]):
+            found["ranking", dimension] = ranking_figure(own, results.titles)
+        found["wins", dimension] = wins_figure(own, results.titles)
     return found
 
 
-def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]) -> Figure:
+def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
     """Elo with its interval, a row a system, judges on the left and humans on the right; the first block's strongest on
     top.
 
@@ -65,17 +62,17 @@ def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | No
         blocks: of one condition, a judge each.
         titles: see `pairwise_figures`.
     """
-    order = [row.system for row in blocks[0].rows]
-    drawn = marks([block.series for block in blocks])
+    order = [one["system"] for one in blocks[0]["ranking"]]
+    drawn = marks([block["series_id"] for block in blocks])
     lanes = [
-        Lane(series_label(one.series, titles), drawn[one.series].color, drawn[one.series].marker,
-             {row.system: row.judge.elo for row in one.rows})
+        Lane(series_label(one["series_id"], titles), mark.color, mark.marker, _elo(one, ""))
         for one in blocks
-    ]  # fmt: skip
-    humans = Lane("humans", HUMANS, "s", {row.system: row.humans.elo for row in blocks[0].rows})
+        for mark in [drawn[one["series_id"]]]
+    ]
+    humans = Lane("humans", HUMANS, "s", _elo(blocks[0], "human_"))
     groups = titles.get("groups") or "articles"
     sides = [("judge", lanes), ("humans", [humans])]
-    if all(one.value is None for one in humans.found.values()):
+    if all(one[0] is None for one in humans.found.values()):
         sides = sides[:1]
     with house_style():
         figure, axes = panels(len(sides), 2, 0.7 + 0.2 * max(1.2, len(lanes)) * len(order), share_y=False)
@@ -88,23 +85,23 @@ def ranking_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | No
             axis.set_title(name)
         shown = [lane for _, held in sides for lane in held]
         handles = [Line2D([], [], color=one.color, marker=one.marker, linestyle="none", markersize=6) for one in shown]
-        bounded = any(one.low is not None for lane in shown for one in lane.found.values())
-        caption = f"Strengths on the Elo scale from {blocks[0].size(groups)}: 400 points are odds of 10 to 1. "
+        bounded = any(one[1] is not None for lane in shown for one in lane.found.values())
+        caption = f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1. "
         caption += f"Bars: 95 % interval, {groups} resampled. " if bounded else ""
         caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
-        caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0].notes)}"
+        caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0]['notes'])}"
         labels = [lane.label for lane in shown]
-        return finish(figure, f"Systems ranked: {blocks[0].condition}", caption.strip(), handles, labels)
+        return finish(figure, f"Systems ranked: {blocks[0]['condition']}", caption.strip(), handles, labels)
 
 
-def wins_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]) -> Figure:
+def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
     """How often the row's system wins against the column's, ties half: a panel a judge, and one for the humans.
 
     Args:
         blocks, titles: see `ranking_figure`.
     """
-    order = [row.system for row in blocks[0].rows]
-    maps = [(series_label(block.series, {}), shares_of(block, order, 0)) for block in blocks]
+    order = [one["system"] for one in blocks[0]["ranking"]]
+    maps = [(series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
     maps.append(("humans", shares_of(blocks[0], order, 1)))
     maps = [(name, values) for name, values in maps if np.isfinite(values).any()]
     with house_style():
@@ -114,30 +111,38 @@ def wins_figure(blocks: Sequence[RankingBlock], titles: Mapping[str, str | None]
             axis.set_title(name)
         caption = (
             f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
-            f"{blocks[0].size(titles.get('groups') or 'articles')}. Systems in the judge's order, the strongest first: "
+            f"{blocks[0]['size']}. Systems in the judge's order, the strongest first: "
             "where judge and model agree, what lies above the diagonal is above 50."
         )
-        return finish(figure, f"Who wins against whom: {blocks[0].condition}", caption, [], [])
+        return finish(figure, f"Who wins against whom: {blocks[0]['condition']}", caption, [], [])
 
 
-def shares_of(block: RankingBlock, order: Sequence[str], side: int) -> np.ndarray:
+def shares_of(block: Mapping[str, Any], order: Sequence[str], side: int) -> np.ndarray:
     """[K, K] win shares of the row's system after the judge (0) or the humans (1); NaN where two did not meet."""
     number = {name: i for i, name in enumerate(order)}
     values = np.full((len(order), len(order)), np.nan)
-    for (first, second), found in block.shares.items():
-        share = found[side]
+    for met in block["system_pairs"]:
+        share = met["human_win_share" if side else "win_share"]
         if share is not None:
-            values[number[first], number[second]], values[number[second], number[first]] = share, 1 - share
+            first, second = number[met["first"]], number[met["second"]]
+            values[first, second], values[second, first] = share, 1 - share
     return values
 
 
-def _draw(axis: Axes, found: Sequence[Estimate], shift: float, color: str, marker: str) -> None:
-    for row, one in enumerate(found):
-        if one.value is None:
+def _elo(record: Mapping[str, Any], side: str) -> dict[str, Ends]:
+    """System -> Elo and the ends of its interval."""
+    return {
+        one["system"]: (one[f"{side}elo"], one[f"{side}elo_low"], one[f"{side}elo_high"]) for one in record["ranking"]
+    }
+
+
+def _draw(axis: Axes, found: Sequence[Ends], shift: float, color: str, marker: str) -> None:
+    for row, (value, low, high) in enumerate(found):
+        if value is None:
             continue
-        if one.low is not None and one.high is not None:
-            axis.plot([one.low, one.high], [row + shift] * 2, color=color, linewidth=1.6, zorder=2)
-        axis.plot([one.value], [row + shift], marker, color=color, markersize=5, zorder=3)
+        if low is not None and high is not None:
+            axis.plot([low, high], [row + shift] * 2, color=color, linewidth=1.6, zorder=2)
+        axis.plot([value], [row + shift], marker, color=color, markersize=5, zorder=3)
 
 
 def _rows(axis: Axes, names: Sequence[str]) -> None:

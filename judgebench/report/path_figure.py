@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from judgebench.report.choices import Choices, place
 from judgebench.report.style import MUTED, finish, house_style, panels
-from judgebench.results.series import number
+from judgebench.report.views.tuning import how_selected
+from judgebench.results.results import Results
+from judgebench.results.series import number, range_of
 from judgebench.tuning.curves import Curve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
@@ -25,21 +25,18 @@ _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
 
-def path_figure(
-    readings: pd.DataFrame, scores: pd.DataFrame, choices: Choices, groups_are: str = "articles"
-) -> Figure | None:
+def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range.
 
     The grid's points lie on the dev curve, the choice is ringed, and the optimal interval is shaded.
 
     Args:
-        readings, scores: readings.parquet and scores.parquet.
-        choices: of one tuned decoding in one dimension.
+        rows: the records of one tuned decoding in one dimension, see `tuning_blocks`.
 
     Returns:
         None where no range has a path: scores are expectations.
     """
-    found = [(row, given) for row in choices.rows if (given := curves(readings, scores, row))]
+    found = [(row, given) for row in rows if (given := curves(results.readings, results.scores, row))]
     if not found:
         return None
     splits = [split for split in COLORS if any(split in given for _, given in found)]
@@ -64,12 +61,13 @@ def path_figure(
             labels.append("exactly best, dev")
         caption = (
             "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
-            f"model alone. Chosen: {choices.how}. The axis is linear up to κ = {_LEAST:g} and logarithmic beyond; what "
-            f"comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(choices.rows, groups_are)}."
+            f"model alone. Chosen: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic beyond; "
+            f"what comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(rows, results.groups)}."
         )
         if any(point["constant"] for row, _ in found for point in row["grid"]):
             caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."
-        return finish(figure, f"The exact path, {choices.dimension}: {choices.decoding}", caption, handles, labels)
+        title = f"The exact path, {rows[0]['dimension']}: {rows[0]['decoding']}"
+        return finish(figure, title, caption, handles, labels)
 
 
 def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, Curve], most: float) -> None:
@@ -99,7 +97,7 @@ def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, Curve], most:
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     axis.set_ylabel("Spearman")
     axis.grid(axis="y")
-    axis.set_title(f"range {place(row)}")
+    axis.set_title(f"range {range_of(row)}")
     if exact:
         width = "" if exact["width"] is None else f", κ {exact['width']:.2g} wide"
         axis.set_title(f"best on dev {exact['dev']:.3f}{width}", loc="right", fontweight="normal", fontsize=8)

@@ -13,12 +13,16 @@ from rich.text import Text
 
 from judgebench.csv_text import as_csv
 from judgebench.report.page import macros
-from judgebench.report.table import Block, Cell, Col, Facts, Heading, Paragraph, Table
+from judgebench.report.table import Block, Cell, Col, Facts, Folded, Heading, Paragraph, Table
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 )
+
+
+_KEPT = 20
+"""Widths from which a column of a terminal is never narrower."""
 
 
 def to_terminal(blocks: Iterable[Any]) -> RenderableType:
@@ -76,8 +80,8 @@ def _terminal(block: Any) -> list[RenderableType]:
         return [told.append(block.text, style="dim" if block.note else "none")]
     if isinstance(block, Facts):
         return [Text(f"{term}: {' '.join(told)}") for term, told in block.rows]
-    if not isinstance(block, Table):
-        return [block]
+    if isinstance(block, Folded) or not isinstance(block, Table):
+        return [block] if not isinstance(block, Folded) else []
     note = _note(block, "*")
     return [_rich_table(block), *([Text(note, style="dim")] if note else [])]
 
@@ -90,16 +94,21 @@ def _rich_table(table: Table) -> RichTable:
         column = table.columns[place]
         found.add_column(
             column.title,
-            justify="left" if column.left else "right",
+            justify="left" if column.left or column.ends else "right",
             overflow="fold",
+            min_width=column.width if column.width >= _KEPT else None,
             max_width=column.width or None,
             no_wrap=not column.left and column.ends is None,
         )
+    widths = [max((len(row[place].text) for one in table.sections for row in one.rows), default=0) for place in shown]
     for section in table.sections:
         if section.title:
             found.add_row(Text(section.title, style="bold"))
         for number, row in enumerate(section.rows):
-            cells = [_rich_cell(row[place], table.columns[place], table.is_marked) for place in shown]
+            cells = [
+                _rich_cell(row[place], table.columns[place], table.is_marked, width)
+                for place, width in zip(shown, widths, strict=True)
+            ]
             if section.notes and section.notes[number]:
                 cells[-1].append(f"\n{section.notes[number]}", style="dim")
             found.add_row(*cells)
@@ -107,17 +116,19 @@ def _rich_table(table: Table) -> RichTable:
     return found
 
 
-def _rich_cell(cell: Cell, column: Col, marks: bool) -> Text:
-    told = Text(cell.text, style="underline bold" if cell.marked else "")
+def _rich_cell(cell: Cell, column: Col, marks: bool, width: int) -> Text:
+    """A cell; numbers with intervals are padded to a width, outside of what is underlined, so that they line up."""
+    told = Text(" " * (width - len(cell.text)) if column.ends else "")
+    told.append(cell.text, style="underline bold" if cell.marked else "")
     if marks and column.marked:
-        told = Text("").append(told).append("*" if cell.marked else " ")
+        told.append("*" if cell.marked else " ")
     if cell.interval:
         told.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
     if cell.detail:
         told.append(f"\n  {cell.detail}", style="dim")
     if cell.flags:
         told.append(f"\n  ! {', '.join(cell.flags)}", style="yellow")
-    return told.append(" ")
+    return told
 
 
 def _title(table: Table) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import Format, interval, is_known, text
+from judgebench.report.formats import Format, interval, is_known, no_text, text
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,15 @@ class Facts:
     rows: Sequence[tuple[str, Sequence[str]]]
 
 
-Block = Table | Heading | Paragraph | Facts
+@dataclass(frozen=True)
+class Folded:
+    """What a page shows only when asked, under a line: blocks, or a text to the letter."""
+
+    title: str
+    content: Sequence[Facts] | str
+
+
+Block = Table | Heading | Paragraph | Facts | Folded
 """What parts of a report are made of."""
 
 Note = str | Callable[[Any, pd.DataFrame], str]
@@ -244,8 +252,3 @@ def _has(rows: Iterable[dict[str, Any]], column: Col) -> bool:
     if column.ends is not None and column.form is no_text:
         return any(is_known(row.get(f"{column.interval or column.key}_low")) for row in rows)
     return any(is_known(row.get(column.key)) for row in rows)
-
-
-def no_text(value: Any) -> str:
-    """Nothing, for a column that shows an interval alone."""
-    return ""

@@ -9,6 +9,9 @@ from rich.segment import Segment
 
 from judgebench.visible import visible
 
+WIDTH = 100
+"""Columns that tables are made for; a console narrower than this folds cells."""
+
 
 class Terminal(Console):
     """A rich console whose text holds no character that steers a terminal; colors and cursor are rich's own."""

@@ -15,8 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.atomic import atomic
 from judgebench.errors import UserError
 from judgebench.report.saved_figures import save_figures
-from judgebench.report.tables import WIDTH
-from judgebench.report.terminal import Terminal
+from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.results.masking import mask_secrets
 from judgebench.study.exact import exact_optima
 from judgebench.study.front import front_figure

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.tables import three
+from judgebench.report.formats import three
 from judgebench.results.series import range_of
 from judgebench.tuning.optimum import EQUAL
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from judgebench.errors import UserError
 from judgebench.report.hiding import hider
-from judgebench.report.served import served_scalars
+from judgebench.report.views.served import served_scalars
 from judgebench.results.masking import environment_secrets
 from judgebench.results.results import Results
 from judgebench.tracking.artifacts import keep, main_files, used_files

@@ -12,8 +12,8 @@ from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of
 from judgebench.report.browser.judged import Judged
 from judgebench.report.browser.packing import pack
-from judgebench.report.flags import FLAGS
 from judgebench.report.humans import spans
+from judgebench.report.views.flags import FLAGS
 
 
 @dataclass(frozen=True)

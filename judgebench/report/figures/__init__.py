@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from judgebench.report.choices import arrange_tuning
 from judgebench.report.correlation_figure import correlation_figure
 from judgebench.report.figures.attacks import phrase_figures
 from judgebench.report.figures.defenses import defense_figures
@@ -14,6 +13,7 @@ from judgebench.report.pairwise_figure import pairwise_figures
 from judgebench.report.path_figure import path_figure
 from judgebench.report.saved_figures import file_name
 from judgebench.report.score_figure import score_figure
+from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
@@ -35,12 +35,13 @@ def draw_all(results: Results) -> dict[str, Figure]:
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
         figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
-    for choices in arrange_tuning(results.tuning):
-        if not choices.decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
-            name = f"{file_name(choices.dimension)}_{file_name(choices.decoding)}"
-            figures[f"path_{name}"] = path_figure(readings, scores, choices, groups)
-            figures[f"grid_{name}"] = grid_figure(choices, groups)
+    for tuned in tuning_blocks(results.tuning):
+        dimension, decoding = str(tuned[0]["dimension"]), str(tuned[0]["decoding"])
+        if not decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
+            name = f"{file_name(dimension)}_{file_name(decoding)}"
+            figures[f"path_{name}"] = path_figure(results, tuned)
+            figures[f"grid_{name}"] = grid_figure(tuned, groups)
     figures |= phrase_figures(results) | defense_figures(results)
-    for (kind, dimension), figure in pairwise_figures(results.pairwise, titles).items():
+    for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -123,6 +123,8 @@ def _draw_words(axis: Axes, part: pd.DataFrame, looks: Mapping[str, Mark], lines
     most = int(part["words"].iloc[0])
     for name, look in looks.items():
         curve = part[part[lines] == name]
+        if not len(curve):
+            continue
         known = curve[curve["mean_score"].notna()]
         axis.plot(known["length"], known["mean_score"], look.marker, color=look.color, linestyle=look.line,
                   linewidth=1.3, markersize=4.5, zorder=3)  # fmt: skip

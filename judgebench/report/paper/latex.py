@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.formats import interval
 from judgebench.report.paper.tables import (
     AVERAGE,
     OVERALL,
@@ -20,8 +21,6 @@ from judgebench.report.paper.tables import (
     shown,
 )
 from judgebench.report.paper.text import APART, AVERAGES, HEADS, setting_columns
-from judgebench.report.results import Estimate
-from judgebench.report.tables import interval
 from judgebench.types import ScoreRange
 
 _COMMANDS = {RANGE: "underline", OVERALL: "textit", AVERAGE: "textbf"}
@@ -117,7 +116,7 @@ def _cell(line: Line, column: Column, name: str, won: str) -> str:
 
 def _interval(line: Line, name: str) -> str:
     own = line.ours.get(name)
-    text = "" if own is None else interval(Estimate(own.value, own.low, own.high))
+    text = "" if own is None else interval(own.low, own.high)
     return rf"{{\scriptsize {text.replace('-', '$-$')}}}" if text else ""
 
 

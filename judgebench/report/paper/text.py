@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.formats import interval
 from judgebench.report.paper.tables import (
     AVERAGE,
     OVERALL,
@@ -18,8 +19,6 @@ from judgebench.report.paper.tables import (
     figure,
     marks,
 )
-from judgebench.report.results import Estimate
-from judgebench.report.tables import interval
 from judgebench.types import ScoreRange
 
 HEADS = {"pearson": "Pear.", "spearman": "Spear.", "kendall": "Kend."}
@@ -101,7 +100,7 @@ def _cell(line: Line, column: Column, name: str, won: str) -> str:
     own = line.ours.get(name)
     if own is None:
         return f"{'-':>6}"
-    return f"{figure(own.value):>6}{won:<2} {interval(Estimate(own.value, own.low, own.high))}"
+    return f"{figure(own.value):>6}{won:<2} {interval(own.low, own.high)}"
 
 
 def _recomputed(line: Line, column: Column, name: str) -> str:

@@ -12,30 +12,34 @@ import pandas as pd
 from judgebench.metrics import CONSTANT
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.power import FEWEST
-from judgebench.report.formats import is_known, percent_one, short, three
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, no_text, records
+from judgebench.report.formats import is_known, no_text, percent_one, short, three
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
 _CONDITION = ["dimension", "attack", "defense"]
 
 
-def correlation_frame(results: Results, level: str | None = None) -> pd.DataFrame:
+def correlation_frame(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
     """The metrics of clean texts of the reported split, a row a range and series, the averages over ranges last.
 
-    `<correlation>_best` marks the best of several at one range, where it is above 0. Assistants that give every text
-    the same score in every range are left out.
+    `<correlation>_best` marks the best of several at one range, where it is above 0.
 
     Args:
         level: dataset, document or system; None takes the reported one.
+        silent: whether assistants that give every text the same score in every range are among them.
     """
     shown = (results.split, level or results.level)
     rows = labelled(record for record in results.clean if (record["split"], record["level"]) == shown)
     if not len(rows):
         return rows
     rows["constant"] = [CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))]
-    silent = (rows["judge"] == "assistant") & rows.groupby([*_CONDITION, "series"])["constant"].transform("all")
-    parts = [_with_averages(part) for _, part in rows[~silent].groupby(_CONDITION, sort=False)]
+    if not silent:
+        constant = rows.groupby([*_CONDITION, "series"])["constant"].transform("all")
+        rows = rows[~((rows["judge"] == "assistant") & constant)]
+    if "clamped_share" in rows and not rows["clamped_share"].any():
+        rows["clamped_share"] = None
+    parts = [_with_averages(part) for _, part in rows.groupby(_CONDITION, sort=False)]
     return pd.concat(parts, ignore_index=True) if parts else rows.head(0)
 
 
@@ -55,7 +59,7 @@ def resampled_note(level: str, groups: str) -> str:
 
 def _with_averages(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of one condition, with sizes, marks, and the averages over several ranges."""
-    size = _size(rows)
+    size = size_of(rows)
     ranges = rows["range"].nunique()
     parts = [_marked(part) for _, part in rows.groupby("range", sort=False)]
     complete = rows.groupby("series", sort=False).filter(lambda part: part["range"].nunique() == ranges)
@@ -83,8 +87,8 @@ def _marked(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{f"{name}_best": several & (rows[name] == best[name]) & (best[name] > 0) for name in best})
 
 
-def _size(rows: pd.DataFrame) -> str:
-    """On how many examples, groups or systems the rows rest, such as ", 1440 examples of 90 articles"."""
+def size_of(rows: pd.DataFrame) -> str:
+    """On how many examples, groups or systems the rows rest, such as "1440 {examples} of 90 {groups}"."""
     level = rows["level"].iloc[0]
     groups = f"{_span(rows['groups'])} {{groups}}"
     if level == "document":
@@ -97,8 +101,9 @@ def _span(counts: pd.Series) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _sized(results: Results, level: str | None = None) -> pd.DataFrame:
-    rows = correlation_frame(results, level)
+def sized_correlations(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
+    """`correlation_frame` with the column `size`, such as "1440 examples of 90 articles"."""
+    rows = correlation_frame(results, level, silent)
     if len(rows):
         words = {"groups": results.groups, "examples": results.examples_word}
         rows["size"] = [size.format(**words) for size in rows["size"]]
@@ -111,9 +116,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     if rows["spearman_low"].notna().any():
         told.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
         if rows["groups"].min() < FEWEST:
-            told.append(
-                f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
-            )
+            told.append(few_groups(groups))
     told += missing_reasons(rows)
     if (rows["range"] == "average").any():
         told.append("Average: mean over the ranges, without an interval.")
@@ -125,9 +128,16 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         )
     if rows["clamped_share"].notna().any():
         told.append("Clamped: share of answers outside the range, moved to its nearest end.")
+    if len(correlation_frame(results, level, silent=True)) > len(rows):
+        told.append("The assistant is left out where it gives every text the same score.")
     if results.titles.get("note"):
         told.append(str(results.titles["note"]))
     return " ".join(told)
+
+
+def few_groups(groups: str) -> str:
+    """The warning of intervals that rest on fewer than `FEWEST` groups."""
+    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
 
 
 def missing_reasons(rows: pd.DataFrame) -> list[str]:
@@ -138,7 +148,7 @@ def missing_reasons(rows: pd.DataFrame) -> list[str]:
 
 _COLUMNS = (
     Col("range", "range", left=True, width=9),
-    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=24),
+    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
     *(Col(name.capitalize(), name, three, ends=short, marked=f"{name}_best") for name in CORRELATIONS),
     Col("failed", "failed_share", percent_one),
     Col("clamped", "clamped_share", percent_one, optional=True),
@@ -147,7 +157,7 @@ _COLUMNS = (
 CORRELATION = View(
     "correlations",
     "Agreement with the humans",
-    _sized,
+    sized_correlations,
     _COLUMNS,
     by=_CONDITION,
     title="{condition}",
@@ -167,7 +177,9 @@ def other_levels(results: Results) -> list[Block]:
     for level in levels:
         if level != results.level:
             folded = f"Agreement at {level} level: correlation {level_note(level, results.groups)}"
-            view = replace(CORRELATION, name=f"correlations_{level}", frame=partial(_sized, level=level), folded=folded)
+            view = replace(
+                CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
+            )
             found += view.tables(results)
     return found
 

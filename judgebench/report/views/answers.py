@@ -1,0 +1,104 @@
+"""The first section of a page: a run's results as sentences, a question each."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from judgebench.metrics import CONSTANT, CONSTANT_HUMANS
+from judgebench.metrics.power import FEWEST
+from judgebench.report.table import Block, Facts, records
+from judgebench.report.views.attacks import attack_sentences, gap_sentences
+from judgebench.report.views.bias import favorite_sentences
+from judgebench.report.views.comparisons import change_sentences
+from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.defenses import defense_sentences, preparation_sentences
+from judgebench.report.views.pairs import pair_sentences
+from judgebench.report.views.rankings import ranking_sentences
+from judgebench.results.results import Results
+from judgebench.results.series import NO_DEFENSE
+
+_BASELINE = "main, greedy"
+_CONDITION = ["dimension", "attack", "defense"]
+
+
+def answers(results: Results) -> list[Block]:
+    """What a run says, in sentences."""
+    asked = {
+        "Which judge agrees with the humans?": best_sentences(results),
+        "How biased is it?": [
+            *favorite_sentences(results),
+            *pair_sentences(results),
+            *ranking_sentences(results),
+            *spread_sentences(results),
+        ],
+        "Does contrasting help?": change_sentences(results),
+        "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
+        "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
+    }
+    told = [(question, sentences) for question, sentences in asked.items() if sentences]
+    return [Facts(told or [("No answer", ["This run has no scores to tell of."])])]
+
+
+def best_sentences(results: Results) -> list[str]:
+    """One sentence a dimension: which judge, in which range, agrees best with the humans where there are several, and
+    whether by more than chance. Without defense, where there is such. Not of texts compared."""
+    return [] if results.compares else [one for part in _parts(results) if (one := _best(part))]
+
+
+def spread_sentences(results: Results) -> list[str]:
+    """One sentence a dimension with several ranges: how far the main model's greedy scores depend on the range, and
+    how far the contrasted pair's do. Spreads have no interval, and that is said, too."""
+    return [one for part in _parts(results) if (one := _spread(part))]
+
+
+def _parts(results: Results) -> list[pd.DataFrame]:
+    """The correlations of each condition, without the averages."""
+    rows = sized_correlations(results, silent=True)
+    if not len(rows):
+        return []
+    rows = rows[rows["range"] != "average"]
+    bare = rows[rows["defense"] == NO_DEFENSE]
+    return [part for _, part in (bare if len(bare) else rows).groupby(_CONDITION, sort=False)]
+
+
+def _best(rows: pd.DataFrame) -> str:
+    known = records(rows[rows["spearman"].notna()])
+    if not known:
+        return ""
+    best = max(known, key=lambda row: row["spearman"])
+    setting = f" ({best['setting']})" if best["setting"] else ""
+    alone = len({row["series"] for row in known}) == 1
+    kind = "has" if len(known) == 1 else "agrees best of its ranges," if alone else "agrees best,"
+    sentence = f"{best['condition']}: {best['who']}{setting} {kind} Spearman {best['spearman']:.3f}"
+    if best["spearman_low"] is None or best["spearman_high"] is None:
+        sentence += f" in range {best['range']}, without an interval"
+    else:
+        sentence += f" [{best['spearman_low']:.3f}, {best['spearman_high']:.3f}] in range {best['range']}"
+        if best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
+            sentence += ", which is not told apart from no agreement"
+    picked = f" The best of {len(known)} is flattered by having been picked." if len(known) > 1 else ""
+    return f"{sentence} ({best['size']}).{picked}"
+
+
+def _spread(rows: pd.DataFrame) -> str:
+    ranges = rows["range"].nunique()
+    ends = {
+        str(series): part
+        for series, part in rows.groupby("series", sort=False)
+        if len(part) == ranges and part["spearman"].notna().all()
+    }
+    if ranges < 2 or _BASELINE not in ends:
+        return ""
+    pairs = [name for name, part in ends.items() if part["judge"].iloc[0] == "pair"]
+    told = [f"{name} {'lies ' * (name == _BASELINE)}{_between(ends[name])}" for name in (_BASELINE, *pairs)]
+    sentence = f"{rows['condition'].iloc[0]}: over {ranges} ranges, Spearman of {'; of '.join(told)}."
+    if pairs:
+        sentence += " These spreads have no interval: that one is smaller may be chance."
+    return sentence
+
+
+def _between(rows: pd.DataFrame) -> str:
+    low, high = rows["spearman"].min(), rows["spearman"].max()
+    undefined = sum(CONSTANT in (flags or ()) or CONSTANT_HUMANS in (flags or ()) for flags in rows["flags"])
+    told = f"between {low:.3f} and {high:.3f}, a spread of {high - low:.3f}"
+    return f"{told} (undefined in {undefined}, for which 0 stands)" if undefined else told

@@ -1,0 +1,241 @@
+"""Paired differences between judges: their table, and what they say in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.compare import BETTER, WORSE
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.levels import shown_level
+from judgebench.metrics.power import FEWEST, SIGNIFICANCE
+from judgebench.report.formats import about, interval, no_text, p_value, signed_three, three
+from judgebench.report.table import Block, Col, View, records
+from judgebench.results.results import Records, Results, unattacked
+from judgebench.results.series import range_of, setting, shown_split
+
+SHOWN = "spearman"
+_WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")
+_BY = ["dimension", "attack", "defense", "first_name", "second_name"]
+
+
+def comparison_frame(comparisons: Records, groups: str, statistic: str = SHOWN) -> pd.DataFrame:
+    """The records of comparisons.json for one statistic, of the reported split and level, a row a range, means last.
+
+    Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range, or what the mean is
+    over), `mean`, `significant` (after Holm's correction), `verdict`, and `why`: how many groups it takes to tell the
+    difference from 0, or why it is not told apart all the same.
+    """
+    shown = {
+        "split": shown_split(record["split"] for record in comparisons),
+        "level": shown_level(record["level"] for record in comparisons),
+        "statistic": statistic,
+    }
+    rows = [dict(record) for record in comparisons if all(record[name] == value for name, value in shown.items())]
+    blocks: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        blocks.setdefault(tuple(row[name] for name in ("dimension", "attack", "defense", *_WHO)), []).append(row)
+    found = []
+    for block in blocks.values():
+        block.sort(key=_range_order)
+        places = [place_of(row) for row in block]
+        several = len(set(places)) < len(places)  # lambdas tried side by side in one range
+        for row, place in zip(block, places, strict=True):
+            found.append(row | _labels(row, shown["level"], groups) | {"place": place})
+            if several:
+                found[-1]["place"] += f", {setting_of(row)}"
+    return pd.DataFrame(found)
+
+
+def place_of(record: dict[str, Any]) -> str:
+    """The range that a paired difference is of, or what its mean is over."""
+    return f"mean of {record['ranges']} ranges" if record["range_min"] is None else str(range_of(record))
+
+
+def setting_of(record: dict[str, Any], side: str = "first") -> str:
+    """Lambda and t of one side of a paired difference, see `setting`."""
+    return setting({"lambda": record[f"{side}_lambda"], "temperature": record[f"{side}_temperature"]})
+
+
+def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
+    axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
+    at = [] if level == "dataset" else [f"{level} level"]
+    return {
+        "condition": ", ".join([row["dimension"], *axes, *at]),
+        "first_name": f"{row['first_judge']}, {row['first_decoding']}",
+        "second_name": f"{row['second_judge']}, {row['second_decoding']}",
+        "mean": row["range_min"] is None,
+        "difference_low": row["low"],
+        "difference_high": row["high"],
+        "significant": row["says"] in (BETTER, WORSE),
+        "verdict": "no interval" if row["low"] is None else row["says"] or "not tested: selected on these texts",
+        "why": _why(row, groups),
+    }
+
+
+def _range_order(record: dict[str, Any]) -> tuple[bool, float, float, float]:
+    """By range as in all tables, whatever their order in the configuration; means last."""
+    low, high, step = (float(record[name] or 0.0) for name in ("range_min", "range_max", "range_step"))
+    return record["range_min"] is None, low, high, step
+
+
+def _why(row: dict[str, Any], groups: str) -> str:
+    """What stands below a difference that is not told apart. The groups are those of the difference tested by itself:
+    Holm's correction over several asks for more.
+
+    Example:
+        >>> row = {"says": "not told apart", "low": -0.01, "high": 0.05, "groups": 60, "groups_needed": 1234}
+        >>> _why(row | {"groups_needed_for_0.05": 210}, "articles")
+        'needs about 1,300 articles for 80 % power before Holm, here 60; a difference of 0.05 would need about 210'
+    """
+    if row["says"] is None or row["low"] is None:
+        return ""
+    if not row["low"] <= 0 <= row["high"]:
+        if row["says"] in (BETTER, WORSE):
+            return ""
+        if row["groups"] < FEWEST:
+            return f"it takes at least {FEWEST} {groups}; here {row['groups']}"
+        small = row["p"] is not None and row["p"] <= SIGNIFICANCE
+        return f"its interval leaves out 0, but p{' after Holm' if small else ''} is above 0.05"
+    if row["groups_needed"] is None:
+        return f"there is no difference to tell; here {row['groups']} {groups}"
+    told = f"needs {about(row['groups_needed'])} {groups} for 80 % power before Holm, here {row['groups']}"
+    other = row["groups_needed_for_0.05"]
+    return f"{told}; a difference of 0.05 would need {about(other)}" if row["groups_needed"] and other else told
+
+
+def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> str:
+    """The meaning of the comparisons' numbers.
+
+    Args:
+        together: whether Holm's correction is over all that is shown, and not over each dimension by itself.
+    """
+    text = f"First - second: difference in {SHOWN.capitalize()}"
+    if rows["low"].notna().any():
+        text += f" [95 % interval, {groups} resampled]; BCa: the same interval, corrected for bias and skew"
+    if rows["p"].notna().any():
+        text += f". p: paired permutation test over whole {groups}; Holm: corrected over {_family(rows, together)}."
+        text += f" How many {groups} a difference needs is said of its comparison by itself, before Holm's correction"
+    return f"{text}."
+
+
+def _family(rows: pd.DataFrame, together: bool) -> str:
+    """The comparisons over which Holm's correction is: on the page, or of each dimension, attack and defense."""
+    counts = sorted({int(one) for one in rows["comparisons"].dropna()} or {len(rows)})
+    several = "" if counts == [1] else "s"
+    if together:
+        return f"{'all ' if several else ''}the {counts[-1]} comparison{several} of this page"
+    if counts == [1]:
+        return "the one comparison of the dimension"
+    listed = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    alone = rows["condition"].nunique() == 1
+    return f"the {listed} comparison{several} of {'the dimension' if alone else 'each dimension by itself'}"
+
+
+def comparison_view(statistic: str = SHOWN, folded: bool = False) -> View:
+    """The table of one statistic."""
+    return View(
+        "comparisons" if statistic == SHOWN else f"comparisons_{statistic}",
+        f"Differences in {statistic.capitalize()}",
+        lambda results: comparison_frame(unattacked(results.comparisons), results.groups, statistic),
+        COLUMNS,
+        by=_BY,
+        title="{condition}: {first_name} against {second_name}",
+        sections=["mean"],
+        below="why",
+        note="" if folded else lambda results, rows: comparison_note(rows, results.groups),
+        marks="" if folded else "significant after Holm's correction",
+        folded=f"{{condition}}: the same in {statistic.capitalize()}" if folded else "",
+    )
+
+
+COLUMNS = (
+    Col("range", "place", left=True, width=11),
+    Col("first", "first", three),
+    Col("second", "second", three),
+    Col("first - second", "difference", signed_three, ends=signed_three, marked="significant"),
+    Col("BCa interval", "difference", no_text, ends=signed_three, interval="bca", page=True),
+    Col("p", "p", p_value),
+    Col("p, Holm", "p_holm", p_value),
+    Col("verdict", "verdict", left=True),
+)
+
+COMPARISONS = comparison_view()
+"""Differences in Spearman between judges and decodings."""
+
+
+def other_statistics(results: Results) -> list[Block]:
+    """The same in the other correlations, folded."""
+    others = [name for name in CORRELATIONS if name != SHOWN]
+    return [table for name in others for table in comparison_view(name, folded=True).tables(results)]
+
+
+def change_sentences(results: Results) -> list[str]:
+    """One sentence a comparison against the main model: where contrasting changes Spearman by more than noise, and
+    how much data would tell the rest. Without intervals the changes alone are told."""
+    return [
+        _change_sentence(records(part))
+        for part in _compared(comparison_frame(unattacked(results.comparisons), results.groups))
+        if str(part["second_judge"].iloc[0]) == "main"
+    ]
+
+
+def _compared(frame: pd.DataFrame) -> Sequence[pd.DataFrame]:
+    return [part for _, part in frame.groupby(_BY, sort=False)] if len(frame) else []
+
+
+def _change_sentence(block: list[dict[str, Any]]) -> str:
+    rows, means = ([row for row in block if row["mean"] is mean] for mean in (False, True))
+    head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
+    changes = [row["difference"] for row in rows]
+    spread = f"{signed_three(min(changes))} to {signed_three(max(changes))}"
+    if any(row["low"] is None for row in rows):
+        told = in_range(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
+        return f"{head} changes Spearman by {told}; without an interval, nothing tells that from chance."
+    if len(rows) == 1:
+        row, why = rows[0], rows[0]["why"].split(";")[0]
+        if row["significant"]:
+            return f"{head} changes Spearman by {in_range(row)}: {row['says']}, and by more than chance."
+        return f"{head} changes Spearman by {in_range(row)}: not told apart from chance{f' ({why})' if why else ''}."
+    clear = [row for row in rows if row["significant"]]
+    sentence = f"{head} changes Spearman by more than chance in "
+    if clear:
+        sentence += f"{len(clear)} of {len(rows)} ranges: {'; '.join(in_range(row) for row in clear)}"
+    else:
+        sentence += f"none of {len(rows)} ranges: the changes are {spread}"
+    for mean in means:
+        why = mean["why"].split(";")[0]
+        sentence += f". The mean over the ranges changes by {with_interval(mean)}: {mean['verdict']}"
+        sentence += f", {why}" if why else ""
+    return f"{sentence}."
+
+
+def comparison_sentences(frame: pd.DataFrame) -> list[str]:
+    """One sentence a comparison of two runs: where they differ by more than chance."""
+    told = []
+    for block in map(records, _compared(frame)):
+        rows = [row for row in block if not row["mean"]] or block
+        clear = [row for row in rows if row["significant"]]
+        head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
+        if clear:
+            changes = "; ".join(in_range(row) for row in clear)
+            found = f"differs in Spearman by more than chance in {len(clear)} of {len(rows)} ranges: {changes}."
+        else:
+            widest = max(rows, key=lambda row: abs(row["difference"]))
+            why = widest["why"].split("; a ")[0]
+            found = f"is not told apart from it: at most {in_range(widest)}{f'; {why}' if why else ''}."
+        told.append(f"{head} {found}")
+    return told or ["No two of these runs have judged the same examples under the same condition."]
+
+
+def in_range(row: dict[str, Any]) -> str:
+    """A difference with its interval and range."""
+    return f"{with_interval(row)} in range {row['place']}"
+
+
+def with_interval(row: dict[str, Any]) -> str:
+    """A difference with its interval."""
+    ends = interval(row["low"], row["high"], signed_three).replace(",", ", ")
+    return f"{signed_three(row['difference'])} {ends}".rstrip()

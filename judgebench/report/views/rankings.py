@@ -1,0 +1,245 @@
+"""Systems ranked by comparisons: beside the humans' ranking, and how a judge's preferences agree with theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.bradley_terry import ELO_MEAN
+from judgebench.metrics.comparisons import DAVIDSON
+from judgebench.metrics.ranking import AGREED, MAJORITY
+from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, whole
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.views.pairs import with_setting
+from judgebench.results.results import Results, unattacked
+from judgebench.results.series import SeriesIndex, labelled
+
+_OUTCOMES = {
+    MAJORITY: "A text wins that both orders together prefer.",
+    AGREED: "A text wins that both orders prefer, anything else is a tie.",
+}
+_SYSTEMS_SHOWN = 60
+"""Rows of a table of systems, the strongest first."""
+
+
+def ranking_records(results: Results) -> list[dict[str, Any]]:
+    """The records of pairwise.json of the reported split, labelled as by `labelled`.
+
+    Added are `name`, the series with lambda and t where it has them; `series_id`, the `Series`; and `lead`: whether it
+    is shown in full, which are of main and of the pair the first whose scores are expectations, else the first.
+    """
+    shown = [record for record in results.pairwise if record["split"] == results.split]
+    if not shown:
+        return []
+    joint = {"range_min": 0.0, "range_max": 0.0, "range_step": 1.0}
+    index = SeriesIndex(shown)
+    rows = records(labelled(joint | dict(record) for record in shown))
+    for row in rows:
+        series = index.of(row)
+        row["series_id"] = series
+        row["name"] = with_setting(row)
+    leads: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["rule"] != "expectation"):
+        leads.setdefault((row["condition"], row["judge"]), row)
+    for row in rows:
+        row["lead"] = row["judge"] in ("main", "pair") and leads[row["condition"], row["judge"]] is row
+        row["size"] = f"{row['pairs']:g} pairs of {int(row['groups'])} {results.groups}"
+        row["notes"] = _notes(row)
+    return rows
+
+
+def _notes(record: Mapping[str, Any]) -> list[str]:
+    """What is missing, or rests on the prior."""
+    told = []
+    for prefix, who in (("", "Judge"), ("human_", "Humans")):
+        if record[f"{prefix}unranked"]:
+            told.append(f"{who}: no strengths, for {record[f'{prefix}unranked']}.")
+        if record[f"{prefix}resting"]:
+            told.append(f"{who}: {record[f'{prefix}resting']}.")
+    if record["undetermined_share"]:
+        told.append(
+            f"No intervals of strengths: in {100 * record['undetermined_share']:.1f} % of the resamples they are "
+            "infinite; pairwise.prior=1 holds them back."
+        )
+    return told
+
+
+# --- the tables -------------------------------------------------------------------------------------------------------
+
+
+def _ranking_frame(results: Results) -> pd.DataFrame:
+    """A row a system of each series that is shown in full."""
+    return pd.DataFrame(
+        [
+            {"title": f"{record['condition']}: {record['name']}", "size": record["size"], **one}
+            | {f"{side}{name}": text for side in ("", "human_") for name, text in _standing(one, side).items()}
+            for record in ranking_records(results)
+            if record["lead"]
+            for one in record["ranking"][:_SYSTEMS_SHOWN]
+        ]
+    )
+
+
+def _standing(one: Mapping[str, Any], side: str) -> dict[str, str]:
+    """A side's rank with the ranks between which it lies, and wins, ties and losses; shares have a decimal."""
+    place, low, high = (one[f"{side}{name}"] for name in ("rank", "rank_low", "rank_high"))
+    between = "" if low is None or low == high == place else f" [{low},{high}]"
+    counts = (float(one[f"{side}{name}"]) for name in ("wins", "ties", "losses"))
+    return {
+        "place": "-" if place is None else f"{place}{between}",
+        "counts": "/".join(f"{count:.1f}".removesuffix(".0") for count in counts),
+    }
+
+
+RANKING = View(
+    "ranking",
+    "Systems ranked",
+    _ranking_frame,
+    (
+        Col("system", "system", left=True),
+        Col("rank", "place", left=True),
+        Col("Elo", "elo", whole, ends=whole),
+        Col("W/T/L", "counts"),
+        Col("wins", "win_share", percent, page=True),
+        Col("humans' rank", "human_place", left=True),
+        Col("Elo", "human_elo", whole, ends=whole),
+        Col("W/T/L", "human_counts"),
+        Col("wins", "human_win_share", percent, page=True),
+    ),
+    by=["title"],
+    title="{title}",
+    size="{size}",
+)
+"""Systems by strength, as the judge ranks them and as the humans do."""
+
+
+def _margin_frame(results: Results) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"title": f"{record['condition']}: {record['name']}", **one}
+            | {"difference": f"{one['above']:.3g} to {one['up_to']:.3g}"}
+            for record in ranking_records(results)
+            if record["lead"] and len(record["margins"]) > 1
+            for one in record["margins"]
+        ]
+    )
+
+
+MARGINS = View(
+    "margins",
+    "Agreement by the humans' difference",
+    _margin_frame,
+    (
+        Col("humans' difference", "difference", left=True),
+        Col("judge sides with them", "agreement", percent, ends=points),
+        Col("pairs", "pairs", lambda value: f"{value:g}"),
+    ),
+    by=["title"],
+    title="{title}",
+)
+"""How often the judge sides with the humans, by how far apart they find two texts."""
+
+
+def _correlation(value: Any) -> str:
+    return short(value) if is_known(value) else "-"
+
+
+def _preference_note(results: Results, rows: pd.DataFrame) -> str:
+    return ranking_note(results)
+
+
+PREFERENCES = View(
+    "preferences",
+    "Preferences against the humans'",
+    lambda results: pd.DataFrame(ranking_records(results)),
+    (
+        Col("judge, decoding", "name", left=True, width=24),
+        Col("place one", "place_effect", signed_two, optional=True),
+        Col("attacked", "attack_effect", signed_two, optional=True),
+        Col("AUC", "auc", percent, ends=points, optional=True),
+        Col("tau", "tau", _correlation, ends=short, optional=True),
+        Col("same", "accuracy", percent, ends=points, optional=True),
+        Col("calibrated", "accuracy_calibrated", percent, ends=points, optional=True),
+        Col("strengths", "strength_spearman", _correlation, ends=short, optional=True),
+        Col("Pearson", "strength_pearson", _correlation, ends=short, optional=True, page=True),
+        Col("Kendall", "strength_kendall", _correlation, ends=short, optional=True, page=True),
+    ),
+    by=["condition"],
+    title="{condition}",
+    size="{size}",
+    note=_preference_note,
+)
+"""How every judge and decoding sides with the humans."""
+
+
+def ranking_blocks(results: Results) -> list[Block]:
+    """The systems' tables with their notes, the margins, and the preferences."""
+    rows = ranking_records(results)
+    tables = {table.title: table for table in RANKING.tables(results)}
+    margins = {table.title: table for table in MARGINS.tables(results)}
+    blocks: list[Block] = [Heading(RANKING.heading)] if tables else []
+    for record in rows:
+        if record["lead"]:
+            title = f"{record['condition']}: {record['name']}"
+            blocks += [table for table in (tables.get(title), margins.get(title)) if table is not None]
+            if (more := len(record["ranking"]) - _SYSTEMS_SHOWN) > 0:
+                blocks.append(Paragraph(f"{more} more systems are in pairwise.json.", note=True))
+            blocks += [Paragraph(note, note=True) for note in record["notes"]]
+    return [*blocks, *PREFERENCES(results)]
+
+
+def ranking_note(results: Results) -> str:
+    """What whoever reads the tables must know."""
+    one = results.pairwise[0]
+    model = (
+        "Davidson's model, in which ties have odds of their own"
+        if one["ties"] == DAVIDSON
+        else "Bradley and Terry's model, a tie half a win for each"
+    )
+    mean = "the mean of all systems" if one["reference"] is None else f"is {one['reference']}"
+    told = [f"Elo: 400 points are odds of 10 to 1, {ELO_MEAN:.0f} {mean}; {model}."]
+    told += [_OUTCOMES[one["outcome"]]] if one["outcome"] in _OUTCOMES else []
+    if one["prior"]:
+        several = "" if one["prior"] == 1 else "s"
+        told.append(
+            f"Beforehand each system drew even in {one['prior']:g} imagined comparison{several} with one of mean "
+            "strength."
+        )
+    told.append(
+        "W/T/L: comparisons won, tied and lost, in shares of one where the judge's preference is one. Humans: from "
+        "the same pairs. Place one: what standing first is worth, in log-odds (0: nothing). AUC: how well the judge's "
+        "preference tells which text the humans prefer (50 is chance); tau: Kendall's tau-b of both sides' "
+        "preferences; same: share of pairs in which both name one text, or both a tie; calibrated: with the judge's "
+        "narrowest preferences as ties, by a threshold from the dev split. Strengths: Spearman correlation of the "
+        "judge's strengths with the humans' over systems; Pearson, Kendall: the same in these."
+    )
+    if one["resamples"]:
+        told.append(f"In brackets: 95 % intervals, {results.groups} resampled.")
+    return " ".join(told)
+
+
+def ranking_sentences(results: Results) -> list[str]:
+    """A sentence for each series that is shown in full, of clean texts where there are such: who is first, and are the
+    humans of one mind?"""
+    leads = [row for row in ranking_records(results) if row["lead"]]
+    return [_sentence(row) for row in unattacked(leads) if row["ranking"]]
+
+
+def _sentence(record: Mapping[str, Any]) -> str:
+    rows: Sequence[Mapping[str, Any]] = record["ranking"]
+    told, best = f"{record['condition']}: {record['name']} ", rows[0]
+    if best["rank"] is None:
+        return f"{told}ranks no systems{': ' + record['notes'][0] if record['notes'] else '.'}"
+    firsts = [one for one in rows if one["rank_low"] == 1]
+    told += f"ranks {best['system']} first of {len(rows)} systems"
+    if len(firsts) > 1 and best["rank_high"] is not None:
+        told += f", with {len(firsts) - 1} more that may be"
+    if human := [str(one["system"]) for one in rows if one["human_rank"] == 1]:
+        told += f"; the humans, {' and '.join(human[:3])}"
+    if (found := record["strength_spearman"]) is not None:
+        ends = interval(record["strength_spearman_low"], record["strength_spearman_high"])
+        told += f"; over systems its strengths have a Spearman correlation of {f'{short(found)} {ends}'.rstrip()} with "
+        told += "theirs"
+    return f"{told}."
