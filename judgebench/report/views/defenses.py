@@ -224,7 +224,7 @@ REFERENCES = View(
     "References by themselves",
     reference_frame,
     [
-        Col("defense", "defense", left=True, width=28),
+        Col("defense", "defense", left=True),
         Col("split", "split", left=True),
         Col("n", "n", whole),
         Col("good", "high", two),
@@ -270,7 +270,7 @@ DETECTORS = View(
     "Detectors of attacked texts",
     detector_frame,
     [
-        Col("defense", "defense", left=True, width=28),
+        Col("defense", "defense", left=True),
         Col("F1", "f1", two),
         Col("precision", "precision", percent),
         Col("recall", "recall", percent),
@@ -313,7 +313,7 @@ COSTS = View(
     "Seconds by defense",
     cost_frame,
     [
-        Col("defense", "defense", left=True, width=28),
+        Col("defense", "defense", left=True),
         Col("n", "n", whole),
         Col("a sample", "seconds", two),
         Col("reading", "reading_seconds", two),

@@ -146,7 +146,7 @@ SIDES = View(
     "Seen and unseen texts",
     _sides,
     [
-        Col("texts", "panel", left=True, width=44),
+        Col("texts", "panel", left=True),
         Col("n", "texts", whole),
         Col("clean", "clean", two),
         Col("attacked", "mean_score", two),
