@@ -153,7 +153,7 @@ SIDES = View(
         CHANGE,
     ],
     by=PHRASE,
-    title="{title}, {words} words",
+    title="{title}, words: {words}",
     sections=["series"],
     section="{series}",
     marks=EXCLUDES_ZERO,
