@@ -81,7 +81,7 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     browser = browse([Judged.of(run.content, run.letter) for run in named])
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
-    sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word), {})
+    sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
     title = f"{len(named)} runs compared"
     return render_page("comparison.html.j2", browser, title=title, sections=sections, runs=named, links=links)
 

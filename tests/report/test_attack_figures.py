@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from tests.metrics.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}
@@ -75,5 +75,5 @@ def test_without_both_there_is_no_figure_and_without_intervals_no_bars_of_them()
 
 
 def test_probabilities_of_winning_are_told_by_their_range():
-    assert all(map(is_comparative, records(0.1, 0.0, 1.0)))
-    assert not any(map(is_comparative, records(0.1)))
+    assert all(map(is_win_probability, records(0.1, 0.0, 1.0)))
+    assert not any(map(is_win_probability, records(0.1)))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from judgebench.report.correlation_figure import correlation_figure
-from judgebench.report.defense_figures import defense_figures
-from judgebench.report.detector_figure import detector_figure
+from judgebench.report.figures.attacks import phrase_figures
+from judgebench.report.figures.defenses import defense_figures
 from judgebench.report.heat_map import grid_figure
 from judgebench.report.logprob_figure import logprob_figure
 from judgebench.report.pairwise_figure import pairwise_figures
 from judgebench.report.path_figure import path_figure
 from judgebench.report.saved_figures import file_name
 from judgebench.report.score_figure import score_figure
-from judgebench.report.suffix_curves import arrange_suffix
-from judgebench.report.suffix_figure import suffix_figure
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
@@ -27,7 +25,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
     humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
-    words. Of defenses those of `defense_figures`, as `front_<dimension>`, and `detectors`: precision against recall.
+    words. Of defenses those of `defense_figures`, as `front_<dimension>` and `detectors`.
     Where texts were compared `ranking_<dimension>` and `wins_<dimension>`: systems' strengths, and who beats whom.
     """
     readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
@@ -43,12 +41,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
             name = f"{file_name(dimension)}_{file_name(decoding)}"
             figures[f"path_{name}"] = path_figure(results, tuned)
             figures[f"grid_{name}"] = grid_figure(tuned, groups)
-    for learned in arrange_suffix(results.suffix):
-        parts = [learned.suffix, learned.dimension, *([str(learned.range)] if learned.several else [])]
-        figures["_".join(["suffix", *map(file_name, parts)])] = suffix_figure(learned, titles)
-    for (kind, dimension), figure in defense_figures(results).items():
-        figures[f"{kind}_{file_name(dimension)}"] = figure
+    figures |= phrase_figures(results) | defense_figures(results)
     for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
-    figures["detectors"] = detector_figure(results.detectors)
     return {name: figure for name, figure in figures.items() if figure is not None}
