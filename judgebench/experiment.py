@@ -19,15 +19,16 @@ from judgebench.asked.parts import check_parts, decodings_of
 from judgebench.asked.ranges import check_ranges
 from judgebench.asked.run import check_run
 from judgebench.asked.tune import tuner_of
-from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chosen_attacks
+from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
-from judgebench.attacks.search.vocabulary import chosen_words
+from judgebench.attacks.search.vocabulary import select_words
+from judgebench.components import build_component
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import pairs, systems_of
 from judgebench.data.split import DEV
 from judgebench.decoding.protocol import Decoding
-from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
+from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources, select_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
 from judgebench.judges.api.estimate import served_estimate
@@ -45,7 +46,6 @@ from judgebench.judges.spec import JudgeSpec, check_kinds
 from judgebench.metrics.agreement import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.ranking import Ranking
 from judgebench.metrics.suffix import Suffix
-from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
 from judgebench.tuning.tuners import Tuner
@@ -93,8 +93,8 @@ class Experiment:
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
-        judge: JudgeSettings = built(config.judge)
-        assistant: Assistant = built(config.assistant)
+        judge: JudgeSettings = build_component(config.judge)
+        assistant: Assistant = build_component(config.assistant)
         decodings = decodings_of(config.get("decoding") or {})
         check_parts(judge, assistant, decodings)
         check_run(config)
@@ -102,8 +102,8 @@ class Experiment:
         ranges = distinct("ranges", [ScoreRange.parse(given) for given in listed(config, "ranges")])
         dimensions = distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
         search, phrases = searched(config, judge, decodings)
-        attacks = distinct_attacks([*chosen_attacks(listed(config, "attacks")), *words_of(phrases)])
-        defenses = chosen_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
+        attacks = distinct_attacks([*select_attacks(listed(config, "attacks")), *words_of(phrases)])
+        defenses = select_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
         if search is not None:
             check_learnable(defenses[0])
         check_ready(defenses, judge)
@@ -114,7 +114,7 @@ class Experiment:
         if assistant.source is not None:
             check_vocabularies(tokenizer, assistant.source.tokenizer())
             limit = min(limit, most_tokens(assistant.source.config()))
-        data: JudgeDataModule = built(config.data)
+        data: JudgeDataModule = build_component(config.data)
         data.setup()
         for dimension in dimensions:
             if dimension not in data.dimensions:
@@ -142,7 +142,7 @@ class Experiment:
         if search is not None:
             check_learned(search, tuner, decodings)
             search.examples(examples, data.split, DEV)
-            chosen_words(tokenizer, search.vocabulary, search.words)
+            select_words(tokenizer, search.vocabulary, search.words)
         prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
         answers = None
         if isinstance(judge, ReplaySpec):
@@ -183,7 +183,7 @@ class Experiment:
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
-        means = Means(
+        means = Resources(
             judge=self.judge,
             builder=self.builder,
             conditions=self.conditions,

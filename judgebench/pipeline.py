@@ -25,7 +25,7 @@ from judgebench.data.split import DEV
 from judgebench.decoding.comparative import win_probabilities
 from judgebench.decoding.decode import decode, rules_of
 from judgebench.defenses import NONE
-from judgebench.defenses.planned import SOURCES, TEXTS
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader

@@ -7,9 +7,9 @@ from typing import Any
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
+from judgebench.components import build_component
 from judgebench.defenses import DefenseSettings
 from judgebench.errors import UserError
-from judgebench.own import built
 from judgebench.tutor.spec import TutorSpec
 
 
@@ -33,6 +33,6 @@ def defense_settings(config: DictConfig) -> DefenseSettings:
 
 def _made(node: Any, key: str) -> Any:
     try:
-        return built(node)
+        return build_component(node)
     except MissingMandatoryValue as error:
         raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error

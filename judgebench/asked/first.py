@@ -18,14 +18,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.keys import distinct, listed, path_of
 from judgebench.asked.parts import check_parts, decodings_of
-from judgebench.attacks import chosen_attacks
+from judgebench.attacks import select_attacks
+from judgebench.components import TARGET
 from judgebench.configuration import FOLDER, nearest
 from judgebench.data.hub import is_hub_id
 from judgebench.data.rows import existing
 from judgebench.data.settings import check_common
 from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.own import TARGET
 from judgebench.types import ScoreRange
 
 _LIGHT = {
@@ -66,7 +66,7 @@ def look(config: DictConfig) -> None:
         check_parts(judge, assistant, decodings)
     distinct("ranges", [ScoreRange.parse(given) for given in listed(config, "ranges")])
     distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
-    chosen_attacks([one for one in listed(config, "attacks") if not isinstance(one, Mapping) or TARGET not in one])
+    select_attacks([one for one in listed(config, "attacks") if not isinstance(one, Mapping) or TARGET not in one])
     _check_data(config.data)
     for part in (judge, assistant):
         _check_here(getattr(part, "source", None))

@@ -7,6 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from judgebench.components import build_component
 from judgebench.decoding.protocol import Decoding
 from judgebench.errors import UserError
 from judgebench.judges.api.fit import check_served
@@ -14,13 +15,12 @@ from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec, check_fit
-from judgebench.own import built
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; the knobs stand beside them."""
     found = {
-        str(name): built(entry)
+        str(name): build_component(entry)
         for name, entry in config.items()
         if isinstance(entry, DictConfig) and "_target_" in entry
     }

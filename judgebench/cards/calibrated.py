@@ -18,13 +18,13 @@ from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
+from judgebench.components import TARGET, build_component
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.split import DEV, TEST
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.own import TARGET, built
 from judgebench.pipeline import Finished
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.report.masking import mask_secrets
@@ -70,7 +70,7 @@ def calibrated(config: DictConfig, finished: Finished) -> list[JudgeCard]:
         UserError: there is none to choose, see `best`.
     """
     settings, folder = settings_of(config), RunFolder.open(finished.path)
-    data: JudgeDataModule = built(config.data)
+    data: JudgeDataModule = build_component(config.data)
     data.setup()
     scores, environment = folder.scores(), folder.environment()
     about = _about(data)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from judgebench.atomic import atomic
 from judgebench.defenses import Findings
 from judgebench.report.run_folder import RunFolder
-from judgebench.tutor.vector_file import save_vectors
+from judgebench.tutor.vectors import save_vectors
 
 REFERENCES_SCHEMA = pa.schema(
     [

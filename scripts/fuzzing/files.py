@@ -22,15 +22,15 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
 from judgebench.data.summeval import SummEval
 from judgebench.data.topicalchat import TopicalChat
-from judgebench.defenses.detector_file import load_detector
+from judgebench.defenses.detection import load_detector
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
-from judgebench.defenses.thresholds import curve_of
+from judgebench.defenses.thresholds import threshold_curve
 from judgebench.judges.answers import AnswerFields, match
 from judgebench.readings.store import ModelReading, ReadingStore
 from judgebench.report.run_folder import RunFolder
 from judgebench.tutor.spec import Sizes
-from judgebench.tutor.vector_file import load_vectors
+from judgebench.tutor.vectors import load_vectors
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 _NUMBERS = {"coherence": 3, "consistency": 4.5, "fluency": 1, "relevance": 5}
@@ -168,7 +168,7 @@ def _threshold_case(chance: random.Random) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_thresholds(case: tuple[np.ndarray, np.ndarray]) -> None:
-    curve = curve_of(*case)
+    curve = threshold_curve(*case)
     assert (np.diff(curve.thresholds) > 0).all()
     for shares in (curve.precision, curve.recall, curve.f1):
         assert ((shares >= 0) & (shares <= 1 + 1e-12)).all()

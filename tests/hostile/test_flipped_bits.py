@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from judgebench.attacks.learned import read_phrase
+from judgebench.attacks.attack import read_phrase
 from judgebench.digests import check_run_file
 from judgebench.errors import UserError
 from judgebench.report.run_folder import RunFolder

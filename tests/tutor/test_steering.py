@@ -15,8 +15,7 @@ from judgebench.errors import UserError
 from judgebench.judges.engine import PrefixEngine
 from judgebench.judges.generation import generate
 from judgebench.judges.plain import PlainEngine
-from judgebench.tutor.layers import current, decoder_layers, with_current
-from judgebench.tutor.steering import Standard, Steer, edit, steering
+from judgebench.tutor.steering import Standard, Steer, current, decoder_layers, edit, steering, with_current
 from tests.judges.test_engine import SIZES, model_of, prompts
 
 LAYERS = [1, 2, 4]
