@@ -196,7 +196,7 @@ def shipped_attacks() -> dict[str, Attack]:
     that RobustJudge (Li et al. 2025) tests, in words of our own.
     """
     templates = shipped_templates("judgebench.attacks")
-    return {"none": NONE} | {name: TemplateAttack(name, without_line_end(text)) for name, text in templates.items()}
+    return {"none": NONE, **{name: TemplateAttack(name, without_line_end(text)) for name, text in templates.items()}}
 
 
 def select_attacks(entries: Sequence[Any]) -> list[Attack]:
@@ -211,12 +211,12 @@ def select_attacks(entries: Sequence[Any]) -> list[Attack]:
     """
     shipped = shipped_attacks()
     # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another character
-    readers = {
+    readers: dict[str, Callable[[str, Path], Attack]] = {
         "template": lambda name, file: TemplateAttack(name, without_line_end(read_template(file, "attacks"))),
         "phrase_file": lambda name, file: PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"]),
     }
     others = ", learned phrases ({phrase_file: FILE.json})"
-    catalog = Catalog[Attack]("attacks", Attack, shipped, shipped.__getitem__, readers, others)  # type: ignore[type-abstract]
+    catalog = Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
     own = (TemplateAttack, PhraseAttack)
     selected = [attack if type(attack) in own else CheckedAttack(attack) for attack in catalog.select(entries)]
     return selected if NONE in selected else [NONE, *selected]
