@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
-from judgebench.attacks.search.vocabulary import chosen_words
+from judgebench.attacks.search.vocabulary import select_words
 from judgebench.config.checks import check_run, decodings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.parts import (
@@ -36,7 +36,7 @@ from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import paired_systems, pairs
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, Findings, Means, Planned, Prepared
+from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
 from judgebench.judges.answers import Answers
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
@@ -139,7 +139,7 @@ class Experiment:
             with mistakes.caught():
                 search.examples(examples, data.split, DEV)
             with mistakes.caught():
-                chosen_words(tokenizer, search.vocabulary, search.words)
+                select_words(tokenizer, search.vocabulary, search.words)
         mistakes.tell()
         # 5. prompts, of which a judge may have answered some already
         prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
@@ -180,7 +180,7 @@ class Experiment:
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
-        means = Means(
+        means = Resources(
             judge=self.judge,
             builder=self.builder,
             conditions=self.conditions,

@@ -22,7 +22,7 @@ from judgebench.config.settings import MEASURE
 from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
-from judgebench.defenses.planned import SOURCES, TEXTS
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models

@@ -12,7 +12,7 @@ import pandas as pd
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.parts import REPLAYED
 from judgebench.decoding.scores import decode
-from judgebench.defenses.planned import SOURCES, TEXTS
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.loop import Models, Trainers

@@ -16,7 +16,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.attacks import chosen_attacks
+from judgebench.attacks import select_attacks
+from judgebench.components import TARGET, build_component
 from judgebench.config.fields import named
 from judgebench.config.groups import FOLDER, nearest
 from judgebench.config.keys import choice_of, list_at, path_of, without_repeats
@@ -27,7 +28,6 @@ from judgebench.data.settings import DataSettings
 from judgebench.decoding.rules import Decoding
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource
-from judgebench.own import TARGET, built
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import ScoreRange
 
@@ -116,7 +116,9 @@ def check_files(config: DictConfig, keys: Sequence[str]) -> None:
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; hyperparameters stand beside them."""
     found = {
-        str(name): built(entry) for name, entry in config.items() if isinstance(entry, DictConfig) and TARGET in entry
+        str(name): build_component(entry)
+        for name, entry in config.items()
+        if isinstance(entry, DictConfig) and TARGET in entry
     }
     if not found:
         raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
@@ -204,7 +206,7 @@ def _check_axes(config: DictConfig) -> None:
         without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
     with mistakes.caught():
         given = list_at(config, "attacks")
-        chosen_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
+        select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
     mistakes.tell()
 
 

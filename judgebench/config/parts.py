@@ -9,19 +9,19 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
-from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, chosen_attacks
+from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
+from judgebench.components import build_component
 from judgebench.config.checks import decodings_of
 from judgebench.config.keys import list_at, without_repeats
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, DefenseSettings, Planned, chosen_defenses
+from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import REPLAYED, JudgeSettings
 from judgebench.metrics.comparisons import Ranking
-from judgebench.own import built
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
@@ -36,7 +36,12 @@ _PAIRS = ("rivals", "rivals_seed")
 
 def asked_of(config: DictConfig) -> Asked:
     """Judge, assistant and decodings, which fit each other; else `UserError`."""
-    asked = Asked(config, built(config.judge), built(config.assistant), decodings_of(config.get("decoding") or {}))
+    asked = Asked(
+        config,
+        build_component(config.judge),
+        build_component(config.assistant),
+        decodings_of(config.get("decoding") or {}),
+    )
     check_rules(SETTINGS, asked)
     return asked
 
@@ -98,7 +103,7 @@ def learned_attack(
 
 def attacks_of(given: Sequence[Any], phrases: Sequence[LearnedPhrase]) -> list[Attack]:
     """Attacks by name, file or class, and those of learned phrases, one a length; else `UserError`."""
-    attacks = [*chosen_attacks(given), *(attack for phrase in phrases for attack in phrase.attacks())]
+    attacks = [*select_attacks(given), *(attack for phrase in phrases for attack in phrase.attacks())]
     return with_distinct_names(attacks)
 
 
@@ -118,7 +123,7 @@ def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defens
     tutor = None if config.get("tutor") is None else _built(config.tutor, "tutor")
     if tutor is not None and not isinstance(tutor, TutorSpec):
         raise UserError(f"tutor: {config.tutor!r} is no tutor; conf/tutor has them.")
-    defenses = chosen_defenses(list_at(config, "defenses"), settings, tutor)
+    defenses = select_defenses(list_at(config, "defenses"), settings, tutor)
     planned = [defense.name for defense in defenses if isinstance(defense, Planned)]
     if planned and REPLAYED in judge.gives:
         raise UserError(
@@ -129,7 +134,7 @@ def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defens
 
 def data_of(config: DictConfig) -> JudgeDataModule:
     """The data, read; it has human scores of every dimension."""
-    data: JudgeDataModule = built(config.data)
+    data: JudgeDataModule = build_component(config.data)
     data.setup()
     mistakes = Mistakes()
     for dimension in dict.fromkeys(dimension for dimension, _ in cells_of(config)):
@@ -199,6 +204,6 @@ def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str
 
 def _built(node: Any, key: str) -> Any:
     try:
-        return built(node)
+        return build_component(node)
     except MissingMandatoryValue as error:
         raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error

@@ -115,7 +115,7 @@ class Results:
                 written.append(folder.write(artifact.name, value))
         written += folder.write_phrases(self.phrases)
         if self.vectors:
-            from judgebench.tutor.vector_file import save_vectors
+            from judgebench.tutor.vectors import save_vectors
         for dimension, vectors in self.vectors.items():
             path = folder.path / "defense" / f"vectors_{dimension}.safetensors"
             save_vectors(vectors, path)

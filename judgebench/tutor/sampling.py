@@ -15,7 +15,7 @@ from judgebench.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn.
+    """Settings by which tokens are drawn.
 
     Args:
         seed: 0 or above.

@@ -15,8 +15,7 @@ from judgebench.judges.engine.generation import generate
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.layers import current, decoder_layers, with_current
-from judgebench.tutor.steering import Standard, Steer, edit, steering
+from judgebench.tutor.steering import Standard, Steer, current, decoder_layers, edit, steering, with_current
 from tests.judges.test_engine import SIZES, model_of, prompts
 
 LAYERS = [1, 2, 4]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import lightning as L
 
-from judgebench.attacks import attacked_text, chosen_attacks
+from judgebench.attacks import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
-from judgebench.defenses import DefenseSettings, Means
+from judgebench.defenses import DefenseSettings, Resources
 from judgebench.defenses.settings import Helper
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
@@ -45,13 +45,13 @@ def settings(helper: Path, **more) -> DefenseSettings:
     return DefenseSettings(Helper(str(helper), dtype="float32"), **more)
 
 
-def means(
+def resources(
     model: Path, folder: Path, defense: str, attacks=("none", "dsi"), texts=None, trainer=trainer, **more
-) -> Means:
+) -> Resources:
     """Group a is for development, b for testing."""
     judge = JudgeSpec(str(model), dtype="float32")
-    chosen = chosen_attacks(list(attacks))
-    return Means(
+    chosen = select_attacks(list(attacks))
+    return Resources(
         judge=judge,
         builder=PromptBuilder(judge.source.tokenizer(), load_rubrics("summary", ["coherence"]), 4000),
         conditions=[Condition("coherence", RANGE, attack.name, defense) for attack in chosen],

@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks import PhraseAttack
-from judgebench.attacks.search.gaps import common_ends, gaps_of, in_place
-from judgebench.attacks.search.vocabulary import chosen_words, fitting, frequent_words, whole_words
+from judgebench.attacks.search.vocabulary import (
+    common_ends,
+    fitting,
+    frequent_words,
+    gaps_of,
+    in_place,
+    select_words,
+    whole_words,
+)
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example
@@ -72,7 +79,7 @@ def test_whole_words_are_single_tokens_that_survive(gaps, smollm2_tokenizer):
     fit = fitting(smollm2_tokenizer, gaps[0], some, [], [])
     assert fit.dropped == 0
     assert all(len(tokens) == 1 for tokens in fit.tokens)
-    assert chosen_words(smollm2_tokenizer, "tokenizer", 5) == words[:5]
+    assert select_words(smollm2_tokenizer, "tokenizer", 5) == words[:5]
 
 
 def test_frequent_words_are_words():
@@ -85,13 +92,13 @@ def test_frequent_words_are_words():
 def test_a_vocabulary_of_one_s_own(tmp_path, smollm2_tokenizer):
     path = tmp_path / "words.txt"
     path.write_text("superb\n\n  truly   great \nsuperb\n")
-    assert chosen_words(smollm2_tokenizer, str(path), None) == ["superb", "truly great"]
-    assert chosen_words(smollm2_tokenizer, str(path), 1) == ["superb"]
+    assert select_words(smollm2_tokenizer, str(path), None) == ["superb", "truly great"]
+    assert select_words(smollm2_tokenizer, str(path), 1) == ["superb"]
     path.write_text("\n \n")
     with pytest.raises(UserError, match="holds no word"):
-        chosen_words(smollm2_tokenizer, str(path), None)
+        select_words(smollm2_tokenizer, str(path), None)
     with pytest.raises(UserError, match=r"attack\.vocabulary=missing\.txt: it cannot be read"):
-        chosen_words(smollm2_tokenizer, "missing.txt", None)
+        select_words(smollm2_tokenizer, "missing.txt", None)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), min_size=1, max_size=4))

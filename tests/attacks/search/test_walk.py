@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from judgebench.attacks.search import AdvSuffix, Search
-from judgebench.attacks.search.gaps import in_place
-from judgebench.attacks.search.journal import Journal
-from judgebench.attacks.search.words import TRACE, Walk, walk
+from judgebench.attacks.search.vocabulary import in_place
+from judgebench.attacks.search.walk import TRACE, Journal, Walk, walk
 from judgebench.decoding import Expectation, Greedy
 from judgebench.runtime.errors import UserError
 from tests.attacks.search.conftest import EXAMPLES

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from judgebench.attacks import Attack, attacked_text, chosen_attacks
-from judgebench.defenses import chosen_defenses
+from judgebench.attacks import Attack, attacked_text, select_attacks
+from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
@@ -77,7 +77,7 @@ def mine(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("mine")
 def test_an_attack_of_ones_own_knows_the_article_and_what_it_is_given():
     given = [{"_target_": "mine.Lead", "words": 2, "said": ["Rating:"]}]
-    attacks = chosen_attacks(given)
+    attacks = select_attacks(given)
     assert [attack.name for attack in attacks] == ["none", "lead"]
     assert isinstance(attacks[1], Attack)
     assert attacked_text(attacks)(EXAMPLE, CONDITION) == "A text. One two\nRating: 5"
@@ -123,7 +123,7 @@ def test_a_run_attacks_and_defends_with_them(judgebench, tiny_pair):
 )
 def test_what_cannot_be_made_is_told(key, entry, sentence):
     with pytest.raises(UserError, match=f"^{key}: .*{sentence}"):
-        chosen_attacks([entry]) if key == "attacks" else chosen_defenses([entry], SETTINGS)
+        select_attacks([entry]) if key == "attacks" else select_defenses([entry], SETTINGS)
 
 
 @pytest.mark.usefixtures("mine")
@@ -148,6 +148,6 @@ def test_an_attack_that_is_not_the_same_twice_is_told_before_anything_is_read(ju
     ],
 )
 def test_an_attack_gives_text(gives, sentence):
-    attacks = chosen_attacks([{"_target_": "mine.Blind", "gives": gives}])
+    attacks = select_attacks([{"_target_": "mine.Blind", "gives": gives}])
     with pytest.raises(UserError, match=f"^attacks: blind makes of the text of example a/1 {sentence}"):
         attacked_text(attacks)(EXAMPLE, Condition("fluency", ScoreRange(1, 5), "blind"))
