@@ -15,7 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
-from judgebench.config.keys import MEASURE, path_of
+from judgebench.config.keys import path_of
+from judgebench.config.settings import MEASURE
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
