@@ -25,13 +25,12 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from judgebench.attacks.attack import attacked_text
-from judgebench.attacks.chosen import chosen_attacks
+from judgebench.attacks.attack import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import token_ids
+from judgebench.judges.passes import batch_tokens
 from judgebench.judges.planning import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -116,7 +115,7 @@ class Work:
 
     def prompts(self, articles: int, summaries: int, longer: int, ranges: int, attacks: int) -> list[Prompt]:
         """Of so many articles, each so many times as long, with so many summaries, ranges and attacks."""
-        asked = chosen_attacks(["none", *ATTACKS[:attacks]])
+        asked = select_attacks(["none", *ATTACKS[:attacks]])
         conditions = [
             Condition("coherence", ScoreRange(*bounds), attack.name) for bounds in RANGES[:ranges] for attack in asked
         ]
@@ -137,7 +136,7 @@ class Work:
         with torch.inference_mode():
             for batch in plan(prompts, BUDGET):
                 condition = batch.prompts[0].condition
-                engine.read(token_ids(batch), tries[condition.range], known[condition])
+                engine.read(batch_tokens(batch), tries[condition.range], known[condition])
         return time.perf_counter() - began, engine.computed - before
 
 

@@ -11,7 +11,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.configuration import FOLDER
+from judgebench.config.groups import FOLDER
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -181,11 +181,11 @@ def test_everything_that_a_page_points_to_is_there(page):
 
 
 def test_the_readme_names_targets_of_the_makefile():
-    make = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    make = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = [
         word
         for text in PAGES.values()
-        for line in re.findall(r"(?:^ {4}|`)make ([a-z ]+?)(?:`| {2})", text, re.MULTILINE)
+        for line in re.findall(r"(?:^ {4}|`)make ([a-z -]+?)(?:`| {2})", text, re.MULTILINE)
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ServedAssistant
 from judgebench.judges.loading import ModelSource
+from judgebench.runtime.errors import UserError
 
 KINDS = ("none", "model", "early_exit", "null_context", "api")
 
 
 @dataclass(frozen=True)
 class Assistant:
-    """Where the assistant's log-probabilities come from.
+    """The source of the assistant's log-probabilities.
 
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state

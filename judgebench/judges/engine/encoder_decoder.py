@@ -1,0 +1,270 @@
+"""Encoder-decoder judges (T5, FlanT5, mT5, BART): the encoder reads the prompt, the answer is the decoder's first text.
+
+Nothing is shared among prompts here. An encoder attends both ways, so the state of a prompt's first token depends on
+its last, and what two prompts begin with alike is not alike inside; T5's position bias, which counts tokens between two
+places, would not bear packing either. What is shared is all that belongs to one prompt: it is encoded once, the
+decoder's keys and values of it are computed once, and every candidate is reached from them, candidates that begin alike
+along the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import EncoderDecoderCache, PreTrainedModel
+
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import keep_freed
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.packing import Groups
+from judgebench.runtime.errors import UserError
+
+_AT_ONCE = 8192
+"""Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""
+
+_CHECK_TOLERANCE = 1e-3
+"""Largest difference of a float32 log-probability from the model's own that rounding explains."""
+
+_CHECK_SHARE = 0.25
+"""The same for bfloat16: mean difference from the model's own over mean difference between places."""
+
+
+class EncoderDecoderEngine:
+    """Reads prompts through encoder and decoder; the same interface as the prefix engine.
+
+    Prompts of like length are padded to one another and masked, so padding is little; beside whom a prompt is read
+    moves its log-probabilities by rounding alone.
+
+    Args:
+        model: an encoder-decoder language model of transformers.
+        alone: read every prompt by itself, without padding: slow, and obviously right.
+
+    Attributes:
+        start_tokens: what the decoder begins with, before the answer.
+        computed: tokens computed so far, of encoder and decoder, without padding.
+
+    Raises:
+        UserError: the model does not say what its decoder begins with.
+    """
+
+    def __init__(self, model: PreTrainedModel, alone: bool = False):
+        self.model = model
+        self.head = Head(model)
+        self.start_tokens = _start_tokens(model)
+        self.computed = 0
+        self._alone = alone
+        self._encoder: Any = model.get_encoder()
+        if model.device.type == "cpu":
+            keep_freed()
+
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
+    ) -> list[torch.Tensor]:
+        """See `Engine.read`; what prompts begin with is of no use here."""
+        prompts = [ids for group in groups for ids in group]
+        logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
+        for rows in self._parts(prompts):
+            logprobs[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
+        return [logprobs]
+
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
+        """See `Engine.start`."""
+        prompts = [ids for group in groups for ids in group]
+        return EncoderDecoderAnswers(
+            self, [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
+        )
+
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """Nothing foretells what an encoder reads; `LikelihoodPass` refuses such models before they are loaded."""
+        raise NotImplementedError
+
+    def encode(self, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Encodes prompts together, each different one once.
+
+        Args:
+            prompts: [tokens] of each.
+
+        Returns:
+            [prompts, longest, hidden] states, and [prompts, longest] int64, 1 where there is a token.
+        """
+        different = {ids.tobytes(): ids for ids in prompts}
+        place = {name: i for i, name in enumerate(different)}
+        token_ids = torch.zeros(len(different), max(map(len, prompts)), dtype=torch.int64)
+        mask = torch.zeros_like(token_ids)
+        for row, ids in enumerate(different.values()):
+            token_ids[row, : len(ids)] = torch.as_tensor(ids, dtype=torch.int64)
+            mask[row, : len(ids)] = 1
+        self.computed += int(mask.sum())
+        token_ids, mask = token_ids.to(self.model.device), mask.to(self.model.device)
+        states = self._encoder(input_ids=token_ids, attention_mask=mask).last_hidden_state
+        if len(different) == len(prompts):
+            return states, mask
+        rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
+        return states[rows], mask[rows]
+
+    def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
+        """[prompts, candidates] float64."""
+        read: dict[int, torch.Tensor] = {}
+        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
+        for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
+            prefix = trie.prefixes[branch]
+            if prefix:
+                state.back_to(len(self.start_tokens) + len(prefix) - 1)
+                states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
+            else:
+                states = state.begin()
+            read[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
+        return trie.logprobs(torch.cat([read[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
+
+    def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
+        """Indices of prompts that are read together, the longest first: what has no room shows at once."""
+        part: list[int] = []
+        for row in sorted(range(len(prompts)), key=lambda row: -len(prompts[row])):
+            if part and (self._alone or (len(part) + 1) * len(prompts[part[0]]) > _AT_ONCE):
+                yield part
+                part = []
+            part.append(row)
+        yield part
+
+
+class DecoderState:
+    """Prompts that are encoded and answered together.
+
+    Args:
+        engine: of their model.
+        prompts: [tokens] of each.
+        rows: which prompts of the batch they are.
+    """
+
+    def __init__(self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]):
+        self.rows = list(rows)
+        self._engine = engine
+        self._states, self._mask = engine.encode(prompts)
+        self._cache: EncoderDecoderCache | None = None
+
+    def begin(self) -> torch.Tensor:
+        """[prompts, hidden]: the state at which the answer's first token is predicted."""
+        return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
+
+    def go_on(self, tokens: torch.Tensor) -> torch.Tensor:
+        """[prompts, tokens] int64 more of each answer -> [prompts, hidden]: the state after the last of them."""
+        head = self._engine.head
+        self._engine.computed += tokens.numel()
+        with head.capturing() as captured:
+            output = head.decoder(
+                input_ids=tokens.to(self._states.device),
+                encoder_hidden_states=self._states,
+                encoder_attention_mask=self._mask,
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+        self._cache = output.past_key_values
+        return captured()[0][:, -1]
+
+    def back_to(self, length: int) -> None:
+        """Forgets what the decoder has read beyond its first `length` tokens, those of the start included."""
+        assert self._cache is not None
+        # by hand, for what the cache's own `crop` takes differs between releases; the prompt's keys, of the cross
+        # attention, stay
+        layers: Any = self._cache.self_attention_cache.layers
+        for layer in layers:
+            layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
+
+    def keep(self, place: Mapping[int, int]) -> bool:
+        """Goes on with the rows that `place` holds, under the numbers that it gives them; whether any are left."""
+        kept = [i for i, row in enumerate(self.rows) if row in place]
+        if kept and len(kept) < len(self.rows):
+            which = torch.tensor(kept, device=self._states.device)
+            self._states, self._mask = self._states[which], self._mask[which]
+            if self._cache is not None:
+                self._cache.batch_select_indices(which)
+        self.rows = [place[self.rows[i]] for i in kept]
+        return bool(kept)
+
+
+class EncoderDecoderAnswers:
+    """Free answers under way, each with the decoder's keys and values of its prompt and of itself."""
+
+    def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
+        self._engine, self._parts = engine, parts
+        self.logits = self._heads([part.begin() for part in parts])
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """See `Continuations.step`."""
+        self.logits = self._heads([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
+
+    def keep(self, which: torch.Tensor) -> None:
+        """See `Continuations.keep`."""
+        place = {row: i for i, row in enumerate(which.tolist())}
+        self._parts = [part for part in self._parts if part.keep(place)]
+        self.logits = [logits[which.to(logits.device)] for logits in self.logits]
+
+    def _heads(self, states: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The parts' states, in the batch's order, through the head."""
+        rows = torch.tensor([row for part in self._parts for row in part.rows])
+        return [self._engine.head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
+
+
+def _start_tokens(model: PreTrainedModel) -> list[int]:
+    """Tokens before the decoder's first word: its start token, and where the model always says something first
+    (BART its BOS), that too."""
+    tokens = []
+    for name in ("decoder_start_token_id", "forced_bos_token_id"):
+        said = [getattr(where, name, None) for where in (model.generation_config, model.config)]
+        tokens.append(next((token for token in said if type(token) is int), None))
+    if tokens[0] is None:
+        raise UserError(
+            f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id in "
+            "the model's generation_config.json (T5's is its padding token)."
+        )
+    return [token for token in tokens if token is not None]
+
+
+@torch.inference_mode()
+def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
+    """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
+    the whole model on each prompt by itself.
+
+    Returns:
+        The largest difference of a log-probability; NaN where the model itself gives NaN.
+
+    Raises:
+        UserError: they differ by more than rounding explains: this model does something that is not known here.
+    """
+    model, start = engine.model, engine.start_tokens
+    size = engine.head.weight.shape[0]
+    draw = np.random.default_rng(0)
+    prompts = [draw.integers(size // 10, size // 2, count) for count in (9, 21, 14)]
+    following = draw.integers(size // 10, size // 2, len(prompts)).tolist()
+    answers = engine.start([prompts])
+    ours = [answers.logits[0]]
+    answers.step(torch.tensor(following))
+    ours.append(answers.logits[0])
+    theirs = [
+        model(
+            input_ids=torch.as_tensor(ids, device=model.device)[None],
+            decoder_input_ids=torch.tensor([[*start, token]], device=model.device),
+            use_cache=False,
+        ).logits[0, -2:]
+        for ids, token in zip(prompts, following, strict=True)
+    ]
+    own = torch.stack(theirs).float().log_softmax(-1)
+    if own.isnan().any():
+        return float("nan")  # no fault of the engine's; whoever reads is told
+    gap = (torch.stack(ours, dim=1).log_softmax(-1) - own).abs()
+    places = own.flatten(0, 1)
+    worst, share = float(gap.max()), float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
+    if not (worst <= _CHECK_TOLERANCE if model.dtype == torch.float32 else share <= _CHECK_SHARE):
+        raise UserError(
+            f"{type(model).__name__} gives other log-probabilities as a whole than through its encoder, decoder and "
+            f"head (largest difference {worst:.3g}): it does something that judgebench does not know, so it cannot be "
+            "read."
+        )
+    return worst

@@ -1,0 +1,161 @@
+"""From hidden states to float32 log-probabilities over the vocabulary, after the last layer or an earlier one.
+
+bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before
+the product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of
+an earlier layer (the logit lens), which makes a judge's assistant of the judge itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+
+from judgebench.judges.engine.attention import own_attention
+from judgebench.runtime.errors import UserError
+
+_CHUNK_BYTES = 256 * 2**20
+"""Most memory for the float32 rows of the head, and for the logits of the states taken at once."""
+
+_NORMS = ("norm", "final_layernorm", "ln_f", "final_layer_norm", "norm_f")
+
+
+class Head:
+    """A model's output head, at one or several exits.
+
+    Args:
+        model: the language model.
+        exits: for each wanted exit the number of layers before it; None is the full model.
+
+    Attributes:
+        decoder: the model without its head.
+
+    Raises:
+        UserError: an exit that is not between 1 and the last layer but one, or a model whose layers are not found.
+    """
+
+    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+        self.exits = tuple(exits)
+        self.decoder = model.get_decoder()
+        linear = model.get_output_embeddings()
+        self.weight: torch.Tensor = linear.weight
+        self.bias: torch.Tensor | None = getattr(linear, "bias", None)
+        config = model.config.get_text_config(decoder=True)
+        self._softcap = getattr(config, "final_logit_softcapping", None)
+        # Cohere multiplies its logits, Granite divides them
+        self._factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
+            self._factor *= model.config.d_model**-0.5
+        early = [layer for layer in self.exits if layer is not None]
+        if early:
+            self._layers, self._norm = _layers_and_norm(self.decoder)
+            for layer in early:
+                if not 1 <= layer < len(self._layers):
+                    raise UserError(
+                        f"assistant.layer: {layer} is not between 1 and {len(self._layers) - 1}, the layers of "
+                        f"{type(model).__name__} before its last."
+                    )
+
+    @contextmanager
+    def capturing(self) -> Iterator[Callable[[], list[torch.Tensor]]]:
+        """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden] normed, per exit."""
+        seen: dict[int | None, torch.Tensor] = {}
+
+        def keeper(exit_: int | None) -> Callable[..., None]:
+            def keep(module: torch.nn.Module, given: object, output: object) -> None:
+                # decoder layers return a tensor or a tuple that begins with it; the decoder an output object
+                states = getattr(output, "last_hidden_state", output)
+                seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
+
+            return keep
+
+        hooks = []
+        try:
+            for exit_ in self.exits:
+                module = self.decoder if exit_ is None else self._layers[exit_ - 1]
+                hooks.append(module.register_forward_hook(keeper(exit_)))
+            yield lambda: [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden] -> [rows, vocabulary] float32."""
+        out = self._products(states)
+        if self.bias is not None:
+            out = out + self.bias.float()
+        if self._factor != 1.0:
+            out = out * self._factor
+        if self._softcap is not None:
+            out = self._softcap * torch.tanh(out / self._softcap)
+        return out
+
+    def _products(self, states: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden] -> [rows, vocabulary] float32: products of half precision are exact there."""
+        if self.weight.dtype == torch.float32:
+            return F.linear(states.float(), self.weight)
+        if states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
+            return torch.mm(states, self.weight.t(), out_dtype=torch.float32)
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
+        return torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
+
+    def logprobs(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full vocabulary."""
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
+        parts = []
+        for part in states.split(rows):
+            logits = self.logits(part)
+            parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
+        return torch.cat(parts)
+
+    def each_logprob(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full vocabulary."""
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
+        parts = []
+        for part, own in zip(states.split(rows), tokens.split(rows), strict=True):
+            logits = self.logits(part)
+            parts.append(logits.gather(1, own[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+        return torch.cat(parts)
+
+
+@torch.no_grad()
+def check_head(model: PreTrainedModel, head: Head) -> None:
+    """Compares the head's logits with the model's own on a few tokens.
+
+    Raises:
+        UserError: they differ by more than rounding explains: the model does something to its logits that is not known
+            here.
+    """
+    size = head.weight.shape[0]
+    ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
+    with own_attention(model), head.capturing() as captured:
+        own = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
+    ours = head.logits(captured()[0][0]).log_softmax(-1)
+    if own.isnan().any():
+        return  # no fault of the head's; whoever reads is told
+    # half precision rounds the model's own logits, by less than they differ from place to place
+    gap, between = (ours - own).abs().mean(), (own - own.roll(1, dims=0)).abs().mean()
+    if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
+        raise UserError(
+            f"{type(model).__name__} does something to its logits that judgebench does not know (mean difference "
+            f"{float(gap):.3g} nats), so it cannot be read."
+        )
+
+
+def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
+    """The decoder's layers in order, where they are found."""
+    return next((m for m in decoder.children() if isinstance(m, torch.nn.ModuleList)), None)
+
+
+def _layers_and_norm(decoder: torch.nn.Module) -> tuple[torch.nn.ModuleList, torch.nn.Module]:
+    layers = layers_of(decoder)
+    norm = next((getattr(decoder, name) for name in _NORMS if hasattr(decoder, name)), None)
+    if layers is None or norm is None:
+        raise UserError(
+            f"assistant=early_exit: the layers and the final norm of {type(decoder).__name__} were not found; use "
+            "another assistant."
+        )
+    return layers, norm

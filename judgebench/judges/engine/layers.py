@@ -1,0 +1,299 @@
+"""Layers of transformers' models made faster: linear ones on the CPU, elementwise work on a GPU.
+
+On the CPU weights are laid out once as its matrix products want them (`lay_out`). PyTorch hands a linear layer's weight
+to the matrix product as it is stored, and the product rearranges it on every call; that costs a tenth of the time of a
+long row and most of the time of a short one, such as a step of generation. oneDNN takes weights that were rearranged
+before, and applies an activation or a factor to each result while it is still in registers. Numbers differ from the
+plain layer's in the last bits.
+
+On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`). A norm is six kernels of PyTorch's, a
+rotary embedding twelve, and each reads and writes all of its states; in half precision they take a fifth of a pass.
+`torch.compile` makes one kernel of each. The code compiled is the model's own, so nothing here knows a formula. Results
+differ from uncompiled ones in the last bits of half precision, where the compiler rounds less often, so the readings'
+keys tell them apart (`hardware.Hardware.kernels`).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
+
+_ROWS = 1024
+"""The row length that the layout is chosen for; others are as fast from about 4 tokens on."""
+
+_CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}
+"""Largest difference of a fused block's result, as a share of its largest value, by dtype."""
+
+_ACTIVATIONS = {
+    "SiLU": ("swish", ""),
+    "SiLUActivation": ("swish", ""),
+    "GELUActivation": ("gelu", "none"),
+    "GELUTanh": ("gelu", "tanh"),
+}
+"""Class of an activation -> oneDNN's name of it and of its variant."""
+
+
+class LaidOutLinear(nn.Module):
+    """A linear layer for inference whose weight is held in oneDNN's layout alone.
+
+    Args:
+        linear: the layer that it takes the place of, float32 or bfloat16 on the CPU.
+    """
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.bias = linear.bias
+        self.laid_out: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
+        self.transposed: torch.Tensor | None = None
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """[out, in] a copy of the plain weight, for code that looks at it."""
+        return self.laid_out.to_dense()
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """[..., in] -> [..., out]; its gradient is that of the states alone."""
+        return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
+
+    def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
+        """The activation of what `forward` gives; has no gradient."""
+        return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
+
+    def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
+        return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
+
+    def back(self, outer: torch.Tensor) -> torch.Tensor:
+        """[..., out] -> [..., in]: the gradient of the states from that of the result. The first call lays the weight
+        out a second time; `forget_gradients` gives that memory back."""
+        if self.transposed is None:
+            self.transposed = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), _ROWS)
+        return torch.ops.mkldnn._linear_pointwise(outer.contiguous(), self.transposed, None, "none", [], "")
+
+
+def forget_gradients(model: nn.Module) -> None:
+    """Gives back what `LaidOutLinear.back` has taken."""
+    for module in model.modules():
+        if isinstance(module, LaidOutLinear):
+            module.transposed = None
+
+
+class _Linear(torch.autograd.Function):
+    """`LaidOutLinear.forward` with a gradient: oneDNN's products have none of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, states: torch.Tensor, linear: LaidOutLinear) -> torch.Tensor:
+        ctx.linear = linear
+        return linear.activated(states, "none", "")
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return ctx.linear.back(outer[0]), None
+
+
+def _wants_gradient(states: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and states.requires_grad
+
+
+class FusedGatedMLP(nn.Module):
+    """down(activation(gate(x)) * up(x)) without a pass over memory for the activation and one for the product.
+
+    Args:
+        mlp: the block that it takes the place of, with `gate_proj`, `up_proj` and `down_proj` laid out.
+        activation, variant: oneDNN's names of its activation.
+    """
+
+    def __init__(self, mlp: nn.Module, activation: str, variant: str):
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self.act_fn = mlp.act_fn
+        self._activation = activation, variant
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """[..., hidden] -> [..., hidden]."""
+        if _wants_gradient(states):
+            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
+        return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
+
+
+@torch.inference_mode()
+def lay_out(model: PreTrainedModel) -> None:
+    """Changes a model for good: its decoder's linear layers, and the gated blocks made of them, become the above.
+
+    Nothing happens off the CPU, in other dtypes, to models that are split among processes, and where this PyTorch or
+    this CPU does not have what it takes. The head is left alone: it is read in float32 (`heads`).
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        return
+    if model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return
+    if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+        return
+    if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return
+    decoder = model.get_decoder()
+    uses = Counter(parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False))
+    laid_out: dict[nn.Module, LaidOutLinear] = {}
+    for parent in list(decoder.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear) and _plain(child) and uses[child.weight.data_ptr()] == 1:
+                laid_out[child] = LaidOutLinear(child)
+                child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
+            if child in laid_out:
+                setattr(parent, name, laid_out[child])
+    for parent in list(decoder.modules()):
+        for name, child in list(parent.named_children()):
+            if (fused := _fused(child)) is not None:
+                setattr(parent, name, fused)
+
+
+def _plain(linear: nn.Linear) -> bool:
+    """True of a linear layer that is nothing more."""
+    return (
+        type(linear) is nn.Linear
+        and linear.weight is not None
+        and linear.weight.dtype in _CLOSE
+        and not (linear._forward_hooks or linear._forward_pre_hooks or "forward" in vars(linear))
+    )
+
+
+def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
+    """The fused form of a gated block, if it is one: whatever looks like one is tried on a few random states."""
+    parts = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
+    known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
+    gate = parts[0]
+    if isinstance(mlp, FusedGatedMLP):
+        return None
+    if known is None or not isinstance(gate, LaidOutLinear) or not all(isinstance(p, LaidOutLinear) for p in parts):
+        return None
+    fused = FusedGatedMLP(mlp, *known)
+    dtype = gate.laid_out.dtype
+    states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(dtype)
+    try:
+        theirs = mlp(states)
+    except TypeError:  # it wants more than states: no plain block
+        return None
+    ours = fused(states)
+    if not isinstance(theirs, torch.Tensor) or theirs.shape != ours.shape:
+        return None
+    close = (theirs - ours).abs().amax() <= _CLOSE[dtype] * theirs.abs().amax()
+    return fused if close else None
+
+
+_LOG = logging.getLogger(__name__)
+_ACTIVE: ContextVar[bool] = ContextVar("judgebench_compiling", default=False)
+
+_NORMS = ("RMSNorm", "LayerNorm")
+_ROTARY = "apply_rotary_pos_emb"
+"""Name of the function of every module of transformers that applies rotary embeddings."""
+
+
+def fuse(model: PreTrainedModel) -> None:
+    """Changes a model for good: its norms and feed-forward blocks, and its module's rotary embedding, run compiled.
+
+    Nothing happens to models in float32, off a GPU, or split among processes, and where this machine cannot compile.
+    """
+    if not in_half_on_gpu(next(model.parameters())) or not compiles(model.device):
+        return
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        return
+    for module in model.get_decoder().modules():
+        if "forward" in vars(module):  # something else has changed it
+            continue
+        if type(module).__name__.endswith(_NORMS) or _feeds_forward(module):
+            module.forward = MethodType(compiled(type(module).forward), module)
+        home = sys.modules[type(module).__module__]
+        rotary = getattr(home, _ROTARY, None)
+        if rotary is not None and not hasattr(rotary, "uncompiled"):
+            setattr(home, _ROTARY, compiled(rotary))
+
+
+@lru_cache(maxsize=64)
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled within `compiling` where it works on half precision on a GPU and no gradient is wanted,
+    else as it is."""
+    fast: Callable[..., Any] | None = None
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        nonlocal fast
+        if not _ACTIVE.get() or torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        tensor = next((x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)), None)
+        if tensor is None or not in_half_on_gpu(tensor) or not compiles(tensor.device):
+            return function(*args, **kwargs)
+        if fast is None:
+            # models differ in width, and merges in their number of parts: each is compiled once
+            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+            fast = torch.compile(function, dynamic=True)
+        try:
+            return fast(*args, **kwargs)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            _LOG.warning("%s runs as it is, for it does not compile here: %s", function.__qualname__, error)
+            fast = function
+            return function(*args, **kwargs)
+
+    run.uncompiled = function  # type: ignore[attr-defined]
+    return run
+
+
+@contextmanager
+def compiling(wanted: bool = True) -> Iterator[None]:
+    """Within it functions that are `compiled` run so; elsewhere, as in plain passes that packed ones are compared with,
+    they run as they are."""
+    token = _ACTIVE.set(wanted)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+def in_half_on_gpu(tensor: torch.Tensor) -> bool:
+    """True where compiling is worth it for work on this tensor."""
+    return tensor.device.type == "cuda" and tensor.dtype in (torch.bfloat16, torch.float16)
+
+
+@lru_cache(maxsize=8)
+def compiles(device: torch.device) -> bool:
+    """True where this machine can compile for a device: it is tried once on a few numbers."""
+    if device.type != "cuda":
+        return False
+    try:
+        with torch.inference_mode():
+            states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
+            ours, theirs = torch.zeros(1, 9, 64, device=device), torch.zeros(1, 9, 64, device=device)
+            torch.compile(_tried, dynamic=True)(ours[:, 1:], states)
+            _tried(theirs[:, 1:], states)
+            return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))
+    except Exception:  # whatever a compiler that is not there, or not for this device, raises
+        return False
+
+
+def _tried(out: torch.Tensor, states: torch.Tensor) -> None:
+    """A trial of all that regions do: a norm, a rotation, and a result written into a part of something."""
+    wide = states.float()
+    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    out.copy_(normed + torch.cat([-normed[..., 32:], normed[..., :32]], dim=-1))
+
+
+def _feeds_forward(module: nn.Module) -> bool:
+    """True of linear layers with an activation between them, and nothing that could choose among experts."""
+    children = list(module.children())
+    linear = [child for child in children if isinstance(child, nn.Linear)]
+    return (
+        type(module).__name__.endswith("MLP")
+        and len(linear) >= 2
+        and not any(list(child.parameters()) for child in children if child not in linear)
+    )
