@@ -40,8 +40,8 @@ def test_correlations_over_systems_are_there_and_their_intervals_are_said_to_be_
     assert {record["missing"] for record in records} == {said}
     assert {record["spearman_low"] for record in records} == {None}
     assert all(abs(record["kendall"]) < 0.05 for record in records)
-    (table,) = LEVELS.tables(Results(metrics=records))
-    assert table.note.endswith(said)
+    (shown,) = LEVELS.tables(Results(metrics=records))
+    assert shown.note.endswith(said)
     pairs = [(("main", "expectation"), ("main", "greedy"))]
     assert {one["p"] for one in compare(table, pairs, "many", ["system"], resamples=200)} == {None}
     assert MOST_SYSTEMS == 1000
