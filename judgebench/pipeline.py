@@ -36,13 +36,13 @@ from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.robustness import cost_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.layout import terminal_blocks
 from judgebench.report.paper.files import check_tables, paper_tables
-from judgebench.report.printed import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.tutors import tutor_title
+from judgebench.report.views.run import tutor_title
 from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked

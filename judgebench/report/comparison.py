@@ -13,12 +13,12 @@ from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
 from judgebench.report.browser.judged import Judged
-from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.figures.correlations import correlation_figure
+from judgebench.report.figures.style import MOST_SERIES
 from judgebench.report.formats import short, three, two
 from judgebench.report.html import browser_part, rendered
 from judgebench.report.layout import EXAMPLES, Drawn, Section
 from judgebench.report.page import render_page, shown_figure
-from judgebench.report.style import MOST_SERIES
 from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
 from judgebench.report.views.comparisons import (
     COMPARISONS,

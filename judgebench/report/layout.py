@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judgebench.report.table import Paragraph
 from judgebench.report.views.answers import answers
 from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
@@ -17,8 +18,9 @@ from judgebench.report.views.pairs import PAIRS
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.points import POINTS
 from judgebench.report.views.rankings import ranking_blocks
-from judgebench.report.views.run import cost, repeat
+from judgebench.report.views.run import cost, judges_line, repeat, served
 from judgebench.report.views.tuning import TUNING
+from judgebench.results.results import Results
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,16 @@ PAGE = (
     Section("repeat", "How to repeat it", (repeat,)),
 )
 """The sections of a run's page."""
+
+
+def terminal_blocks(results: Results) -> list[Any]:
+    """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
+    own; the other tables are of clean ones."""
+    parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
+    parts += CORRELATION(results) + LEVELS(results)
+    parts += PAIRS(results) + ranking_blocks(results)
+    for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
+        parts += part(results)
+    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
+        parts += part(results)
+    return parts

@@ -22,9 +22,9 @@ from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
 from judgebench.report.browser.judged import Judged
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.printed import run_tables
+from judgebench.report.layout import run_tables
 from judgebench.report.results import Estimate
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
