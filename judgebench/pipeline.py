@@ -29,7 +29,7 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.last_run import LastRun, Read, key_of, recall, remember
+from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
@@ -102,7 +102,7 @@ def run(config: DictConfig) -> Results | None:
             return None
         results = _compute(job, read, trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change
-            remember(job.key, job.experiment, read)
+            save_last(job.key, job.experiment, read)
         results = _write(job, results, read)
         job.console.print(to_terminal(terminal_blocks(results)))
         return results
@@ -113,7 +113,7 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
     console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
-        last = recall(config)
+        last = load_last(config)
         key = last.key if last else key_of(config)
         trainer = trainer_of(config, [])
         processes = begin(trainer)
