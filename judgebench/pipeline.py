@@ -29,7 +29,6 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
@@ -48,6 +47,7 @@ from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.results.texts import examples_frame, texts_frame
+from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock

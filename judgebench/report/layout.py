@@ -39,7 +39,7 @@ Part = Callable[[Any], Sequence[Any]] | Drawn
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A section of a page; it is left out where nothing in it has anything to show.
 
     Attributes:
@@ -51,22 +51,22 @@ class Section:
     parts: Sequence[Part]
 
 
-EXAMPLES = Section("examples", "Examples", ())
+EXAMPLES = PageSection("examples", "Examples", ())
 """The section of the examples' browser, which is no block."""
 
 PAGE = (
-    Section("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
-    Section(
+    PageSection("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
+    PageSection(
         "bias",
         "Range bias",
         (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
     ),
-    Section(
+    PageSection(
         "contrast",
         "Contrastive decoding",
         (COMPARISONS, other_statistics, TUNING, Drawn("path_", "grid_")),
     ),
-    Section(
+    PageSection(
         "attacks",
         "Attacks and defenses",
         (
@@ -74,16 +74,16 @@ PAGE = (
             Drawn("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
         ),
     ),
-    Section(
+    PageSection(
         "pairs",
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
-    Section("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
-    Section("diagnostics", "Diagnostics", (flags,)),
+    PageSection("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
+    PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
-    Section("cost", "Cost", (cost,)),
-    Section("repeat", "How to repeat it", (repeat,)),
+    PageSection("cost", "Cost", (cost,)),
+    PageSection("repeat", "How to repeat it", (repeat,)),
 )
 """The sections of a run's page."""
 

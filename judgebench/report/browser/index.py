@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.browser.judged import Judged
+from judgebench.report.browser.judged import JudgedRun
 from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting
 from judgebench.types import CLAMPED, FAILED, PARSED, ScoreRange
 
@@ -87,7 +87,7 @@ class Index:
         return self.place * len(self.examples) + self.example
 
 
-def index_of(runs: Sequence[Judged]) -> Index:
+def index_of(runs: Sequence[JudgedRun]) -> Index:
     """The rows of one run, or of several side by side: where they judged the same example under the same condition,
     it is one row."""
     about = _examples(runs)
@@ -152,7 +152,7 @@ def index_of(runs: Sequence[Judged]) -> Index:
     return _with_flags(index, runs, numbers)
 
 
-def _examples(runs: Sequence[Judged]) -> dict[tuple[str, str], tuple[str, str, str]]:
+def _examples(runs: Sequence[JudgedRun]) -> dict[tuple[str, str], tuple[str, str, str]]:
     """(data set, example_id) -> group, system and split, those of a group together."""
     names = ["example_id", "group_id", "system_id", "split"]
     found: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -190,7 +190,7 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
     return order
 
 
-def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str, str], int]) -> Index:
+def _with_flags(index: Index, runs: Sequence[JudgedRun], numbers: Mapping[tuple[str, str], int]) -> Index:
     found: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     for code, name in enumerate(STATUSES):
@@ -212,7 +212,7 @@ def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str
 
 
 def rows_of(
-    index: Index, run: Judged, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
+    index: Index, run: JudgedRun, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
 ) -> list[int | None]:
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
     of winning, whatever the places are called."""
@@ -237,7 +237,7 @@ def rows_of(
     return found
 
 
-def _of_conditions(index: Index, run: Judged) -> Iterator[tuple[str, int, str, str]]:
+def _of_conditions(index: Index, run: JudgedRun) -> Iterator[tuple[str, int, str, str]]:
     """Flags that metrics.json has of a whole condition, at the level that is shown: flag, place, split, and whose."""
     level = shown_level(str(record["level"]) for record in run.records)
     for record in run.records:
