@@ -21,8 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.config.checks import check_config
 from judgebench.config.command import Command
 from judgebench.config.overrides import Look
-from judgebench.report.hiding import hiding, masked_argument
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
+from judgebench.runtime.hiding import hiding, masked_argument
 from judgebench.runtime.lock import UNTIL_THE_END
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)

@@ -17,7 +17,7 @@ from scipy import stats
 from judgebench.decoding import Contrastive
 from judgebench.metrics.paired import compare, default_pairs
 from judgebench.report.html import render_report
-from judgebench.report.printed import terminal_blocks
+from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
 from judgebench.tuning.tune import tune

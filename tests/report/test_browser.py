@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.results.results import Results
 from judgebench.runtime.errors import escape_control
@@ -240,7 +240,7 @@ def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
         tab.wait_for_selector("#example[open]")
         shown = tab.inner_text("#example")
         assert "What the judge found likely" in shown
-        assert "Judged text" not in shown
+        assert "JudgedRun text" not in shown
         assert "Prompt as read" not in shown
 
 
