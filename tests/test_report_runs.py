@@ -16,9 +16,9 @@ ASKED = (*QUICK, "report=true", "decoding=[greedy,contrastive]", "attacks=[none,
 def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
     judgebench(*pair(tiny_pair), *ASKED, "defenses=[none,delimiters]")
     run = Results.load("run")
-    page = (run.folder.path / "report.html").read_bytes()
+    page = (run.folder / "report.html").read_bytes()
     assert main(["run"]) == 0
-    assert (run.folder.path / "report.html").read_bytes() == page
+    assert (run.folder / "report.html").read_bytes() == page
 
     # what stands in the prompts is what texts.parquet says that the judge read, and no clean text is there twice
     changed = run.texts.set_index(["example_id", "attack", "defense"])["text"]
@@ -48,7 +48,7 @@ def test_texts_are_left_out_where_that_is_asked(judgebench, tiny_pair):
     judgebench(*pair(tiny_pair), *ASKED, "report=false", "examples=false", "attacks=[none]")
     run = Results.load("run")
     assert run.examples is None
-    assert not (run.folder.path / "examples.parquet").exists()
+    assert not (run.folder / "examples.parquet").exists()
     page = render_report(run, {})
     assert "This run has kept no texts" in page
     assert 'id="data-texts-0"' not in page
