@@ -42,6 +42,16 @@ signed_two, signed_three = decimals(2, signed=True), decimals(3, signed=True)
 """Differences of scores; differences of correlations."""
 
 
+def change(value: Any) -> str:
+    """A change of scores: two decimals with their sign, three where two would show a small change as none.
+
+    Example:
+        >>> change(0.256), change(-0.004), change(0.0)
+        ('+0.26', '-0.004', '0.00')
+    """
+    return signed_three(value) if is_known(value) and 0 < abs(value) < 0.005 else signed_two(value)
+
+
 def short(value: Any) -> str:
     """A number of at most 1 without its leading 0, as in an interval.
 

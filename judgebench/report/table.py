@@ -141,9 +141,10 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms, each with what is known of it: one or several sentences."""
+    """Terms, each with what is known of it: one or several sentences; or questions, each with its answers."""
 
     rows: Sequence[tuple[str, Sequence[str]]]
+    answers: bool = False
 
 
 @dataclass(frozen=True)

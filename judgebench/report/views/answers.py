@@ -36,7 +36,7 @@ def answers(results: Results) -> list[Block]:
         "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }
     told = [(question, sentences) for question, sentences in asked.items() if sentences]
-    return [Facts(told or [("No answer", ["This run has no scores to tell of."])])]
+    return [Facts(told or [("No answer", ["This run has no scores to tell of."])], answers=True)]
 
 
 def best_sentences(results: Results) -> list[str]:
