@@ -4,17 +4,24 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
+WORKERS ?= 2
+# a file's tests stay together, as they share what they load; files go out in order, the shortest last
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench peers clean
+.PHONY: help demo test test-fast lint format bench peers clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: $(INSTALLED) ## judge the embedded data with the embedded model (about two minutes)
 	$(BIN)/python -m judgebench +exp=demo
 
-test: lint ## check style and types, and run all tests
-	$(BIN)/python -m pytest
+test: lint ## check style and types, and run all tests (ten minutes on two cores)
+	$(PYTEST)
+
+test-fast: $(DEVELOPING) ## run the tests that start no whole run and no process (two minutes)
+	$(PYTEST) -m 'not slow'
 
 lint: $(DEVELOPING) ## check style and types
 	$(BIN)/ruff format --check .

@@ -30,16 +30,14 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
 from judgebench.errors import UserError
 from judgebench.judges.answers import Answers
-from judgebench.judges.api.estimate import served_estimate
-from judgebench.judges.api.reader import ApiReader
+from judgebench.judges.api.reader import ApiReader, served_estimate
 from judgebench.judges.api.settings import ApiSpec, how_scored, spelled_names
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.counting import distinct_tokens, shared_tokens, whole_tokens
-from judgebench.judges.judge import Models
 from judgebench.judges.loading import check_vocabularies
+from judgebench.judges.loop import Models, Trainers
+from judgebench.judges.planning import distinct_tokens, shared_tokens, whole_tokens
 from judgebench.judges.reader import Reader
 from judgebench.judges.replay import Replayer, ReplaySpec
-from judgebench.judges.running import Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec, check_kinds
 from judgebench.metrics.comparisons import Ranking

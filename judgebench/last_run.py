@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.asked.keys import path_of
 from judgebench.experiment import Experiment
-from judgebench.judges.api.reader import unpaid
+from judgebench.judges.api.billing import unpaid
 from judgebench.judges.reader import Reader
 from judgebench.readings.reading import reading_columns
 from judgebench.types import Reading

@@ -26,9 +26,9 @@ from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
-from judgebench.judges.hardware import compute_on
-from judgebench.judges.judge import Models
+from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.reader import Reader
 from judgebench.judges.sharding import check_split

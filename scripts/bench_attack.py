@@ -38,10 +38,10 @@ from judgebench.attacks.search.words import Walk, walk
 from judgebench.configuration import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.plain import PlainEngine
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, ScoreRange
 

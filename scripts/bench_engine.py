@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.table import Table
 
 from judgebench.data.benchmarks import Mini, SummEval
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.hardware import compute_on
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.engine.packing import common_prefix, root_of, unique_tokens
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.packing import common_prefix, root_of, unique_tokens
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, ScoreRange

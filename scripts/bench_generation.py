@@ -19,8 +19,8 @@ from rich.table import Table
 
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding.rules import Contrastive
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.generation import generate, speculate
+from judgebench.judges.engine.generation import generate, speculate
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource, check_vocabularies
 
 QUESTION = "Explain step by step what is good and what is bad about this summary, then rate it.\n\n{source}\n\n{output}"

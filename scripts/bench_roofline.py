@@ -20,7 +20,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.fake_cuda import fake_gpu
 from tests.judges.test_fake_cuda import OWN, SHAPES, Device, qwen, qwen_trie, texts
 

@@ -28,10 +28,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 from judgebench.attacks.attack import attacked_text
 from judgebench.attacks.chosen import chosen_attacks
 from judgebench.data.benchmarks import Mini
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import token_ids
+from judgebench.judges.passes import batch_tokens
 from judgebench.judges.planning import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -137,7 +137,7 @@ class Work:
         with torch.inference_mode():
             for batch in plan(prompts, BUDGET):
                 condition = batch.prompts[0].condition
-                engine.read(token_ids(batch), tries[condition.range], known[condition])
+                engine.read(batch_tokens(batch), tries[condition.range], known[condition])
         return time.perf_counter() - began, engine.computed - before
 
 

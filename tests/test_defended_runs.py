@@ -20,7 +20,7 @@ def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pa
         "assistant=null_context",
         "decoding=[expectation,contrastive]",
     )
-    _, out, _ = judgebench(*given, *ASKED)
+    _, out, _ = judgebench(*given, *ASKED, "report=true")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 2 * 6 * 2 * 4
@@ -51,7 +51,7 @@ def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pa
 
 
 def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(judgebench, tiny_pair):
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *LEARNED, "report=false")
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *LEARNED)
     judgebench(*given, "defenses=[delimiters,none,retokenization]")
     folder = RunFolder.open("run")
     phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())

@@ -11,7 +11,7 @@ from tests.test_cli import QUICK, told
 
 SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"
 DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
-SPLIT = ("data.dev_share=0.5", "report=false", "decoding=[expectation]")
+SPLIT = ("data.dev_share=0.5", "decoding=[expectation]")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.test_cli import QUICK, pair, told
 
 
 def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny_t5_pair):
-    given = (*pair(tiny_t5_pair), *QUICK, "data.limit_groups=2", "report=false", "ranges=[[1,10]]")
+    given = (*pair(tiny_t5_pair), *QUICK, "data.limit_groups=2", "ranges=[[1,10]]")
     judgebench(*given, "decoding=[greedy,contrastive]", "decoding.lambda=0.5")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
@@ -35,7 +35,7 @@ def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny
 
 
 def test_asked_about_nothing_and_free_answers(judgebench, tiny_t5_pair):
-    judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=2", "report=false")
+    judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=2")
     judgebench(*judge, "assistant=null_context", "decoding=[contrastive]")
     said = RunFolder.open("run").read("readings").assistant_logprobs.map(tuple)
     assert said.nunique() == 1
@@ -61,7 +61,7 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
             "data.dev_share=0.5",
         ),
         *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
-        *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]", "report=false"),
+        *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
     )
     judgebench(*given, "search=exhaustive")
     readings = RunFolder.open("run").read("readings")

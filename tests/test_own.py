@@ -85,7 +85,7 @@ def test_an_attack_of_ones_own_knows_the_article_and_what_it_is_given():
 
 @pytest.mark.usefixtures("mine")
 def test_a_run_attacks_and_defends_with_them(judgebench, tiny_pair):
-    asked = (*pair(tiny_pair), *QUICK, "data.limit_groups=2", "decoding=[expectation]", "examples=true")
+    asked = (*pair(tiny_pair), *QUICK, "data.limit_groups=2", "decoding=[expectation]", "examples=true", "report=true")
     judgebench(*asked, "attacks=[{_target_: mine.Lead, words: 2}]", "defenses=[none,{_target_: mine.FirstLine}]")
     folder = RunFolder.open("run")
     readings = folder.read("readings")

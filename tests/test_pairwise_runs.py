@@ -55,7 +55,7 @@ OWN = (
 
 
 def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3")
+    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", "report=true")
     folder = RunFolder.open("run")
     scores, records = folder.read("scores"), folder.read("pairwise")
     assert len(scores) == 3 * 6 * 5 * 2 * 2
@@ -81,7 +81,7 @@ def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
 
 
 def test_a_judge_may_find_ties(judgebench, tiny_pair):
-    given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2", "pairwise.ties=davidson", BARE)
+    given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2", "pairwise.ties=davidson")
     judgebench(*given, "assistant=null_context", "decoding=[expectation,greedy,contrastive_expectation]")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")

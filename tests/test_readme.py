@@ -181,11 +181,11 @@ def test_everything_that_a_page_points_to_is_there(page):
 
 
 def test_the_readme_names_targets_of_the_makefile():
-    make = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    make = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = [
         word
         for text in PAGES.values()
-        for line in re.findall(r"(?:^ {4}|`)make ([a-z ]+?)(?:`| {2})", text, re.MULTILINE)
+        for line in re.findall(r"(?:^ {4}|`)make ([a-z -]+?)(?:`| {2})", text, re.MULTILINE)
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make

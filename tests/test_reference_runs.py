@@ -13,7 +13,7 @@ from tests.test_cli import QUICK, told
 
 DEFENSES = ("none", "cot", "random_reference", "w_cap", "cap")
 REFERENCES = DEFENSES[2:]
-ASKED = (*QUICK, "prompt=cap", "dimensions=[joint]", "data.limit_groups=4", "data.dev_share=0.5", "report=false")
+ASKED = (*QUICK, "prompt=cap", "dimensions=[joint]", "data.limit_groups=4", "data.dev_share=0.5")
 TUTOR = (
     *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
     *("tutor.alpha_high=0.2", "tutor.alpha_low=0.3", "defense.cot_tokens=8"),

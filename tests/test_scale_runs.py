@@ -22,18 +22,9 @@ from tests.hosts import two_hosts
 from tests.test_cli import QUICK, told
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LEAN = (*QUICK, "report=false", "metrics.levels=[dataset]", "judge.token_budget=500")
+LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.token_budget=500")
 DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
-EACH_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
-
-
-@pytest.fixture
-def one_thread():
-    """Sums are added up in the same order in each process of a run, as its environment says, and in this one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+HERE = {"PYTHONPATH": str(REPOSITORY)}
 
 
 def judge(pair):
@@ -43,7 +34,7 @@ def judge(pair):
 def started(*arguments, launcher=(), **environment):
     return subprocess.Popen(
         [*launcher, *([] if launcher else [sys.executable]), "-m", "judgebench", *arguments],
-        env={**os.environ, **EACH_THREAD, **environment},
+        env={**os.environ, **HERE, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,7 +78,7 @@ def stored(path):
         return store.execute("SELECT count(*) FROM readings").fetchone()[0]
 
 
-def test_two_processes_write_what_one_writes(judgebench, tiny_pair, one_thread):
+def test_two_processes_write_what_one_writes(judgebench, tiny_pair):
     everything = (
         *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
         *("attacks=[none,dsi]", "defenses=[none,cot,classifier,paraphrase,cap]", "defense.cot_tokens=8"),
@@ -104,7 +95,7 @@ def test_two_processes_write_what_one_writes(judgebench, tiny_pair, one_thread):
     assert stored("one.sqlite") == stored("two.sqlite")
 
 
-def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair, one_thread):
+def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair):
     asked = (*judge(tiny_pair), *LEAN, "assistant=early_exit", "assistant.layer=2", "decoding=[greedy,contrastive]")
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
     with two_hosts() as hosts:
@@ -128,7 +119,7 @@ def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair, one_thre
     assert not list(Path(second).iterdir())
 
 
-def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair, one_thread):
+def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair):
     # seconds of reading: prompts one by one
     asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=5", "judge.engine=plain", "ranges=[[1,5],[0,4]]")
     ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2", "store=two.sqlite")
@@ -176,7 +167,7 @@ def split(tmp_path, *commands):
     more = ("trainer.accelerator=cpu", "trainer.devices=2", "--")
     process = subprocess.Popen(
         [*launcher, str(tmp_path), *(word for command in commands for word in (*command, *more))],
-        env={**os.environ, **EACH_THREAD},
+        env={**os.environ, **HERE},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -252,7 +243,6 @@ def test_slurm_jobs_have_as_many_processes_as_it_was_asked_for(judgebench, monke
 
 def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_pair, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     given = (*judge(tiny_pair), *LEAN, "run_dir='sweeps/${now:%H-%M-%S-%f}'", "hydra/launcher=submitit_local")
     given = (*given, "+hydra.job.env_set.A_TOKEN=a-planted-secret-of-some-length")
     code, out, err = judgebench("-m", *given, "ranges=[[1,5]],[[0,4]]", "data.limit_groups=2")

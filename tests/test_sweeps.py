@@ -1,9 +1,6 @@
 """The studies of sweeps/ end to end, with tiny real models."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,7 @@ import yaml
 
 from judgebench.configuration import FOLDER
 from judgebench.results.folder import RunFolder
-from tests.test_cli import REPOSITORY, pair
+from tests.test_cli import pair
 from tests.tracking.wandb_file import read_finished, the_file
 
 QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
@@ -140,16 +137,9 @@ def test_an_objective_that_cannot_be(judgebench, tiny_pair, wrong):
 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize(("sweep", "tune"), [("cd_lambda_t", None), ("cd_kappa_exact", "judgebench.tuning.Exact")])
-def test_a_sweep_decides_what_is_tuned_wherever_it_stands(order, sweep, tune):
+def test_a_sweep_decides_what_is_tuned_wherever_it_stands(judgebench, order, sweep, tune):
     given = ["+exp=cd_qwen", f"+sweeps={sweep}"][::order]
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", *given, "--cfg", "job"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
-    found = yaml.safe_load(done.stdout)["tune"]
+    found = yaml.safe_load(judgebench(*given, "--cfg", "job")[1])["tune"]
     assert (found and found["_target_"]) == tune
 
 
@@ -193,27 +183,19 @@ def test_a_tuning_that_the_sweep_would_pass_over_is_refused(judgebench, tiny_pai
 
 
 def test_a_tuning_that_says_the_same_is_no_mistake(judgebench, tiny_pair):
-    judgebench(*pair(tiny_pair), *QUICK, "tune=exact", "+sweeps=cd_kappa_exact", "logger=none")
+    judgebench(*pair(tiny_pair), *QUICK, "tune=exact", "+sweeps=cd_kappa_exact", "logger=none", "report=false")
     few = ("decoding.lambda=0.1", "decoding.temperature=1,2")
     judgebench("-m", *pair(tiny_pair), *QUICK, "tune=none", "+sweeps=cd_lambda_t", *few, "logger=none")
 
 
 @pytest.mark.parametrize("sweep", [["+sweeps=cd_lambda_t"], ["decoding.lambda=0.1,1"]])
-def test_a_multirun_of_several_processes_is_refused_before_it_begins(tiny_pair, tmp_path, sweep):
+def test_a_multirun_of_several_processes_is_refused_before_it_begins(judgebench, tiny_pair, sweep):
     two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "-m", *pair(tiny_pair), *QUICK, *two, *sweep, "logger=none"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
-    told = [line for line in done.stderr.splitlines() if line.startswith("judgebench: ")]
-    assert len(told) == 1
-    assert "read in one process, and this trainer has 2" in told[0]
-    assert list(tmp_path.iterdir()) == []
+    code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, *two, *sweep, "logger=none", mistaken=True)
+    assert code == 2
+    (told,) = [line for line in err.splitlines() if line.startswith("judgebench: ")]
+    assert "read in one process, and this trainer has 2" in told
+    assert list(Path().iterdir()) == []
 
 
 def test_a_job_of_several_processes_is_refused(judgebench, tiny_pair):

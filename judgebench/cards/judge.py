@@ -19,8 +19,8 @@ from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.data.jsonl import Unrated
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
-from judgebench.judges.hardware import compute_on
-from judgebench.judges.judge import Models
+from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.loop import Models
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
-from judgebench.judges.hardware import compute_on
-from judgebench.judges.judge import Models
+from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.loop import Models
 from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.terminal import Terminal

@@ -16,8 +16,7 @@ from judgebench.defenses.planned import SOURCES, TEXTS
 from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers
+from judgebench.judges.loop import Models, Trainers
 from judgebench.last_run import Read
 from judgebench.types import FAILED
 

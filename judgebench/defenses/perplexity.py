@@ -8,9 +8,8 @@ import numpy as np
 
 from judgebench.defenses.planned import Means
 from judgebench.defenses.settings import Helper
-from judgebench.judges.likelihood import LikelihoodPass
-from judgebench.judges.passes import Voice
-from judgebench.judges.running import compute
+from judgebench.judges.loop import compute
+from judgebench.judges.passes import LikelihoodPass, ModelView
 from judgebench.prompts.chat import text_prompts
 from judgebench.types import Example
 
@@ -48,9 +47,9 @@ def windowed_perplexity(logprobs: np.ndarray, window: int) -> float:
     return perplexity(windows[windows.mean(axis=1).argmin()])
 
 
-def helper_voice(helper: Helper, means: Means) -> Voice:
+def helper_voice(helper: Helper, means: Means) -> ModelView:
     """The helper, by content."""
-    return Voice(helper.source, helper.source.fingerprint(means.store.file_digest), helper.engine)
+    return ModelView(helper.source, helper.source.fingerprint(means.store.file_digest), helper.engine)
 
 
 def read_texts(helper: Helper, texts: Sequence[Example], means: Means) -> tuple[list[np.ndarray], np.ndarray]:

@@ -10,8 +10,7 @@ import lightning as L
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.errors import UserError
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers
+from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.settings import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.readings.store import ReadingStore

@@ -11,13 +11,14 @@ from judgebench.data.rows import FileRow
 from judgebench.errors import UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
+_Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
 _NAMED = 3
 
 
 @dataclass(frozen=True)
 class AnswerFields:
-    """Which field of a row holds what; None where the rows have no such field.
+    """Names of the fields of a row; None where the rows have no such field.
 
     Attributes:
         text: the answer, as text; a number is taken as its text.
@@ -45,7 +46,7 @@ class AnswerFields:
         Raises:
             UserError: no mapping, an unknown entry, one that is no name, or none that says what a row is about.
         """
-        known = [one.name for one in fields(cls)]
+        known = [entry.name for entry in fields(cls)]
         if not isinstance(given, Mapping):
             raise UserError(f"judge.fields must be a mapping, as in {{example_id: id, text: answer}}, got {given!r}.")
         for key, value in given.items():
@@ -63,7 +64,7 @@ class AnswerFields:
         return cls(**given)
 
     def check(self, conditions: Sequence[Condition]) -> None:
-        """Whether a row can tell the conditions apart.
+        """Checks that a row can tell the conditions apart.
 
         Raises:
             UserError: they differ in something for which no field is named.
@@ -92,13 +93,13 @@ class Answers:
 
     file: str
     rows: int
-    texts: Mapping[tuple[str, Condition], str]
+    texts: Mapping[_Key, str]
     strays: Sequence[str]
     elsewhere: Sequence[str]
     missing: Sequence[Prompt]
 
     def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
-        """Those of the prompts that have an answer."""
+        """The prompts that have an answer."""
         return [prompt for prompt in prompts if _key(prompt) in self.texts]
 
     def text(self, prompt: Prompt) -> str:
@@ -107,21 +108,23 @@ class Answers:
 
     @property
     def note(self) -> str:
-        """What a reader of the results must know, in sentences."""
-        told = [f"Scored: {len(self.texts):,} of the {self.rows:,} rows of {self.file}."]
+        """Sentences for a reader of the results."""
+        sentences = [f"Scored: {len(self.texts):,} of the {self.rows:,} rows of {self.file}."]
         if self.strays:
-            told.append(f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)}).")
+            sentences.append(
+                f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)})."
+            )
         if self.elsewhere:
-            told.append(
+            sentences.append(
                 f"Rows under conditions that are not judged: {len(self.elsewhere):,} ({_first(self.elsewhere)})."
             )
         if self.missing:
             several = len({condition for _, condition in self.texts}) > 1
             names = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
-            told.append(
+            sentences.append(
                 f"Examples without a row, left out: {len(names):,} ({_first(names, '; ' if several else ', ')})."
             )
-        return " ".join(told)
+        return " ".join(sentences)
 
 
 def match(
@@ -132,7 +135,7 @@ def match(
     file: str,
     dataset: str,
 ) -> Answers:
-    """Which prompt each row answers.
+    """Matches each row with the prompt that it answers.
 
     Args:
         rows: of the file.
@@ -148,29 +151,51 @@ def match(
     """
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     names = _Names(prompts)
-    texts: dict[tuple[str, Condition], str] = {}
-    places: dict[tuple[str, Condition], str] = {}
+    # 1. each row to its example and condition
+    texts: dict[_Key, str] = {}
+    places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
     for row in rows:
         count += 1
-        told, example = names.find(row, named)
+        called, example = names.find(row, named)
         text, axes = _text(row, named.text), _axes(row, named)
         if example is None:
-            strays.append(told)
+            strays.append(called)
             continue
-        held = [one for one in conditions if all(str(getattr(one, axis)) == value for axis, value in axes.items())]
-        if not held:
-            elsewhere.append(f"{told} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
+        condition = next((c for c in conditions if all(str(getattr(c, axis)) == axes[axis] for axis in axes)), None)
+        if condition is None:
+            elsewhere.append(f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
             continue
-        key = (example, held[0])
+        key = (example, condition)
         if key in places:
             raise UserError(
-                f"{row.place}: example '{example}' ({held[0]}) has an answer in {places[key]} already; each has one, "
+                f"{row.place}: example '{example}' ({condition}) has an answer in {places[key]} already; each has one, "
                 "so remove one of the two, or name the field that tells them apart (judge.fields)."
             )
         texts[key], places[key] = text, row.place
     if not count:
         raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
+    # 2. pairs of texts count where both orders have an answer
+    _drop_lone_orders(texts, file)
+    # 3. something is left under each condition
+    if not texts and not elsewhere:
+        raise UserError(
+            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
+            f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
+            "which fields hold the names."
+        )
+    missing = [prompt for prompt in prompts if _key(prompt) not in texts]
+    answers = Answers(file, count, texts, strays, elsewhere, missing)
+    _check_conditions(answers, conditions, answers.answered(prompts), split)
+    return answers
+
+
+def _drop_lone_orders(texts: dict[_Key, str], file: str) -> None:
+    """Removes answers to pairs of texts that were compared in one order alone.
+
+    Raises:
+        UserError: all of them were.
+    """
     lone = [key for key in texts if key[1].order and (key[0], _turned(key[1])) not in texts]
     if lone and len(lone) == len(texts):
         raise UserError(
@@ -179,30 +204,29 @@ def match(
         )
     for key in lone:
         del texts[key]
-    if not texts and not elsewhere:
-        raise UserError(
-            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
-            f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
-            "which fields hold the names."
-        )
-    answered = [prompt for prompt in prompts if _key(prompt) in texts]
-    under = {one.condition for one in answered}
-    tested = {one.condition for one in answered if split[one.example.group_id] == TEST}
+
+
+def _check_conditions(
+    answers: Answers, conditions: Sequence[Condition], answered: Sequence[Prompt], split: Mapping[str, str]
+) -> None:
+    """Raises UserError where a condition has no answer, or none of the test split while others have some."""
+    under = {prompt.condition for prompt in answered}
+    tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
     for condition in conditions:
         if condition not in under:
-            there = f"; {file} has {_first(elsewhere)}" if elsewhere else ""
-            raise UserError(f"judge.path: no row of {file} answers under {condition}, which is to be judged{there}.")
+            there = f"; {answers.file} has {_first(answers.elsewhere)}" if answers.elsewhere else ""
+            raise UserError(
+                f"judge.path: no row of {answers.file} answers under {condition}, which is to be judged{there}."
+            )
         if tested and condition not in tested:
             raise UserError(
-                f"judge.path: under {condition}, no row of {file} answers a text of the test split, and under others "
-                "some do; give such rows, leave the condition out, or set data.dev_share=0."
+                f"judge.path: under {condition}, no row of {answers.file} answers a text of the test split, and under "
+                "others some do; give such rows, leave the condition out, or set data.dev_share=0."
             )
-    missing = [prompt for prompt in prompts if _key(prompt) not in texts]
-    return Answers(file, count, texts, strays, elsewhere, missing)
 
 
 class _Names:
-    """What the examples of some prompts are called."""
+    """Names of the examples of some prompts."""
 
     def __init__(self, prompts: Sequence[Prompt]) -> None:
         examples = {prompt.example.example_id: prompt.example for prompt in prompts}
@@ -213,7 +237,7 @@ class _Names:
             self._of.setdefault((example.group_id, example.system_id), []).append(name)
 
     def find(self, row: FileRow, named: AnswerFields) -> tuple[str, str | None]:
-        """What the row calls its example, and the example's name; None where there is no such example."""
+        """The row's name for its example, and the example's own; None where there is no such example."""
         if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
             name = row.identifier(named.example_id)
             return name, name if name in self._ids else None
@@ -226,13 +250,13 @@ class _Names:
                 f"'{named.group_id}' and '{named.system_id}' (judge.fields); the fields here are {there}."
             )
         group, system = row.identifier(named.group_id), row.identifier(named.system_id)
-        found = self._of.get((group, system), [])
-        if len(found) > 1:
+        examples = self._of.get((group, system), [])
+        if len(examples) > 1:
             raise UserError(
-                f"{row.place}: group '{group}' has {len(found)} examples of system '{system}' ({_first(found)}); say "
-                "which one by its example_id."
+                f"{row.place}: group '{group}' has {len(examples)} examples of system '{system}' ({_first(examples)}); "
+                "say which one by its example_id."
             )
-        return f"{group} by {system}", found[0] if found else None
+        return f"{group} by {system}", examples[0] if examples else None
 
 
 def _text(row: FileRow, field: str) -> str:
@@ -243,23 +267,23 @@ def _text(row: FileRow, field: str) -> str:
 
 
 def _axes(row: FileRow, named: AnswerFields) -> dict[str, str]:
-    """Axis -> under what the row's answer was given, of the axes that the fields name."""
-    found = {}
+    """Axis -> its value for the row's answer, of the axes that the fields name."""
+    axes = {}
     if named.dimension is not None:
-        found["dimension"] = row.identifier(named.dimension)
+        axes["dimension"] = row.identifier(named.dimension)
     if named.range is not None:
-        found["range"] = _range(row, named.range)
+        axes["range"] = _range(row, named.range)
     for axis in ("attack", "defense"):
         if (field := getattr(named, axis)) is not None:
-            found[axis] = row.identifier(field) if row.has(field) else "none"
+            axes[axis] = row.identifier(field) if row.has(field) else "none"
     if named.order is not None:
-        found["order"] = row.identifier(named.order).lower()
-        if found["order"] not in ORDERS:
+        axes["order"] = row.identifier(named.order).lower()
+        if axes["order"] not in ORDERS:
             raise UserError(
                 f"{row.place}: field '{named.order}' must say in which place the judged text stood, "
                 f"{' or '.join(ORDERS)}, got {row.identifier(named.order)!r}."
             )
-    return found
+    return axes
 
 
 def _range(row: FileRow, field: str) -> str:
@@ -276,7 +300,7 @@ def _turned(condition: Condition) -> Condition:
     return replace(condition, order=next(order for order in ORDERS if order != condition.order))
 
 
-def _key(prompt: Prompt) -> tuple[str, Condition]:
+def _key(prompt: Prompt) -> _Key:
     return prompt.example.example_id, prompt.condition
 
 

@@ -18,7 +18,7 @@ KINDS = ("none", "model", "early_exit", "null_context", "api")
 
 @dataclass(frozen=True)
 class Assistant:
-    """Where the assistant's log-probabilities come from.
+    """The source of the assistant's log-probabilities.
 
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state

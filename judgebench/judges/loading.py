@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judgebench.errors import UserError
-from judgebench.judges.model_files import check_regular, weight_files
+from judgebench.judges.model_files import check_regular, forget, parsed_once, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -30,7 +30,7 @@ _WEIGHT_FILES = ("*.safetensors",)
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model comes from.
+    """The source of a model.
 
     Args:
         path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
@@ -72,7 +72,7 @@ class ModelSource:
 
     @property
     def on_hub(self) -> bool:
-        """Whether the model can only be had from the hub, or from its cache."""
+        """True where the model can only be had from the hub, or from its cache."""
         if self.path.startswith(PACKAGE) or not _HUB_ID.fullmatch(self.path):
             return False
         return not Path(self.path).expanduser().exists()
@@ -197,7 +197,7 @@ class ModelSource:
         """
         from transformers import AutoConfig
 
-        from judgebench.judges.hardware import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         folder = self.locate(weights=False)
         config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
@@ -213,11 +213,11 @@ class ModelSource:
 
     @property
     def encoder_decoder(self) -> bool:
-        """Whether prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
+        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
         return _is_encoder_decoder(self.config())
 
     def check_decoder_only(self, duty: str) -> None:
-        """What an encoder-decoder model cannot do: it keeps no state of a text as its own, to be steered or measured.
+        """Refuses an encoder-decoder model: it keeps no state of a text as its own, to be steered or measured.
 
         Args:
             duty: what the model is to do, as in "write and steer texts".
@@ -251,13 +251,11 @@ class ModelSource:
         kind: Any = seq2seq if self.encoder_decoder else causal
         known = getattr(torch, dtype) if dtype in DTYPES else "auto"
         asked = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
-        model, found = self._loading(lambda: kind.from_pretrained(**asked), "model")
+        model, report = self._loading(lambda: kind.from_pretrained(**asked), "model")
         if self._gguf:
-            from judgebench.judges import gguf
-
-            gguf.forget(folder / self._gguf)
+            forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
-        lacking = sorted({*found["missing_keys"], *(one[0] for one in found["mismatched_keys"])})
+        lacking = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if lacking:
             raise UserError(
                 f"{self.role}.path={self.path}: its model lacks {len(lacking)} of its weights, {lacking[0]} among "
@@ -271,7 +269,7 @@ class ModelSource:
         Of itself a model is read in the dtype that its checkpoint was saved in, or in float32 where that is half
         precision and this machine has no units for it (`Hardware.fast_dtype`).
         """
-        from judgebench.judges.hardware import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 
@@ -324,13 +322,12 @@ class ModelSource:
     def _loading(self, load: Callable[[], Any], what: str) -> Any:
         from transformers.utils import logging as transformers_logging
 
-        from judgebench.judges import gguf
-        from judgebench.judges.memory import out_of_memory
+        from judgebench.judges.engine.hardware import out_of_memory
 
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            with redirect_stderr(io.StringIO()), gguf.parsed_once():
+            with redirect_stderr(io.StringIO()), parsed_once():
                 return load()
         except UserError:
             raise

@@ -1,16 +1,33 @@
-"""Files of a model's folder: which of them transformers loads, and that each is an ordinary file of that folder."""
+"""Files of a model: which of a folder transformers loads, that each is an ordinary file of it, and GGUF parsed once.
+
+transformers parses a GGUF file anew for its tokenizer, its configuration and its weights. Parsing goes through the
+vocabulary token by token, in Python; of a vocabulary of 150,000 it takes longer than reading the weights of a small
+model.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from os import PathLike, fspath, stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import numpy as np
 
 from judgebench.errors import UserError
 from judgebench.outside import read_json
 
+if TYPE_CHECKING:
+    from gguf import GGUFReader
+
 _WHOLE = "model.safetensors"
 _INDEX = ".safetensors.index.json"
+_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
+"""Path of a GGUF file -> its size and time of change, and what was parsed."""
 
 
 def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
@@ -36,8 +53,8 @@ def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
         shape = {"weight_map": {str: str}}
         index = read_json(folder / name, f"{where}: {name}", shape=shape, remedy="fetch it again")
         names += sorted(set(index["weight_map"].values()))
-    for one in names:
-        _check_inside(folder, one, where)
+    for each in names:
+        _check_inside(folder, each, where)
     return names
 
 
@@ -73,3 +90,56 @@ def _check_inside(folder: Path, name: str, where: str) -> None:
             f"{where}: {name} is a link to {target}, outside of the model's folder; copy the file there, or give the "
             "folder that it lies in."
         )
+
+
+@contextmanager
+def parsed_once() -> Iterator[None]:
+    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed since.
+
+    transformers asks the package `gguf` for a reader three times a model, and for the names of all tensors once a
+    module; the answers are the same each time.
+    """
+    import gguf
+
+    with patch.object(gguf, "GGUFReader", _read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):
+        yield
+
+
+def forget(path: str | PathLike[str]) -> None:
+    """Lets go of a parsed GGUF file, which holds a small array for every token of the vocabulary."""
+    _parsed.pop(fspath(path), None)
+
+
+def _read(path: str | PathLike[str]) -> GGUFReader:
+    status = stat(path)
+    state = (status.st_size, status.st_mtime_ns)
+    known = _parsed.get(fspath(path))
+    if known is not None and known[0] == state:
+        return known[1]
+    reader = _reader_class()(path)
+    _parsed[fspath(path)] = (state, reader)
+    return reader
+
+
+@cache
+def _reader_class() -> type[GGUFReader]:
+    from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
+
+    class Reader(GGUFReader):
+        # every slice of numpy's memory map is a memory map again, which costs several times the slice
+        @property  # type: ignore[override] # the library declares the map's own class
+        def data(self) -> np.ndarray[Any, Any]:
+            return self._bytes
+
+        @data.setter
+        def data(self, mapped: np.ndarray[Any, Any]) -> None:
+            self._bytes = mapped.view(np.ndarray)
+
+    return Reader
+
+
+@cache
+def _tensor_names() -> Any:
+    from gguf.tensor_mapping import TensorNameMap
+
+    return lru_cache(maxsize=2)(TensorNameMap)

@@ -1,4 +1,4 @@
-"""How long a run will take, from reading a little of it: what was read so is stored, and not read again."""
+"""The time that a run will take, from reading a little of it: what was read so is stored, and not read again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import lightning as L
 
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models, Trainers, compute_batches, pending_batches
 from judgebench.judges.passes import Pass
-from judgebench.judges.planning import Batch, roots
-from judgebench.judges.running import Trainers, compute, pending_batches
+from judgebench.judges.planning import batch_costs
 from judgebench.readings.store import ReadingStore
 
 BATCHES = 3
@@ -19,7 +18,7 @@ BATCHES = 3
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast one pass of a run is.
+    """The speed of one pass of a run.
 
     Attributes:
         title: short names of its models.
@@ -54,25 +53,19 @@ def measure(
     Every batch of the run counts by the tokens that must be computed of it: what an attention over long articles, or
     answers of different lengths, add to that is not foreseen.
     """
-    tried = {id(pass_): pending_batches(pass_, token_budget, store)[:BATCHES] for pass_ in passes}
-    compute(passes, token_budget, store, models, data, trainer, "Measuring", most=BATCHES)
-    found = []
-    for pass_ in passes:
-        counted = tried[id(pass_)]
-        counted = counted[1:] if len(counted) > 1 else counted
+    trials = [(pass_, pending_batches(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
+    compute_batches(trials, store, models, data, trainer, "Measuring")
+    paces = []
+    for pass_, batches in trials:
+        counted = batches[1:] if len(batches) > 1 else batches
         prompts = [prompt for batch in counted for prompt in batch.prompts]
         keys = {pass_.keys(prompt)[0] for prompt in prompts}
-        found.append(
+        paces.append(
             Pace(
                 title=" and ".join(source.title for source in pass_.sources),
-                left=_tokens(pass_, pending_batches(pass_, token_budget, store)),
-                read=_tokens(pass_, counted),
+                left=sum(batch_costs(pass_.prompts, pending_batches(pass_, token_budget, store))),
+                read=sum(batch_costs(pass_.prompts, counted)),
                 took=sum(reading.seconds for reading in store.get(keys).values()),
             )
         )
-    return found
-
-
-def _tokens(pass_: Pass, batches: Sequence[Batch]) -> int:
-    known = roots(pass_.prompts)
-    return sum(batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches)
+    return paces

@@ -13,15 +13,15 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.encoder_decoder import EncoderDecoderEngine
-from judgebench.judges.encoder_decoder import check as check_encoder_decoder
-from judgebench.judges.engine import Engine, PackedAnswers, PrefixEngine, Wanted, check
-from judgebench.judges.generation import Chooser, generate, speculate, stops_of
-from judgebench.judges.hardware import hardware, head_size
-from judgebench.judges.heads import Head, check_head
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
+from judgebench.judges.engine.encoder_decoder import check_encoder_decoder as check_encoder_decoder
+from judgebench.judges.engine.generation import Chooser, generate, speculate, stops_of
+from judgebench.judges.engine.hardware import hardware, head_size
+from judgebench.judges.engine.heads import Head, check_head
+from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted
+from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.plain import PlainEngine
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.types import Condition, Prompt, ScoreRange
@@ -30,8 +30,8 @@ ENGINES = ("prefix", "plain")
 
 
 @dataclass(frozen=True)
-class Voice:
-    """Whose next-token distributions are read: a model, at its end or at an earlier exit.
+class ModelView:
+    """A model whose next-token distributions are read, at its end or at an earlier exit.
 
     Attributes:
         fingerprint: SHA-256 of the model's content.
@@ -67,7 +67,7 @@ class Pass(Protocol):
         """The models that it needs in memory together."""
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """Where the store holds what this pass computes for a prompt."""
+        """The keys under which the store holds what this pass computes for a prompt."""
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
@@ -84,37 +84,37 @@ class ScorePass:
     """Candidate log-probabilities of one model, at one or several exits in the same forward pass.
 
     Args:
-        voices: the exits of one model.
+        views: the exits of one model.
         prompts: what is read.
         tries: score range -> its candidates' token paths.
     """
 
-    voices: Sequence[Voice]
+    views: Sequence[ModelView]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
     def _wanted(self, batch: Batch) -> Wanted:
         condition = batch.prompts[0].condition
-        return token_ids(batch), self.tries[condition.range], self._roots[condition]
+        return batch_tokens(batch), self.tries[condition.range], self._roots[condition]
 
     @property
     def sources(self) -> Sequence[ModelSource]:
         """See `Pass`."""
-        return [self.voices[0].source]
+        return [self.views[0].source]
 
-    def key(self, voice: Voice, prompt: Prompt) -> str:
-        """Where the store holds what one voice says to a prompt."""
+    def key(self, view: ModelView, prompt: Prompt) -> str:
+        """The key of one view's candidates under a prompt."""
         paths = self.tries[prompt.condition.range].token_paths
-        return reading_key({**voice.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
+        return reading_key({**view.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
-        return [self.key(voice, prompt) for voice in self.voices]
+        return [self.key(view, prompt) for view in self.views]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
-        self._engine = engine_for(models[self.sources[0]], self.voices)
+        self._engine = engine_for(models[self.sources[0]], self.views)
         self._roots = roots(self.prompts)
 
     def release(self) -> None:
@@ -138,8 +138,8 @@ class ScorePass:
         for values in rows:
             refuse_nan(values, prompts, self.sources[0])
         return [
-            ModelReading(self.key(voice, prompt), values[i], None, seconds)
-            for voice, values in zip(self.voices, rows, strict=True)
+            ModelReading(self.key(view, prompt), values[i], None, seconds)
+            for view, values in zip(self.views, rows, strict=True)
             for i, prompt in enumerate(prompts)
         ]
 
@@ -149,7 +149,7 @@ class GeneratePass:
     """Free answers of one model, or of one model less another.
 
     Args:
-        voice: the model that answers.
+        view: the model that answers.
         minus: what is subtracted at every token, if anything.
         nulls: condition -> the prompt about nothing that `minus` reads instead, for the null context.
         chooser: the decoding that picks each token; its `repr` is part of the key.
@@ -160,8 +160,8 @@ class GeneratePass:
             are the same but where half precision makes a tie of two tokens, so it is part of the key.
     """
 
-    voice: Voice
-    minus: Voice | None
+    view: ModelView
+    minus: ModelView | None
     nulls: Mapping[Condition, Prompt] | None
     chooser: Chooser
     prompts: Sequence[Prompt]
@@ -172,13 +172,13 @@ class GeneratePass:
     @property
     def sources(self) -> Sequence[ModelSource]:
         """See `Pass`."""
-        return list(dict.fromkeys(voice.source for voice in (self.voice, self.minus) if voice is not None))
+        return list(dict.fromkeys(view.source for view in (self.view, self.minus) if view is not None))
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
         identity = {
-            **self.voice.identity(),
+            **self.view.identity(),
             "mode": "generate",
             "minus": None if self.minus is None else {**self.minus.identity(), "prompt": null},
             "chooser": repr(self.chooser),
@@ -189,10 +189,10 @@ class GeneratePass:
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
-        beside = self.minus is not None and self.minus.source == self.voice.source and self.nulls is None
-        voices = [self.voice, self.minus] if beside and self.minus is not None else [self.voice]
-        model = models[self.voice.source]
-        self._main = engine_for(model, voices)
+        beside = self.minus is not None and self.minus.source == self.view.source and self.nulls is None
+        views = [self.view, self.minus] if beside and self.minus is not None else [self.view]
+        model = models[self.view.source]
+        self._main = engine_for(model, views)
         self._roots = roots(self.prompts)
         self._assistant: Engine | None = None
         if self.nulls is not None:
@@ -210,12 +210,12 @@ class GeneratePass:
         began = time.perf_counter()
         prompts = batch.prompts
         root = self._roots[prompts[0].condition]
-        main = self._main.start(token_ids(batch), root)
+        main = self._main.start(batch_tokens(batch), root)
         assistant = None
         if self._assistant is not None:
             null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
             assistant = (
-                self._assistant.start(token_ids(batch), root)
+                self._assistant.start(batch_tokens(batch), root)
                 if null is None
                 else self._assistant.start([[null] * len(prompts)])
             )
@@ -225,8 +225,8 @@ class GeneratePass:
             return logits
 
         def matched(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            ours = sound(self.voice.source, ours)
-            theirs = sound((self.minus or self.voice).source, theirs)
+            ours = sound(self.view.source, ours)
+            theirs = sound((self.minus or self.view).source, theirs)
             # models of one family may pad their heads to different sizes behind the same vocabulary
             size = min(ours.shape[1], theirs.shape[1])
             return ours[:, :size], theirs[:, :size].to(ours.device)
@@ -234,7 +234,7 @@ class GeneratePass:
         def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
             theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
             return (
-                (sound(self.voice.source, main.logits[0]), None) if theirs is None else matched(main.logits[0], theirs)
+                (sound(self.view.source, main.logits[0]), None) if theirs is None else matched(main.logits[0], theirs)
             )
 
         if self.draft and isinstance(main, PackedAnswers) and isinstance(assistant, PackedAnswers):
@@ -265,8 +265,8 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
     raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
 
 
-def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -> Engine:
-    """What reads `voices`, the exits of one model, tried on the model at hand.
+def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
+    """The engine that reads `views`, the exits of one model, tried on the model at hand.
 
     Args:
         model: on its device.
@@ -275,24 +275,24 @@ def engine_for(model: PreTrainedModel, voices: Sequence[Voice], room: int = 0) -
     Raises:
         UserError: the model cannot be read so.
     """
-    exits = [voice.exit for voice in voices]
-    asked = (voices[0].engine, *exits, model.device)
+    exits = [view.exit for view in views]
+    asked = (views[0].engine, *exits, model.device)
     tried = _tried.setdefault(model, set())
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
-        whole = EncoderDecoderEngine(model, alone=voices[0].engine == "plain")
+        whole = EncoderDecoderEngine(model, alone=views[0].engine == "plain")
         if asked not in tried:
             check_encoder_decoder(whole)
         tried.add(asked)
         return whole
     if asked not in tried:
         check_head(model, Head(model))
-    if voices[0].engine == "plain":
+    if views[0].engine == "plain":
         tried.add(asked)
         return PlainEngine(model, exits)
     engine = PrefixEngine(model, exits, room)
     if asked not in tried:
-        check(engine)
+        check_packing(engine)
     tried.add(asked)
     return engine
 
@@ -302,6 +302,63 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 is asked about many, one by one."""
 
 
-def token_ids(batch: Batch) -> list[list[np.ndarray]]:
+def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
     """The tokens of a batch's prompts, group by group, as engines take them."""
     return [[prompt.token_ids for prompt in group] for group in batch.groups]
+
+
+@dataclass
+class LikelihoodPass:
+    """The log-probability of every token of a text after its first, given what stands before; see `passes.Pass`.
+
+    A text begins with the BOS that the tokenizer puts there, if any, so that its first own token counts too. Texts that
+    begin alike, as a text and what attacks make of it, should be of one group: what they share is computed once.
+
+    Args:
+        view: who reads.
+        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other
+            there is nothing to be foretold.
+
+    Raises:
+        UserError: an encoder-decoder model, which foretells an answer and not the text that it reads.
+    """
+
+    view: ModelView
+    prompts: Sequence[Prompt]
+
+    def __post_init__(self) -> None:
+        self.view.source.check_decoder_only("say how likely a text is")
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        """See `Pass`."""
+        return [self.view.source]
+
+    def key(self, prompt: Prompt) -> str:
+        """The key of a prompt's log-probabilities, [tokens - 1] float32."""
+        return reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """See `Pass`."""
+        return [self.key(prompt)]
+
+    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """See `Pass`."""
+        self._engine = engine_for(models[self.view.source], [self.view])
+
+    def release(self) -> None:
+        """See `Pass`."""
+        del self._engine
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """See `Pass`."""
+        began = time.perf_counter()
+        prompts = batch.prompts
+        found = [row.cpu().numpy() for row in self._engine.likelihoods(batch_tokens(batch))[0]]
+        seconds = (time.perf_counter() - began) / len(prompts)
+        for prompt, logprobs in zip(prompts, found, strict=True):
+            refuse_nan(logprobs[None], [prompt], self.view.source)
+        return [
+            ModelReading(self.key(prompt), logprobs, None, seconds)
+            for prompt, logprobs in zip(prompts, found, strict=True)
+        ]

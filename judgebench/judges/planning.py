@@ -1,4 +1,4 @@
-"""Plans which prompts are read together.
+"""Which prompts are read together, what that costs, and by which process.
 
 A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, for what stands
 before the judged text is the same whatever an attacker makes of it. The plan depends on the experiment alone,
@@ -7,13 +7,15 @@ not on what is already stored, so a resumed run reads the same batches and gives
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
-from judgebench.judges.packing import root_of, unique_tokens
-from judgebench.types import Condition, Prompt
+from judgebench.judges.engine.packing import root_of, unique_tokens
+from judgebench.types import Condition, Prompt, ScoreRange
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,17 @@ class Batch:
 
 def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
     """Condition -> the tokens that all of its prompts begin with, read once for them all; attacked or not, the same."""
-    found = {
+    shared = {
         asked: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
         for asked, groups in _together(prompts).items()
     }
-    return {condition: found[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+    return {condition: shared[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+
+
+def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
+    """Tokens to compute of each batch, where the roots of all `prompts` are known."""
+    known = roots(prompts)
+    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
 
 
 _SPLIT_ABOVE = 8
@@ -73,17 +81,17 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
 
 def _together(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
     """Condition, but for the attack -> group_id -> prompts."""
-    found: dict[Condition, dict[str, list[Prompt]]] = {}
+    together: dict[Condition, dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        found.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
-    return found
+        together.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
+    return together
 
 
 def _asked(condition: Condition) -> Condition:
     return replace(condition, attack="")
 
 
-def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
+def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
     """The batches without prompts that an earlier one says already, as where two texts are compared and each is the
     other's rival: what is read of one is read of both.
 
@@ -99,12 +107,12 @@ def once(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> li
             if name in seen:
                 done.add(i)
             seen.add(name)
-        if (left := without(batch, done) if done else batch) is not None:
+        if (left := remaining(batch, done) if done else batch) is not None:
             kept.append(left)
     return kept
 
 
-def without(batch: Batch, done: set[int]) -> Batch | None:
+def remaining(batch: Batch, done: set[int]) -> Batch | None:
     """The batch less the prompts at these places of `batch.prompts`; None if nothing is left."""
     groups, at = [], 0
     for group in batch.groups:
@@ -130,3 +138,93 @@ def _split(group: tuple[Prompt, ...], limit: int, root: int) -> list[tuple[Promp
         return [group]
     middle = len(group) // 2
     return _split(group[:middle], limit, root) + _split(group[middle:], limit, root)
+
+
+Tokens = dict[Condition, tuple[int, int]]
+"""Condition -> tokens of its prompts together, and those of them that must be computed."""
+
+
+def whole_tokens(prompts: Sequence[Prompt]) -> Tokens:
+    """Counts where every prompt is computed, or billed, whole."""
+    totals = _totals(prompts)
+    return {condition: (total, total) for condition, total in totals.items()}
+
+
+def distinct_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
+    """Counts where every prompt is computed whole, but equal prompts once."""
+    uniques = dict.fromkeys(_totals(prompts), 0)
+    for batch in unique_batches(plan(prompts, token_budget), _identity):
+        for prompt in batch.prompts:
+            uniques[prompt.condition] += len(prompt.token_ids)
+    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
+
+
+def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
+    """Counts where a prefix that prompts of a batch share is computed once: a condition's root, an article, a judged
+    text.
+
+    What an attack's prompts add to those that are read beside them counts as the attack's.
+    """
+    known = roots(prompts)
+    uniques = dict.fromkeys(known, 0)
+    begun: set[int] = set()
+    for batch in unique_batches(plan(prompts, token_budget), _identity):
+        first = batch.prompts[0].condition
+        root, before = known[first], 0
+        if id(root) not in begun:
+            begun.add(id(root))
+            uniques[first] += len(root)
+        shown: list[Condition] = []
+        for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
+            shown.append(condition)
+            others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
+            part = remaining(batch, others)
+            assert part is not None
+            now = part.tokens(len(root))[1]
+            uniques[condition] += now - before
+            before = now
+    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
+
+
+def _totals(prompts: Sequence[Prompt]) -> dict[Condition, int]:
+    totals = dict.fromkeys((prompt.condition for prompt in prompts), 0)
+    for prompt in prompts:
+        totals[prompt.condition] += len(prompt.token_ids)
+    return totals
+
+
+def _identity(prompt: Prompt) -> tuple[ScoreRange, bytes]:
+    return prompt.condition.range, prompt.token_ids.tobytes()
+
+
+def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
+    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
+
+    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
+
+    Args:
+        costs: [batches] tokens to compute of each, 0 or above.
+        ranks: processes, above 0.
+
+    Returns:
+        For each rank the indices of its batches, ascending: in the order of the plan, in which batches that begin alike
+        stand together.
+
+    Example:
+        >>> assign([5, 1, 4, 4], 2)
+        [[0, 1], [2, 3]]
+    """
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    lightest = [(0, rank) for rank in range(ranks)]
+    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
+        total, rank = heapq.heappop(lightest)
+        shares[rank].append(i)
+        heapq.heappush(lightest, (total + costs[i], rank))
+    return [sorted(share) for share in shares]
+
+
+def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
+    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
+    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
+    rounds = zip_longest(*assign(costs, ranks))
+    return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]

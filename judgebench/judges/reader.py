@@ -9,24 +9,67 @@ from functools import cached_property
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.judge import Models
-from judgebench.judges.passes import GeneratePass, Pass, ScorePass, Voice
-from judgebench.judges.running import compute
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.loop import Models, compute
+from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
+from judgebench.judges.settings import JudgeSettings
 from judgebench.judges.spec import JudgeSpec
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 
+class BaseReader:
+    """Prompts by how they are answered, for readers of models and of served judges alike."""
+
+    judge: JudgeSettings
+    prompts: Sequence[Prompt]
+    store: ReadingStore
+    worded: Mapping[str, int]
+
+    @cached_property
+    def _free(self) -> list[Prompt]:
+        """Prompts under no defense that asks for words."""
+        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
+
+    @cached_property
+    def _scored(self) -> list[Prompt]:
+        """Prompts that the candidates' probabilities answer."""
+        return [] if self.judge.mode == "generate" else self._free
+
+    def _under(self, defense: str) -> list[Prompt]:
+        return [prompt for prompt in self.prompts if prompt.condition.defense == defense]
+
+    def _reading(
+        self, prompt: Prompt, split: str, logprobs: np.ndarray, assistant: np.ndarray | None, seconds: float
+    ) -> Reading:
+        """A reading of [candidates] log-probabilities from the store.
+
+        Raises:
+            UserError: they sum to more than 1.
+        """
+        own, other = tuple(logprobs.tolist()), None if assistant is None else tuple(assistant.tolist())
+        for values in (own, other or ()):
+            check_shares(values, prompt, self.store.path)
+        return Reading(prompt, split, own, other, seconds=seconds)
+
+
+def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt]) -> dict[Condition, Prompt]:
+    """Condition -> the prompt about nothing; attacked conditions share the clean one's."""
+    clean = {condition: replace(condition, attack="none") for condition in (prompt.condition for prompt in prompts)}
+    nothing = {condition: null(condition) for condition in dict.fromkeys(clean.values())}
+    return {condition: nothing[clean[condition]] for condition in clean}
+
+
 @dataclass
-class Reader:
+class Reader(BaseReader):
     """Reads prompts under one judge and assistant that `check_fit`.
 
     Args:
@@ -62,11 +105,11 @@ class Reader:
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         """Role -> title and SHA-256 of each model's content, and how it is computed."""
-        voices = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
+        views = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
         roles = ("main", "assistant")
         return {
-            role: {"title": voice.source.title, "sha256": voice.fingerprint, **voice.arithmetic()}
-            for role, voice in zip(roles, voices, strict=False)
+            role: {"title": view.source.title, "sha256": view.fingerprint, **view.arithmetic()}
+            for role, view in zip(roles, views, strict=False)
         }
 
     def read(self, data: L.LightningDataModule, trainer: Callable[[list[Callback]], L.Trainer]) -> L.Trainer | None:
@@ -89,63 +132,55 @@ class Reader:
         """
         passes = self.passes
         keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
-        found = self.store.get(keys)
+        stored = self.store.get(keys)
         readings = []
         for prompt in self._scored:
-            main = found[self._score.key(self.main, prompt)]
+            main = stored[self._score.key(self.main, prompt)]
             assistant_key = self._assistant_key(prompt)
-            other = None if assistant_key is None else found[assistant_key]
-            assistant = None if other is None or other.logprobs is None else tuple(other.logprobs.tolist())
+            other = None if assistant_key is None else stored[assistant_key]
             assert main.logprobs is not None
-            for logprobs in (main.logprobs.tolist(), assistant or ()):
-                check_shares(logprobs, prompt, self.store.path)
             seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
-            readings.append(
-                Reading(
-                    prompt, split[prompt.example.group_id], tuple(main.logprobs.tolist()), assistant, seconds=seconds
-                )
-            )
+            theirs = None if other is None else other.logprobs
+            readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, theirs, seconds))
         readings += [
-            Reading(prompt, split[prompt.example.group_id], text=held.text, generation=how, seconds=held.seconds)
+            Reading(prompt, split[prompt.example.group_id], text=answer.text, generation=how, seconds=answer.seconds)
             for how, pass_ in self._generated
             for prompt in pass_.prompts
-            for held in [found[pass_.keys(prompt)[0]]]
+            for answer in [stored[pass_.keys(prompt)[0]]]
         ]
         return readings
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         if trainer is None:
             return "none: every reading was in the store"
         device = trainer.strategy.root_device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
     @cached_property
-    def main(self) -> Voice:
-        """The judge's own voice."""
+    def main(self) -> ModelView:
+        """The judge's own view."""
         source = self.judge.source
-        return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+        return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
 
     @cached_property
-    def other(self) -> Voice | None:
-        """The assistant's voice; the null context is the main model's own."""
+    def other(self) -> ModelView | None:
+        """The assistant's view; the null context is the main model's own."""
         if self.assistant.kind == "none":
             return None
         if self.assistant.source is not None:
             source = self.assistant.source
-            return Voice(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+            return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
         main = self.main
-        return Voice(main.source, main.fingerprint, main.engine, self.assistant.layer)
+        return ModelView(main.source, main.fingerprint, main.engine, self.assistant.layer)
 
     @cached_property
     def nulls(self) -> dict[Condition, Prompt] | None:
         """Condition -> the prompt about nothing; None where no assistant reads it."""
         if self.assistant.kind != "null_context":
             return None
-        conditions = dict.fromkeys(prompt.condition for prompt in self.prompts)
-        nothing = {clean: self.null(clean) for clean in dict.fromkeys(map(_clean, conditions))}
-        return {condition: nothing[_clean(condition)] for condition in conditions}
+        return null_prompts(self.prompts, self.null)
 
     @cached_property
     def _tries(self) -> dict[ScoreRange, CandidateTrie]:
@@ -153,20 +188,13 @@ class Reader:
         return {r: CandidateTrie.of(self.tokenizer, r.candidates) for r in ranges}
 
     @cached_property
-    def _scored(self) -> list[Prompt]:
-        """What is answered by the candidates' probabilities."""
-        if self.judge.mode == "generate":
-            return []
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-
-    @cached_property
     def _score(self) -> ScorePass:
-        voices = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
+        views = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
         nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
         if self.nulls is not None:
             conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
             nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
-        return ScorePass([v for v in voices if v], [*self._scored, *nulls.values()], self._tries)
+        return ScorePass([v for v in views if v], [*self._scored, *nulls.values()], self._tries)
 
     def _scoring(self) -> list[Pass]:
         if self.assistant.kind == "model" and self.other:
@@ -180,23 +208,18 @@ class Reader:
 
     def _generating(self) -> list[Pass]:
         """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
-        free = [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-        if self.judge.mode == "generate" and free:
-            self._answers(free, self.judge.max_new_tokens, False)
-        for defense, most in self.worded.items():
-            if prompts := [prompt for prompt in self.prompts if prompt.condition.defense == defense]:
-                self._answers(prompts, most, True)
+        if self.judge.mode == "generate" and self._free:
+            self._answers(self._free, self.judge.max_new_tokens, False)
+        for defense, max_tokens in self.worded.items():
+            if prompts := self._under(defense):
+                self._answers(prompts, max_tokens, True)
         return [pass_ for _, pass_ in self._generated]
 
     def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:
-        writing = {name: one for name, one in self.decodings.items() if one.generates}
+        writing = {name: decoding for name, decoding in self.decodings.items() if decoding.generates}
         for name, decoding in (writing or {"greedy": Greedy()}).items():
-            options: dict[str, Any] = {
-                "chooser": decoding,
-                "prompts": prompts,
-                "tokenizer": self.tokenizer,
-                "max_new_tokens": max_new_tokens,
-            }
+            options: dict[str, Any] = {"chooser": decoding, "prompts": prompts, "tokenizer": self.tokenizer}
+            options["max_new_tokens"] = max_new_tokens
             how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
             how |= {"reasoned": reasoned}
             if decoding.needs_assistant:
@@ -209,7 +232,3 @@ class Reader:
             if self.other and self.nulls is None:
                 alone = GeneratePass(self.other, None, None, **options)
                 self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
-
-
-def _clean(condition: Condition) -> Condition:
-    return replace(condition, attack="none")

@@ -18,8 +18,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTo
 from judgebench.data.rows import json_lines
 from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields, Answers, match
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers
+from judgebench.judges.loop import Models, Trainers
 from judgebench.types import Generation, Prompt, Reading
 
 KEY = "judge.path"
@@ -28,7 +27,7 @@ _MODEL = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
 
 @dataclass(frozen=True)
 class AnswerFile:
-    """Where a replayed judge comes from: a file, and no model.
+    """The source of a replayed judge: a file, and no model.
 
     Attributes:
         path: the file.
@@ -44,7 +43,7 @@ class AnswerFile:
         return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
 
     def config(self) -> Any:
-        """That of a model that reads a text of any length."""
+        """The configuration of a model that reads a text of any length."""
         return PretrainedConfig()
 
     def sha256(self) -> str:
@@ -161,5 +160,5 @@ class Replayer:
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         return "none: the answers were given earlier"

@@ -15,6 +15,7 @@ the first machine needs its files, and every form that transformers loads can be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
@@ -29,9 +30,10 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.heads import layers_of
+from judgebench.judges.engine.attention import own_attention
+from judgebench.judges.engine.heads import layers_of
 from judgebench.judges.loading import ModelSource
-from judgebench.runtime.distributed import here
+from judgebench.runtime.distributed import here, watching
 
 _STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 _WHOLE = "replicated"
@@ -48,30 +50,30 @@ class FullySharded(ModelParallelStrategy):
 
 
 def group_size(strategy: Any) -> int:
-    """How many processes read each batch together."""
+    """Number of processes that read each batch together."""
     if not isinstance(strategy, ModelParallelStrategy) or isinstance(strategy, FullySharded):
         return 1
     size = strategy._tensor_parallel_size
     return strategy.num_processes if size == "auto" else int(size)
 
 
-def hands_of(trainer: L.Trainer) -> int:
-    """Among how many the batches are dealt."""
+def reader_count(trainer: L.Trainer) -> int:
+    """Number of groups of processes among which batches are assigned."""
     return max(1, trainer.world_size // group_size(trainer.strategy))
 
 
 def delivers(strategy: Any) -> bool:
-    """Whether this process stores what it reads: of a group that reads together, one does."""
+    """True of a process that stores what it reads: of a group that reads together, one does."""
     return not isinstance(strategy, ModelParallelStrategy) or int(strategy.global_rank) % group_size(strategy) == 0
 
 
 def is_split(strategy: Any) -> bool:
-    """Whether a strategy splits models."""
+    """True of a strategy that splits models."""
     return isinstance(strategy, ModelParallelStrategy)
 
 
 def check_split(source: ModelSource, trainer: L.Trainer) -> None:
-    """Whether a trainer can split a model; of the model only the configuration is looked at.
+    """Checks that a trainer can split a model; of the model only the configuration is looked at.
 
     Raises:
         UserError: it cannot; the sentence says what can.
@@ -104,7 +106,7 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
 
 
 def _split_counts(config: Any) -> dict[str, int]:
-    """What tensor parallelism splits: name -> how many there are."""
+    """Name of what tensor parallelism splits -> how many there are."""
     heads = int(config.num_attention_heads)
     counts = {
         "attention heads": heads,
@@ -137,11 +139,11 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     Raises:
         UserError: the first process cannot load it, or it cannot be split.
     """
-    processes, held = here(), []
+    processes, wholes = here(), []
 
     def described() -> tuple[Any, ...]:
         model = source.model()
-        held.append(model)
+        wholes.append(model)
         return model.config, model.generation_config, model.dtype
 
     config, generation_config, dtype = processes.agree(described)
@@ -164,7 +166,7 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     else:
         text = config.get_text_config(decoder=True)
         parallelize_module(decoder, mesh["tensor_parallel"], _plan(text, source.title))
-    _fill(model, held[0] if held else None, strategy.root_device)
+    _fill(model, wholes[0] if wholes else None, strategy.root_device)
     return model.eval().requires_grad_(False)
 
 
@@ -189,5 +191,59 @@ def _fill(model: PreTrainedModel, whole: PreTrainedModel | None, device: torch.d
 
 def own_bytes(model: nn.Module) -> int:
     """Memory that this process's part of a model's parameters takes."""
-    parts = (one.to_local() if isinstance(one, DTensor) else one for one in model.parameters())
+    parts = (value.to_local() if isinstance(value, DTensor) else value for value in model.parameters())
     return sum(part.nbytes for part in parts)
+
+
+class Turns:
+    """Takes turns with the other processes; all make it at the same point, with the same models.
+
+    Args:
+        models: fully sharded; their decoders' passes wait for their turn until `finish`.
+    """
+
+    def __init__(self, models: Sequence[PreTrainedModel]):
+        self._models = models
+        self._group = distributed.new_group(backend="gloo")
+        self._standing_in = False
+        self._hooks = [
+            model.get_decoder().register_forward_pre_hook(self._waiting(i), prepend=True)
+            for i, model in enumerate(models)
+        ]
+
+    def finish(self) -> None:
+        """Stands in until the others have finished too."""
+        while (turn := self._next(None)) is not None:
+            self._stand_in(turn)
+        for hook in self._hooks:
+            hook.remove()
+
+    def _waiting(self, own: int) -> Any:
+        def wait(module: torch.nn.Module, given: object) -> None:
+            if self._standing_in:
+                return
+            while (turn := self._next(own)) != own:
+                assert turn is not None  # this process wants one
+                self._stand_in(turn)
+
+        return wait
+
+    def _next(self, wanted: int | None) -> int | None:
+        """The first model that any process wants, whose turn it is; None where none wants any."""
+        votes = torch.zeros(len(self._models), dtype=torch.int64)
+        if wanted is not None:
+            votes[wanted] = 1
+        with watching():
+            distributed.all_reduce(votes, group=self._group)
+        return next((i for i, count in enumerate(votes.tolist()) if count), None)
+
+    def _stand_in(self, turn: int) -> None:
+        model = self._models[turn]
+        self._standing_in = True
+        try:
+            with own_attention(model):
+                model.get_decoder()(
+                    input_ids=torch.zeros(1, 1, dtype=torch.int64, device=model.device), use_cache=False
+                )
+        finally:
+            self._standing_in = False

@@ -12,6 +12,7 @@ from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts, other_levels
 from judgebench.report.views.flags import flags
 from judgebench.report.views.pairs import PAIRS
+from judgebench.report.views.points import POINTS
 from judgebench.report.views.rankings import ranking_blocks
 from judgebench.report.views.run import cost, repeat
 from judgebench.report.views.tuning import TUNING
@@ -76,7 +77,7 @@ PAGE = (
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
-    Section("statistics", "Statistics", (experts, LEVELS, other_levels, Drawn(""))),
+    Section("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
     Section("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
     Section("cost", "Cost", (cost,)),

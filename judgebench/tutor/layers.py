@@ -15,8 +15,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import current_rows
-from judgebench.judges.heads import layers_of
+from judgebench.judges.engine.attention import current_rows
+from judgebench.judges.engine.heads import layers_of
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:

@@ -11,9 +11,8 @@ import numpy as np
 from judgebench.decoding.rules import Decoding, Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.reader import Reader
-from judgebench.judges.running import Trainers
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore

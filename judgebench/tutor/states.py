@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.judges.engine import Engine
-from judgebench.judges.memory import out_of_memory
-from judgebench.judges.packing import Groups
-from judgebench.judges.passes import engine_for, token_ids
+from judgebench.judges.engine.hardware import out_of_memory
+from judgebench.judges.engine.packing import Groups
+from judgebench.judges.engine.plain import Engine
+from judgebench.judges.passes import batch_tokens, engine_for
 from judgebench.judges.planning import Batch, halves, plan
 from judgebench.tutor.candidates import Candidate
 from judgebench.tutor.layers import current, decoder_layers
@@ -73,7 +73,7 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
 
 def _of_batch(engine: Engine, model: PreTrainedModel, batch: Batch) -> list[np.ndarray]:
     try:
-        return list(final_states(engine, model, token_ids(batch)).numpy())
+        return list(final_states(engine, model, batch_tokens(batch)).numpy())
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not out_of_memory(error) or len(batch.prompts) == 1:
             raise

@@ -11,9 +11,8 @@ import lightning as L
 import torch
 
 from judgebench.errors import UserError
-from judgebench.judges.judge import Models
-from judgebench.judges.passes import Voice
-from judgebench.judges.running import Trainers
+from judgebench.judges.loop import Models, Trainers
+from judgebench.judges.passes import ModelView
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.sampling import Sampling
@@ -76,10 +75,10 @@ class Tutor:
         return cls(spec, asking, store, data, trainer, Models() if models is None else models)
 
     @cached_property
-    def voice(self) -> Voice:
+    def voice(self) -> ModelView:
         """The model, by content."""
         source = self.spec.source
-        return Voice(source, source.fingerprint(self.store.file_digest), self.spec.engine)
+        return ModelView(source, source.fingerprint(self.store.file_digest), self.spec.engine)
 
     @cached_property
     def sampling(self) -> Sampling:

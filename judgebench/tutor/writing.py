@@ -12,12 +12,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy
-from judgebench.judges.generation import Side, generate, stops_of
-from judgebench.judges.judge import Models
+from judgebench.judges.engine.generation import Side, generate, stops_of
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Voice, engine_for, refuse_nan, token_ids
+from judgebench.judges.loop import Models, Trainers, compute
+from judgebench.judges.passes import ModelView, batch_tokens, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots
-from judgebench.judges.running import Trainers, compute
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.sampling import Sampler, Sampling, stream
@@ -74,7 +73,7 @@ class WritePass:
         prompts: one for each different text, condition by condition, contexts together.
     """
 
-    voice: Voice
+    voice: ModelView
     tokenizer: PreTrainedTokenizerBase
     texts: Sequence[Text]
     max_new_tokens: int
@@ -131,7 +130,7 @@ class WritePass:
     def read(self, batch: Batch) -> list[ModelReading]:
         """See `Pass`."""
         began = time.perf_counter()
-        prompts, ids = batch.prompts, token_ids(batch)
+        prompts, ids = batch.prompts, batch_tokens(batch)
         if self.voice.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:

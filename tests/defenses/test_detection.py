@@ -21,7 +21,7 @@ from judgebench.defenses.judged_texts import JudgedTexts
 from judgebench.defenses.logistic import Logistic
 from judgebench.defenses.perplexity import perplexity, windowed_perplexity
 from judgebench.errors import UserError
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.types import Condition, Example
 from tests.defenses.means import RANGE, SAID, examples, means, refuse, settings
 

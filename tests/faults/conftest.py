@@ -80,7 +80,6 @@ def ready() -> Iterator[Callable[[Any], Any]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.faults.ready"],
         cwd=REPOSITORY,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -131,7 +130,7 @@ def command(folder, tmp_path) -> Iterator[Callable[..., Started]]:
         with log.open("w") as said:
             process = subprocess.Popen(
                 [sys.executable, "-m", "judgebench", *arguments],
-                env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+                env={**os.environ, **environment},
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

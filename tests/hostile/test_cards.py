@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -163,24 +162,15 @@ def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
 
 
 @pytest.fixture
-def scored(secrets, monkeypatch, capfd):
+def scored(secrets, called):
     """`python -m judgebench.score` in this process: arguments -> (exit code, everything printed in one line)."""
-    from hydra.core.global_hydra import GlobalHydra
-
     from judgebench.score import main
 
     (secrets / "texts.jsonl").write_text('{"source": "An article.", "output": "Its summary."}\n')
 
     def call(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["score", *arguments])
-        GlobalHydra.instance().clear()
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, " ".join("".join(capfd.readouterr()).split())
+        code, *printed = called(main, *arguments, mistaken=True)
+        return code, " ".join("".join(printed).split())
 
     return call
 
@@ -332,7 +322,7 @@ def outcome(path: Path) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_card_gives_scores_or_one_sentence(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("fuzzed", numbered=True)
     content = mutated(served_card("http://127.0.0.1:9/v1"), data, data.draw(st.integers(1, 3)))

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from judgebench.judges import fused, hardware, ragged
+from judgebench.judges.engine import hardware, kernels, layers
 
 GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -174,7 +174,7 @@ class Counted(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self._alive: dict[int, int] = {}
-        self._segments: dict[int, ragged.Segments] = {}
+        self._segments: dict[int, kernels.Segments] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -250,7 +250,7 @@ class Counted(TorchDispatchMode):
         rate = FLOAT_RATE if not half else FLASH_RATE if "varlen" in name else HALF_RATE
         self._add(name, max(flops / rate, moved / BANDWIDTH))
 
-    def sent(self, segments: ragged.Segments, ends: torch.Tensor) -> None:
+    def sent(self, segments: kernels.Segments, ends: torch.Tensor) -> None:
         """Remembers how long the stretches are, which the ends on the device do not tell."""
         self._segments[ends.untyped_storage()._cdata] = segments
 
@@ -295,19 +295,19 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
     def compiled(function, dynamic):
         return partial(counted.region, function) if counting else function
 
-    to = ragged.Segments.to
+    to = kernels.Segments.to
 
     def sent(segments, device):
         moved = to(segments, device)
         counted.sent(segments, moved.ends)
         return moved
 
-    caches = (ragged.varlen_fits, fused.compiled)
+    caches = (kernels.varlen_fits, layers.compiled)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
-        patch.setattr(ragged, "_agrees", lambda *_: True)
-        patch.setattr(ragged.Segments, "to", sent)
-        patch.setattr(fused, "compiles", lambda device: device.type == "cuda")
+        patch.setattr(kernels, "_agrees", lambda *_: True)
+        patch.setattr(kernels.Segments, "to", sent)
+        patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
         patch.setattr(
             torch, "compile", lambda function, dynamic: partial(counted.region, function) if counting else function
         )
@@ -322,7 +322,7 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
 
 
 def restore_rotary() -> None:
-    """Takes back what `fused.fuse` has changed in transformers' modules."""
+    """Takes back what `layers.fuse` has changed in transformers' modules."""
     for name, module in list(sys.modules.items()):
         rotary = getattr(module, "apply_rotary_pos_emb", None) if name.startswith("transformers.models.") else None
         if hasattr(rotary, "uncompiled"):

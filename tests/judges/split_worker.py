@@ -12,18 +12,18 @@ from pathlib import Path
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.__main__ import main
-from judgebench.judges import judge, sharding
+from judgebench.judges import loop, sharding
 
 
 def run(folder, commands):
-    load, held = judge.load_split, {}
+    load, held = loop.load_split, {}
 
     def load_split(source, strategy, mesh):
         model = load(source, strategy, mesh)
         held[source.title] = sharding.own_bytes(model)
         return model
 
-    judge.load_split = load_split
+    loop.load_split = load_split
     for command in commands:
         sys.argv[1:] = command
         GlobalHydra.instance().clear()

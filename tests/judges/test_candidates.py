@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.types import ScoreRange
 
 

@@ -12,13 +12,13 @@ from safetensors.torch import load_file, save_file
 
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.errors import UserError
-from judgebench.judges import hardware
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.encoder_decoder import EncoderDecoderEngine, check
-from judgebench.judges.generation import generate
+from judgebench.judges.engine import hardware
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
+from judgebench.judges.engine.generation import generate
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Voice, engine_for
+from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec, check_kinds
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
@@ -111,7 +111,7 @@ def test_who_is_read_beside_whom_changes_nothing(name, monkeypatch):
     order = [4, 2, 0, 5, 2, 1]  # one of them twice
     (mixed,) = engine.read([[flat()[i] for i in order]], TRIE)
     torch.testing.assert_close(mixed, together[order], atol=1e-5, rtol=0)
-    monkeypatch.setattr("judgebench.judges.encoder_decoder._AT_ONCE", 50)
+    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 50)
     torch.testing.assert_close(engine.read(prompts(), TRIE)[0], together, atol=1e-5, rtol=0)
 
 
@@ -129,7 +129,7 @@ def test_a_prompt_is_encoded_once_for_all_candidates():
 @pytest.mark.parametrize("alone", [False, True])
 @torch.inference_mode()
 def test_generation_is_transformers_own(name, alone, monkeypatch):
-    monkeypatch.setattr("judgebench.judges.encoder_decoder._AT_ONCE", 60)  # several parts, which answers leave
+    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 60)  # several parts, which answers leave
     model = model_of(name)
     start = 2 if name == "bart" else 1  # tokens before the answer
     answers = []
@@ -164,11 +164,11 @@ def test_contrastive_generation_subtracts_at_every_token():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_bfloat16_passes_the_check_and_stays_near_float32(name):
-    assert check(EncoderDecoderEngine(model_of(name))) < 1e-4
+    assert check_encoder_decoder(EncoderDecoderEngine(model_of(name))) < 1e-4
     with torch.inference_mode():
         (exact,) = EncoderDecoderEngine(model_of(name)).read(prompts(), TRIE)
         engine = EncoderDecoderEngine(model_of(name, torch.bfloat16))
-        check(engine)
+        check_encoder_decoder(engine)
         (near,) = engine.read(prompts(), TRIE)
     assert (exact - near).abs().median() < 0.3
 
@@ -178,7 +178,7 @@ def test_a_model_that_bends_its_logits_unknown_to_us_is_refused():
     plain = model.lm_head.forward
     model.lm_head.forward = lambda states: 2.0 * plain(states)
     with pytest.raises(UserError, match="does something that judgebench does not know"):
-        check(EncoderDecoderEngine(model))
+        check_encoder_decoder(EncoderDecoderEngine(model))
 
 
 def test_a_decoder_without_a_beginning_is_refused():
@@ -205,7 +205,7 @@ def test_a_checkpoint_loads_as_what_it_is(tiny_t5_pair):
     assert isinstance(source.model(), tf.T5ForConditionalGeneration)
     half = ModelSource(str(tiny_t5_pair[0]), dtype="bfloat16")
     for one, dtype in ((source, torch.float32), (half, torch.bfloat16)):
-        engine = engine_for(one.model(), [Voice(one, "")])  # which checks that it reads as the whole model does
+        engine = engine_for(one.model(), [ModelView(one, "")])  # which checks that it reads as the whole model does
         assert isinstance(engine, EncoderDecoderEngine)
         assert engine.model.dtype == dtype
 
@@ -222,7 +222,7 @@ def test_a_head_of_its_own_is_read_as_flan_t5_has_it(tiny_t5_pair, tmp_path):
     weights["lm_head.weight"] = torch.randn(weights["shared.weight"].shape, generator=torch.Generator().manual_seed(3))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     model = ModelSource(str(folder)).model()
-    engine = engine_for(model, [Voice(ModelSource(str(folder)), "")])
+    engine = engine_for(model, [ModelView(ModelSource(str(folder)), "")])
     assert torch.equal(engine.head.weight, weights["lm_head.weight"])
     ids = np.arange(20, 40)
     inside = model.get_decoder()(

@@ -8,14 +8,14 @@ import torch
 import transformers as tf
 
 from judgebench.errors import UserError
-from judgebench.judges import blocks, kernels, packing, ragged
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine, check
-from judgebench.judges.heads import Head, check_head
-from judgebench.judges.kernels import How, attend, attend_masked, attend_plain, merge_into
+from judgebench.judges.engine import blocks, kernels, packing
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.heads import Head, check_head
+from judgebench.judges.engine.kernels import AttentionOptions, attend, attend_masked, attend_plain, merge_into
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Voice, engine_for
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.passes import ModelView, engine_for
 
 SIZES = {
     "vocab_size": 300,
@@ -119,10 +119,10 @@ def test_the_paths_of_gpus_read_the_same(name, kernel, kept, monkeypatch):
     alone = [[np.arange(3, 3 + n), np.arange(90, 90 + n)] for n in (5, 8)]  # these share nothing with each other
     apart = engine.read(alone, TRIE)[0]
     if kernel == "varlen":
-        monkeypatch.setattr(ragged, "varlen_fits", lambda *_: True)
-        monkeypatch.setattr(ragged, "varlen_attn", varlen)
+        monkeypatch.setattr(kernels, "varlen_fits", lambda *_: True)
+        monkeypatch.setattr(kernels, "varlen_attn", varlen)
     else:
-        monkeypatch.setattr(ragged, "attend", attend_plain)
+        monkeypatch.setattr(kernels, "attend", attend_plain)
         monkeypatch.setattr(kernels, "CHUNK_BYTES", 4096)
         monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
     for trie, expected in zip((TRIE, CHAIN), ours, strict=True):
@@ -171,7 +171,7 @@ def test_bfloat16_passes_the_check_and_stays_near_float32(name):
     with torch.inference_mode():
         exact = PlainEngine(model_of(name)).read(prompts(), TRIE)[0]
         engine = PrefixEngine(model_of(name, torch.bfloat16))
-        check(engine)
+        check_packing(engine)
         near = engine.read(prompts(), TRIE)[0]
     assert (exact - near).abs().median() < 0.3
 
@@ -184,16 +184,16 @@ def test_check_refuses_a_model_that_reads_more_than_its_context():
     # something that sees the whole row, as a packed row must never be seen
     layer.forward = lambda states: plain(states) + states.mean(dim=1, keepdim=True)
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
-        check(engine)
+        check_packing(engine)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["llama", "mistral_window", "mixtral"])
 def test_check_refuses_branches_that_see_each_other(name, dtype, monkeypatch):
-    check(PrefixEngine(model_of(name, dtype)))
+    check_packing(PrefixEngine(model_of(name, dtype)))
     monkeypatch.setattr(packing, "_ancestry", lambda inner: torch.ones(len(inner), len(inner), dtype=torch.bool))
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
-        check(PrefixEngine(model_of(name, dtype)))
+        check_packing(PrefixEngine(model_of(name, dtype)))
 
 
 @torch.inference_mode()
@@ -203,10 +203,12 @@ def test_what_is_asked_next_is_packed_once_and_read_alike(monkeypatch):
     root = first[0][0][:30]
     expected = engine.read(second, TRIE, root)[0]
     packed = []
-    monkeypatch.setattr("judgebench.judges.engine.pack", lambda *given: packed.append(1) or packing.pack(*given))
+    monkeypatch.setattr(
+        "judgebench.judges.engine.prefix.pack_prompts", lambda *given: packed.append(1) or packing.pack_prompts(*given)
+    )
     engine.read(first, TRIE, root, (second, TRIE, root))
     assert len(packed) == 1, "on the CPU nothing is gained"
-    engine._ready = second, packing.pack(second, TRIE.branches, len(root))
+    engine._ready = second, packing.pack_prompts(second, TRIE.branches, len(root))
     assert torch.equal(engine.read(second, TRIE, root)[0], expected)
     assert len(packed) == 1
     assert torch.equal(engine.read(second, TRIE, root)[0], expected)
@@ -294,7 +296,7 @@ def test_large_products_are_not_rounded_in_half_precision(dtype, offset):
     tolerance = 4e-3 if dtype == torch.float16 else 2e-2
     assert (out[0].double() - expected).abs().max() < tolerance * expected.abs().max()
     torch.testing.assert_close(lse[0].double(), torch.logsumexp(scores, -1), atol=2e-2, rtol=1e-6)
-    masked = attend_masked(query, key, value, How(scale), torch.ones(40, 40, dtype=torch.bool).tril())
+    masked = attend_masked(query, key, value, AttentionOptions(scale), torch.ones(40, 40, dtype=torch.bool).tril())
     torch.testing.assert_close(masked, out, atol=1e-2, rtol=1e-2)
 
 
@@ -342,10 +344,10 @@ def test_a_model_that_stays_in_memory_is_tried_once(engine):
     passes = []
     model.model.register_forward_hook(lambda *_: passes.append(1))
     source = ModelSource("nowhere/mine")
-    engine_for(model, [Voice(source, "", engine)])
+    engine_for(model, [ModelView(source, "", engine)])
     tried = len(passes)
     assert tried > 0
-    engine_for(model, [Voice(source, "", engine)])
+    engine_for(model, [ModelView(source, "", engine)])
     assert len(passes) == tried
-    engine_for(model, [Voice(source, "", engine, exit=2)])
+    engine_for(model, [ModelView(source, "", engine, exit=2)])
     assert len(passes) > tried, "another exit is another trial"

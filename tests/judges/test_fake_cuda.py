@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges import fused, kernels
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.encoder_decoder import EncoderDecoderEngine
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.heads import Head
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine import kernels, layers
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.fake_cuda import Counted, FakeCuda, fake_gpu, moved_to_fake_cuda
 from tests.judges.test_engine import CHAIN, CONFIGS, TRIE, prompts
 
@@ -164,7 +164,7 @@ def test_elementwise_work_is_one_kernel_a_region(cuda, monkeypatch):
     groups, trie = texts(250, 550, OWN, 2), qwen_trie(1, 5)
     compiled = sum(cuda.reading(PrefixEngine(cuda.model(qwen("7B", 3))), groups, trie).kernels.values())
     seconds = cuda.counted.seconds
-    monkeypatch.setattr(fused, "compiles", lambda device: False)
+    monkeypatch.setattr(layers, "compiles", lambda device: False)
     assert sum(cuda.reading(PrefixEngine(cuda.model(qwen("7B", 3))), groups, trie).kernels.values()) > 1.9 * compiled
     assert cuda.counted.seconds > 1.2 * seconds
 

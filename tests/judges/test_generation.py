@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from judgebench.decoding.rules import Contrastive, Greedy
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.generation import generate, speculate
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.generation import generate, speculate
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.test_engine import model_of, prompts
 
 

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from judgebench.errors import UserError
-from judgebench.judges import gguf
+from judgebench.judges import model_files
 from judgebench.judges.loading import ModelSource
 from tests.conftest import SMOLLM2, tiny_llama
 
@@ -23,13 +23,13 @@ def file(tmp_path):
 @pytest.fixture
 def parsings(monkeypatch):
     counted = []
-    whole = gguf._Reader.__init__
+    whole = model_files._reader_class().__init__
 
     def counting(self, path):
         counted.append(str(path))
         whole(self, path)
 
-    monkeypatch.setattr(gguf._Reader, "__init__", counting)
+    monkeypatch.setattr(model_files._reader_class(), "__init__", counting)
     return counted
 
 
@@ -39,7 +39,7 @@ def test_tokenizer_configuration_and_weights_parse_a_file_once_between_them(file
     source.config()
     source.model()
     assert parsings == [str(file)]
-    assert not gguf._parsed.get(str(file)), "the file is held after its weights were read"
+    assert not model_files._parsed.get(str(file)), "the file is held after its weights were read"
 
 
 def test_a_file_that_has_changed_is_parsed_anew(file, parsings):
@@ -90,7 +90,7 @@ def test_what_is_loaded_is_what_transformers_loads_by_itself(tmp_path):
     writer.close()
 
     loaded = []
-    for way in (nullcontext, gguf.parsed_once):
+    for way in (nullcontext, model_files.parsed_once):
         with way():
             loaded.append(transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf"))
     theirs, ours = loaded

@@ -7,11 +7,11 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.caches import Root, Roots
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.linears import LaidOutLinear, forget_gradients
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.cache import Root, Roots
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.layers import LaidOutLinear, forget_gradients
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.test_engine import CONFIGS
 
 TRIE = CandidateTrie(("1", "2", "10"), [[(11,)], [(12,), (7, 12)], [(11, 13)]])

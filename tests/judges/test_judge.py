@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from judgebench.errors import UserError
-from judgebench.judges import judge as judging
-from judgebench.judges.hardware import Hardware
-from judgebench.judges.judge import Judge, Models
+from judgebench.judges import loop as judging
+from judgebench.judges.engine.hardware import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import out_of_memory
-from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch, halves
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
@@ -42,7 +41,7 @@ def batch_of(sizes):
 def test_out_of_memory_halves_the_batch_and_goes_on():
     batch = batch_of([[5, 6, 7], [8], [9, 10]])
     crowded = Crowded(room=50)
-    judge = Judge(crowded, Models())
+    judge = JudgeModule(crowded, Models())
     assert judge.predict_step(batch, 0) == batch.prompts
     failed = crowded.failed
     assert failed > 0
@@ -54,7 +53,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on():
 
 def test_a_prompt_that_never_fits_is_told():
     with pytest.raises(UserError, match="example 0/0 with its 35 tokens does not fit into memory"):
-        Judge(Crowded(room=10), Models()).predict_step(batch_of([[5]]), 0)
+        JudgeModule(Crowded(room=10), Models()).predict_step(batch_of([[5]]), 0)
 
 
 def test_other_errors_are_not_taken_for_memory():
@@ -79,11 +78,11 @@ def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     """A process whose address space is limited reads a batch that is too large for it."""
     script = f"""
 import resource, numpy as np, torch
-from judgebench.judges.judge import Judge, Models
-from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import out_of_memory
-from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.engine.hardware import out_of_memory
+from judgebench.judges.passes import ScorePass, ModelView
 from judgebench.judges.planning import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -96,8 +95,8 @@ def prompt(i):
 batch = Batch((tuple(prompt(i) for i in range(48)),))
 source = ModelSource({str(tiny_pair[0])!r})
 trie = CandidateTrie.of(source.tokenizer(), condition.range.candidates)
-scoring = ScorePass([Voice(source, "f")], batch.prompts, {{condition.range: trie}})
-judge = Judge(scoring, Models())
+scoring = ScorePass([ModelView(source, "f")], batch.prompts, {{condition.range: trie}})
+judge = JudgeModule(scoring, Models())
 judge.configure_model()
 with torch.inference_mode():
     judge.on_predict_start()
@@ -124,7 +123,7 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
     held = models.get(first), models.get(second)
     models.make_room({second})
     assert (models.get(first), models.get(second)) == held
-    monkeypatch.setattr("judgebench.judges.judge._RESERVE", 1.0)
+    monkeypatch.setattr("judgebench.judges.loop._RESERVE", 1.0)
     models.make_room({second})
     assert models.get(second) is held[1]
     assert models.get(first) is not held[0]
@@ -189,7 +188,7 @@ def test_ddp_sends_no_weights(tiny_pair, smollm2_tokenizer):
     """Each process has loaded them itself."""
     source = ModelSource(str(tiny_pair[0]))
     prompts = prompts_of([[5]])
-    judge = Judge(ScorePass([Voice(source, "f")], prompts, {}), Models())
+    judge = JudgeModule(ScorePass([ModelView(source, "f")], prompts, {}), Models())
     judge.configure_model()
     named = {name for name, _ in [*judge.named_parameters(), *judge.named_buffers()]}
     assert named

@@ -10,17 +10,15 @@ from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.benchmarks import Mini
 from judgebench.errors import UserError
-from judgebench.judges import heads, ragged
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.judge import Models
-from judgebench.judges.kernels import attend_plain
-from judgebench.judges.likelihood import LikelihoodPass
+from judgebench.judges.engine import heads, kernels
+from judgebench.judges.engine.kernels import attend_plain
+from judgebench.judges.engine.packing import following_tokens, pack_prompts
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.packing import following_tokens, pack
-from judgebench.judges.passes import Voice
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.loop import Models, compute
+from judgebench.judges.passes import LikelihoodPass, ModelView
 from judgebench.judges.planning import plan
-from judgebench.judges.running import compute
 from judgebench.prompts.chat import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Example
@@ -68,7 +66,7 @@ def read(voice, asked, path, budget=4096, trainer=trainer):
 
 def test_every_token_is_followed_by_its_own_successor():
     """Worked by hand: two prompts share 1 2, and 2 is followed by 3 in one, by 4 in the other."""
-    packed = pack([[np.array([1, 2, 3]), np.array([1, 2, 4, 5])], [np.array([6, 7])]])
+    packed = pack_prompts([[np.array([1, 2, 3]), np.array([1, 2, 4, 5])], [np.array([6, 7])]])
     reads, following, at = following_tokens(packed)
     pairs = list(zip(packed.token_ids[reads].tolist(), following.tolist(), strict=True))
     assert [[pairs[i] for i in one.tolist()] for one in at] == [[(1, 2), (2, 3)], [(1, 2), (2, 4), (4, 5)], [(6, 7)]]
@@ -88,7 +86,7 @@ def test_packed_texts_are_as_likely_as_alone(name):
 def test_attention_written_out_reads_the_same(monkeypatch):
     model = model_of("llama")
     (ours,) = PrefixEngine(model).likelihoods(prompts())
-    monkeypatch.setattr(ragged, "attend", attend_plain)
+    monkeypatch.setattr(kernels, "attend", attend_plain)
     (theirs,) = PrefixEngine(model).likelihoods(prompts())
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
@@ -106,7 +104,7 @@ def test_logits_in_pieces_are_the_same(monkeypatch):
 
 def test_the_real_model_reads_texts_as_transformers_does(smollm2, smollm2_tokenizer):
     asked = text_prompts(smollm2_tokenizer, examples(), 8192, "")
-    pass_ = LikelihoodPass(Voice(SMOLLM2, "smollm2"), asked)
+    pass_ = LikelihoodPass(ModelView(SMOLLM2, "smollm2"), asked)
     theirs = [expected(smollm2, prompt.token_ids) for prompt in asked]
     with torch.inference_mode():
         pass_.prepare({SMOLLM2: copy.deepcopy(smollm2)})  # reading changes how a model attends
@@ -122,20 +120,20 @@ def test_what_is_stored_does_not_depend_on_batch_or_engine_and_is_not_read_again
 ):
     source = ModelSource(str(tiny_pair[0]), dtype="float32")
     asked = text_prompts(smollm2_tokenizer, examples(), 4096, "")
-    found = read(Voice(source, "tiny"), asked, tmp_path / "a.sqlite")
-    single = read(Voice(source, "tiny"), asked, tmp_path / "b.sqlite", budget=1)
-    plain = read(Voice(source, "tiny", "plain"), asked, tmp_path / "c.sqlite")
+    found = read(ModelView(source, "tiny"), asked, tmp_path / "a.sqlite")
+    single = read(ModelView(source, "tiny"), asked, tmp_path / "b.sqlite", budget=1)
+    plain = read(ModelView(source, "tiny", "plain"), asked, tmp_path / "c.sqlite")
     for one, other, third in zip(found, single, plain, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
         np.testing.assert_allclose(one, third, atol=1e-4)
-    again = read(Voice(source, "tiny"), asked[::-1], tmp_path / "a.sqlite", trainer=refuse)[::-1]
+    again = read(ModelView(source, "tiny"), asked[::-1], tmp_path / "a.sqlite", trainer=refuse)[::-1]
     assert all((one == other).all() for one, other in zip(found, again, strict=True))
 
 
 def test_model_dtype_engine_and_tokens_are_in_the_key(smollm2_tokenizer):
     first, other = text_prompts(smollm2_tokenizer, examples(SAID[:2]), 4096, "")
     half = ModelSource(SMOLLM2.path, SMOLLM2.gguf_file, dtype="bfloat16")
-    voices = [Voice(SMOLLM2, "a"), Voice(SMOLLM2, "b"), Voice(SMOLLM2, "a", "plain"), Voice(half, "a")]
+    voices = [ModelView(SMOLLM2, "a"), ModelView(SMOLLM2, "b"), ModelView(SMOLLM2, "a", "plain"), ModelView(half, "a")]
     keys = [LikelihoodPass(voice, []).key(first) for voice in voices]
     assert len({*keys, LikelihoodPass(voices[0], []).key(other)}) == 5
 

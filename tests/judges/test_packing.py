@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.candidates import Branch
-from judgebench.judges.packing import common_prefix, pack, root_of, unique_tokens
+from judgebench.judges.engine.candidates import Branch
+from judgebench.judges.engine.packing import common_prefix, pack_prompts, root_of, unique_tokens
 
 tokens = st.lists(st.integers(0, 3), max_size=25)
 
@@ -22,7 +22,7 @@ def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches, mos
     branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 1, 2)] if with_branches else []
     prompts = [ids for group in groups for ids in group]
     root = min(most, common_prefix(prompts))
-    packed = pack(groups, branches, root)
+    packed = pack_prompts(groups, branches, root)
     row, positions = packed.token_ids.tolist(), packed.positions.tolist()
     inner = 2 if with_branches else 0
     for group in packed.groups:
@@ -43,23 +43,23 @@ def test_shared_stretches_are_laid_once():
     rubric, articles = list(range(20)), ([30] * 10, [40] * 5)
     groups = [[np.array([*rubric, *a, 50 + i, 60 + i]) for i in range(3)] for a in articles]
     assert root_of(groups).tolist() == rubric
-    packed = pack(groups, root=20)
+    packed = pack_prompts(groups, root=20)
     assert len(packed.token_ids) == 10 + 5 + 6 * 2
     assert [(g.shared, g.own) for g in packed.groups] == [(slice(0, 10), slice(15, 21)), (slice(10, 15), slice(21, 27))]
     # one group has its article to share, and nobody to share a root with
     assert len(root_of(groups[:1])) == 0
-    assert len(pack(groups[:1]).token_ids) == 30 + 6
+    assert len(pack_prompts(groups[:1]).token_ids) == 30 + 6
 
 
 def test_identical_prompts_keep_a_token_each():
     ids = np.array([1, 2, 3])
     assert common_prefix([ids, ids]) == 2
-    assert len(pack([[ids, ids, ids]]).token_ids) == 2 + 3
+    assert len(pack_prompts([[ids, ids, ids]]).token_ids) == 2 + 3
 
 
 def test_branches_that_fork_lie_behind_all_tails_and_see_their_ancestors_only():
     branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 0, 1), Branch(9, 2, 2)]
-    packed = pack([[np.array([1, 2, 3, 4]), np.array([1, 2, 5])]], branches)
+    packed = pack_prompts([[np.array([1, 2, 3, 4]), np.array([1, 2, 5])]], branches)
     assert packed.token_ids.tolist() == [1, 2, 3, 4, 5, 7, 8, 9, 7, 8, 9]
     assert packed.positions.tolist() == [0, 1, 2, 3, 2, 4, 4, 5, 3, 3, 4]
     assert packed.reads.tolist() == [[3, 5, 6, 7], [4, 8, 9, 10]]
@@ -72,7 +72,7 @@ def test_calls_of_attention_do_not_grow_with_the_number_of_groups():
     branches = [Branch(-1, -1, 0), Branch(7, 0, 1), Branch(8, 0, 1)]
     for inner in ((), branches[:2], branches):
         few, many = (
-            pack([[np.array([1, 2, 10 + i, 3, 4]), np.array([1, 2, 10 + i, 3, 5])] for i in range(n)], inner, 2)
+            pack_prompts([[np.array([1, 2, 10 + i, 3, 4]), np.array([1, 2, 10 + i, 3, 5])] for i in range(n)], inner, 2)
             for n in (2, 30)
         )
         assert len(few.parts) == len(many.parts) <= 5

@@ -1,12 +1,36 @@
+"""Dealing: every batch once, about the same to everyone, in the places where Lightning's sampler finds them."""
+
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
-from judgebench.judges.packing import unique_tokens
-from judgebench.judges.planning import once, plan, roots, without
+from judgebench.attacks import attacked_text, chosen_attacks
+from judgebench.data.benchmarks import Mini
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.packing import unique_tokens
+from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.passes import batch_tokens
+from judgebench.judges.planning import (
+    Batch,
+    assign,
+    assigned,
+    distinct_tokens,
+    plan,
+    remaining,
+    roots,
+    shared_tokens,
+    unique_batches,
+    whole_tokens,
+)
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from tests.conftest import tiny_llama
 
 CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
 
@@ -74,16 +98,118 @@ def test_groups_stay_whole_and_fill_the_budget():
 
 def test_without_leaves_what_is_not_done():
     batch = plan(prompts_of([[5, 6], [7]]), 1000)[0]
-    left = without(batch, {0, 2})
+    left = remaining(batch, {0, 2})
     assert left is not None
     assert [p.example.example_id for p in left.prompts] == ["0/1"]
-    assert without(batch, {0, 1, 2}) is None
+    assert remaining(batch, {0, 1, 2}) is None
 
 
 def test_what_is_read_alike_is_read_once():
     prompts = prompts_of([[5, 6], [5, 7]])
     batches = plan(prompts, 1000)
-    first = once(batches, lambda prompt: prompt.example.system_id)
+    first = unique_batches(batches, lambda prompt: prompt.example.system_id)
     assert [p.example.example_id for batch in first for p in batch.prompts] == ["0/0", "0/1"]
-    assert once(batches, id) == batches
-    assert once([], id) == []
+    assert unique_batches(batches, id) == batches
+    assert unique_batches([], id) == []
+
+
+@given(groups, st.integers(5, 300))
+@settings(max_examples=50)
+def test_nothing_is_lost_and_sharing_saves(sizes, budget):
+    prompts = prompts_of(sizes)
+    totals = {
+        condition: sum(len(prompt.token_ids) for prompt in prompts if prompt.condition == condition)
+        for condition in dict.fromkeys(prompt.condition for prompt in prompts)
+    }
+    whole, distinct, shared = whole_tokens(prompts), distinct_tokens(prompts, budget), shared_tokens(prompts, budget)
+    for condition, total in totals.items():
+        assert whole[condition] == (total, total)
+        assert distinct[condition][0] == shared[condition][0] == total
+        assert shared[condition][1] <= distinct[condition][1] <= total
+
+
+def test_prompts_that_say_the_same_are_computed_once():
+    prompts = prompts_of([[3]])
+    twice = [prompts[0], prompts[0]]
+    n = len(prompts[0].token_ids)
+    assert whole_tokens(twice) == {prompts[0].condition: (2 * n, 2 * n)}
+    assert distinct_tokens(twice, 1000) == {prompts[0].condition: (2 * n, n)}
+    assert shared_tokens(twice, 1000) == {prompts[0].condition: (2 * n, n)}
+
+
+def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
+    """Of clean and attacked texts in two ranges; besides, a token that candidates begin with is read once a prompt."""
+    data = Mini(limit_groups=3)
+    data.setup()
+    attacks = chosen_attacks(["none", "dsi"])
+    conditions = [
+        Condition("coherence", ScoreRange(*ends), attack.name) for ends in ((1, 5), (0, 4)) for attack in attacks
+    ]
+    builder = PromptBuilder(smollm2_tokenizer, load_rubrics("summary", ["coherence"]), 8000)
+    prompts = builder.build(data.examples, conditions, attacked_text(attacks))
+    engine, known, branches = PrefixEngine(tiny_llama(0)), roots(prompts), 0
+    with torch.inference_mode():
+        for batch in plan(prompts, 1000):
+            condition = batch.prompts[0].condition
+            trie = CandidateTrie.of(smollm2_tokenizer, condition.range.candidates)
+            engine.read(batch_tokens(batch), trie, known[condition])
+            branches += (len(trie.branches) - 1) * len(batch.prompts)  # the first stands where the prompt ends
+    counted = shared_tokens(prompts, 1000)
+    assert engine.computed == sum(unique for _, unique in counted.values()) + branches
+    assert np.all([unique < total for total, unique in counted.values()])
+
+
+COSTS = st.lists(st.integers(0, 10_000), max_size=40)
+
+
+def makespan(costs, shares):
+    return max(sum(costs[i] for i in share) for share in shares)
+
+
+@given(COSTS, st.integers(1, 9))
+def test_every_batch_is_dealt_once_in_the_order_of_the_plan(costs, ranks):
+    shares = assign(costs, ranks)
+    assert len(shares) == ranks
+    assert sorted(i for share in shares for i in share) == list(range(len(costs)))
+    assert all(share == sorted(share) for share in shares)
+
+
+@given(st.lists(st.integers(1, 100), max_size=7), st.integers(1, 3))
+def test_no_one_has_more_than_four_thirds_of_what_the_best_dealing_gives_the_busiest(costs, ranks):
+    best = min(
+        max(sum(cost for cost, to in zip(costs, dealing, strict=True) if to == rank) for rank in range(ranks))
+        for dealing in product(range(ranks), repeat=len(costs))
+    )
+    # Graham's bound, exactly: 4/3 - 1/(3 ranks)
+    assert 3 * ranks * makespan(costs, assign(costs, ranks)) <= (4 * ranks - 1) * best
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(1, 9))
+def test_no_one_has_a_batch_more_than_whoever_has_least(costs, ranks):
+    shares = assign(costs, ranks)
+    least = min(sum(costs[i] for i in share) for share in shares)
+    for share in shares:
+        assert not share or sum(costs[i] for i in share) - min(costs[i] for i in share) <= least
+
+
+@given(COSTS, st.integers(1, 9))
+def test_the_sampler_gives_each_process_its_share_and_all_as_many(costs, ranks):
+    batches = [Batch(((f"prompt {i}",),)) for i in range(len(costs))]
+    places = assigned(batches, costs, ranks)
+    found = [
+        [places[at] for at in UnrepeatedDistributedSampler(places, num_replicas=ranks, rank=rank, shuffle=False)]
+        for rank in range(ranks if places else 0)
+    ]
+    assert len({len(share) for share in found}) <= 1
+    given = [[batch for batch in share if batch.groups] for share in found]
+    assert given == [[batches[i] for i in share] for share in assign(costs, ranks)][: len(given)]
+
+
+def test_groups_stay_with_one_process():
+    prompts = [prompt for prompt in prompts_of([[9, 9, 9]] * 11) if prompt.condition == CONDITIONS[0]]
+    batches = plan(prompts, 100)
+    assert len(batches) > 3
+    places = assigned(batches, [batch.tokens()[1] for batch in batches], 2)
+    seen = [{p.example.group_id for batch in places[rank::2] for p in batch.prompts} for rank in (0, 1)]
+    assert not seen[0] & seen[1]
+    assert len(seen[0] | seen[1]) == 11

@@ -1,6 +1,6 @@
 """What people read of judges behind a URL."""
 
-from judgebench.judges.api.reader import unpaid
+from judgebench.judges.api.billing import unpaid
 from judgebench.report.views.served import served_facts, served_notes, served_scalars
 
 CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,26 +29,12 @@ COMMON = (
 
 
 @pytest.fixture
-def app(tmp_path, monkeypatch, capfd):
+def app(tmp_path, monkeypatch, called):
     """The application in this process and in an empty folder: arguments -> (exit code, stdout, stderr)."""
-    from hydra.core.global_hydra import GlobalHydra
-
     from tests.study.app import main
 
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["app", *COMMON, *arguments])
-        GlobalHydra.instance().clear()
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
-
-    return call
+    return partial(called, main, *COMMON, mistaken=True)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics

@@ -4,8 +4,8 @@ import copy
 
 import torch
 
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.generation import stops_of
+from judgebench.judges.engine.generation import stops_of
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.asking import Asking, load_templates
 from judgebench.tutor.states import final_states
 from judgebench.tutor.steering import Standard

@@ -5,7 +5,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from judgebench.errors import UserError
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models
 from judgebench.judges.spec import JudgeSpec
 from judgebench.tutor.spec import Sizes, TutorSpec
 

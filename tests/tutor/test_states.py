@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.states import candidate_states, final_states
 from tests.judges.test_engine import model_of, prompts

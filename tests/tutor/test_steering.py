@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from judgebench.decoding.rules import Greedy
 from judgebench.errors import UserError
-from judgebench.judges.engine import PrefixEngine
-from judgebench.judges.generation import generate
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.generation import generate
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.layers import current, decoder_layers, with_current
 from judgebench.tutor.steering import Standard, Steer, edit, steering
 from tests.judges.test_engine import SIZES, model_of, prompts

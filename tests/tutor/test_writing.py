@@ -7,7 +7,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from judgebench.judges.judge import Models
+from judgebench.judges.loop import Models
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.steering import Standard, Steer, steering

@@ -22,8 +22,8 @@ from judgebench.attacks.search.scoring import Listener, PhraseScorer, worth
 from judgebench.attacks.search.suffix import AdvSuffix
 from judgebench.attacks.search.vocabulary import chosen_words
 from judgebench.attacks.search.words import Walk, Walked, walk
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.passes import Voice, engine_for
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, Example, ScoreRange
@@ -160,7 +160,7 @@ class _Ears:
                 self._other = Listener(self._engine([other]))
         return self._main, self._other
 
-    def _engine(self, voices: Sequence[Voice]) -> Any:
+    def _engine(self, voices: Sequence[ModelView]) -> Any:
         model = self._reader.models.get(voices[0].source).to(self._device)  # type: ignore[arg-type]
         with torch.no_grad():
             return engine_for(model, voices, ROOM)

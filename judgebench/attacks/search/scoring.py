@@ -11,9 +11,10 @@ import torch
 from judgebench.attacks.search.gaps import Gap
 from judgebench.attacks.search.objective import Objective
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import Engine, PrefixEngine
-from judgebench.judges.linears import forget_gradients
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.layers import forget_gradients
+from judgebench.judges.engine.plain import Engine
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 
 

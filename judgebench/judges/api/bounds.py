@@ -1,7 +1,7 @@
-"""What a list of likely next tokens says of the candidate scores, and what it leaves open.
+"""Probabilities of the candidate scores from a list of likely next tokens, as far as the list determines them.
 
 A local model gives the whole next-token distribution; a server lists some of it. A candidate is written by *paths* of
-tokens (see `judges.candidates`), and the law is the same: the probability of a candidate is that of its paths, where a
+tokens (see `engine.candidates`), and the law is the same: the probability of a candidate is that of its paths, where a
 path that another candidate goes on from ("1", before "10") must stop there. Where a token is listed its probability is
 known; where it is not, it is bounded, and so are the candidates.
 """
@@ -14,12 +14,19 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from judgebench.judges.candidates import LEADS, CandidateTrie
+from judgebench.decoding.parser import parse_answer, parse_place
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.engine.candidates import LEADS, CandidateTrie
+from judgebench.types import FAILED, Prompt, ScoreRange
 
-Way = tuple[Hashable, ...]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TokenPath = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
 
 _TIGHT = 1e-6
@@ -50,8 +57,8 @@ class Listing:
         return self.unlisted if self.last is None else min(self.unlisted, math.exp(self.last))
 
 
-class Ways:
-    """The ways of writing each candidate, as a tree of tokens.
+class PathTree:
+    """The paths that write each candidate, as a tree of tokens.
 
     Args:
         candidates: the candidate texts, ascending.
@@ -63,54 +70,56 @@ class Ways:
         ends: node -> the candidate that it writes.
     """
 
-    def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[Way]]):
+    def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[TokenPath]]):
         self.candidates = tuple(candidates)
-        self.paths = tuple(tuple(sorted(set(ways), key=repr)) for ways in paths)
-        self.children: dict[Way, list[Hashable]] = {(): []}
-        self.below: dict[Way, set[int]] = {(): set()}
-        self.ends: dict[Way, int] = {}
-        for candidate, ways in enumerate(self.paths):
-            for way in ways:
-                self.ends[way] = candidate
-                for n, token in enumerate(way):
-                    found = self.children.setdefault(way[:n], [])
-                    self.below.setdefault(way[:n], set()).add(candidate)
-                    if token not in found:
-                        found.append(token)
+        self.paths = tuple(tuple(sorted(set(own), key=repr)) for own in paths)
+        self.children: dict[TokenPath, list[Hashable]] = {(): []}
+        self.below: dict[TokenPath, set[int]] = {(): set()}
+        self.ends: dict[TokenPath, int] = {}
+        for candidate, own in enumerate(self.paths):
+            for path in own:
+                self.ends[path] = candidate
+                for n, token in enumerate(path):
+                    children = self.children.setdefault(path[:n], [])
+                    self.below.setdefault(path[:n], set()).add(candidate)
+                    if token not in children:
+                        children.append(token)
 
     @classmethod
-    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> Ways:
+    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> PathTree:
         """The local judges' own, with tokens by their numbers, or as `name` has them."""
-        return cls(trie.candidates, [[tuple(map(name, way)) for way in ways] for ways in trie.token_paths])
+        return cls(trie.candidates, [[tuple(map(name, path)) for path in own] for own in trie.token_paths])
 
     @classmethod
-    def of_texts(cls, candidates: Sequence[str]) -> Ways:
+    def of_texts(cls, candidates: Sequence[str]) -> PathTree:
         """Every way of writing each candidate, with or without a leading space, where no tokenizer says which there
         are; tokens are texts."""
-        return cls(candidates, [[way for lead in LEADS for way in _cut(lead + text)] for text in candidates])
+        return cls(candidates, [[path for lead in LEADS for path in _cut(lead + text)] for text in candidates])
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all ways, in hexadecimal."""
+        """SHA-256 of all paths, in hexadecimal."""
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
-    def given(self, single: Iterable[Hashable]) -> Ways:
-        """The same without ways of several tokens to a text that is a token by itself: where the server lists "10",
+    def given(self, single: Iterable[Hashable]) -> PathTree:
+        """The same without paths of several tokens to a text that is a token by itself: where the server lists "10",
         its model does not write it as "1" and "0"."""
-        whole = {token for token in single if isinstance(token, str)} & {way[0] for way in self.ends if len(way) == 1}
+        whole = {token for token in single if isinstance(token, str)} & {
+            path[0] for path in self.ends if len(path) == 1
+        }
         return self._less(frozenset(whole)) if any(len(str(text)) > 1 for text in whole) else self
 
     @cache  # noqa: B019 - a range has few such lists, and lives as long as the run
-    def _less(self, whole: frozenset[str]) -> Ways:
-        return Ways(
+    def _less(self, whole: frozenset[str]) -> PathTree:
+        return PathTree(
             self.candidates,
-            [[way for way in ways if len(way) == 1 or "".join(map(str, way)) not in whole] for ways in self.paths],
+            [[path for path in own if len(path) == 1 or "".join(map(str, path)) not in whole] for own in self.paths],
         )
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of the candidates' probabilities.
+    """The candidates' probabilities, as far as they are known.
 
     Attributes:
         lower, upper: [candidates] what the lists determine, and that with all that they leave open. They hold for every
@@ -128,54 +137,54 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
-        """Whether any candidate is known within bounds only."""
+        """True where a candidate is known within bounds only."""
         # contrastive decoding sees logarithms: a small candidate must be known as well as a large one
         return bool((self.upper - self.lower > _TIGHT * self.upper).any())
 
     @property
     def undecided(self) -> bool:
-        """Whether another candidate than the likeliest by `value` could be the likeliest."""
+        """True where another candidate than the likeliest by `value` could be the likeliest."""
         best = int(self.value.argmax())
         others = np.delete(self.upper, best)
         return bool(len(others) and others.max() > self.lower[best] + _TIGHT)
 
 
-def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
-    """What the lists that were read say of the candidates.
+def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> Bounds:
+    """Bounds of the candidates' probabilities from the lists that were read.
 
     Args:
-        ways: of writing them.
+        tree: the paths that write them.
         listings: node -> the list of what follows it; nodes that were not read are missing. The root is `()`.
 
     Where every token that goes on from an inner node is listed and every inner node was read, `lower` and `upper` are
     the same and equal `CandidateTrie.logprobs`.
     """
-    count = len(ways.candidates)
+    count = len(tree.candidates)
     lower, upper, undecided = np.zeros(count), np.zeros(count), 0.0
 
-    def walk(node: Way, reach: float) -> None:
+    def walk(node: TokenPath, probability: float) -> None:
         nonlocal undecided
         listing = listings.get(node)
         if listing is None:
-            upper[list(ways.below[node])] += reach
-            undecided += reach
+            upper[list(tree.below[node])] += probability
+            undecided += probability
             return
-        hidden = [token for token in ways.children[node] if token not in listing.logprobs]
-        doors = np.zeros(count)
+        hidden = [token for token in tree.children[node] if token not in listing.logprobs]
+        hidden_paths = np.zeros(count)
         for token in hidden:
-            doors[sorted(_reached(ways, (*node, token)))] += 1
-        upper[:] += reach * np.minimum(listing.unlisted, listing.cap * doors)
-        undecided += reach * min(listing.unlisted, listing.cap * len(hidden))
-        for token in ways.children[node]:
+            hidden_paths[sorted(_reached(tree, (*node, token)))] += 1
+        upper[:] += probability * np.minimum(listing.unlisted, listing.cap * hidden_paths)
+        undecided += probability * min(listing.unlisted, listing.cap * len(hidden))
+        for token in tree.children[node]:
             if token not in listing.logprobs:
                 continue
-            at, here = (*node, token), reach * math.exp(listing.logprobs[token])
-            ending = ways.ends.get(at)
+            at, here = (*node, token), probability * math.exp(listing.logprobs[token])
+            ending = tree.ends.get(at)
             if ending is not None:
-                least, most = _goes_on(ways, at, listings.get(at))
-                lower[ending] += here * (1 - most)
-                upper[ending] += here * (1 - least)
-            if at in ways.children:
+                minimum, maximum = _goes_on(tree, at, listings.get(at))
+                lower[ending] += here * (1 - maximum)
+                upper[ending] += here * (1 - minimum)
+            if at in tree.children:
                 walk(at, here)
 
     walk((), 1.0)
@@ -187,17 +196,19 @@ def bounds(ways: Ways, listings: Mapping[Way, Listing]) -> Bounds:
     return Bounds(lower, upper, lower + share * width, 1.0 if root is None else root.unlisted)
 
 
-def unread(ways: Ways, listings: Mapping[Way, Listing], above: float) -> list[Way]:
+def unread(tree: PathTree, listings: Mapping[TokenPath, Listing], above: float) -> list[TokenPath]:
     """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`, and
     any at all."""
-    found = []
-    for node in sorted(ways.children, key=lambda node: (len(node), repr(node))):
-        if node not in listings and node[:-1] in listings and (likely := reach(node, listings)) > 0 and likely >= above:
-            found.append(node)
-    return found
+    nodes = []
+    for node in sorted(tree.children, key=lambda node: (len(node), repr(node))):
+        if node not in listings and node[:-1] in listings:
+            probability = node_probability(node, listings)
+            if probability > 0 and probability >= above:
+                nodes.append(node)
+    return nodes
 
 
-def reach(node: Way, listings: Mapping[Way, Listing]) -> float:
+def node_probability(node: TokenPath, listings: Mapping[TokenPath, Listing]) -> float:
     """The probability of a node's tokens after the prompt; 0 where one of them is not listed."""
     total = 0.0
     for n, token in enumerate(node):
@@ -208,25 +219,74 @@ def reach(node: Way, listings: Mapping[Way, Listing]) -> float:
     return math.exp(total)
 
 
-def _goes_on(ways: Ways, node: Way, listing: Listing | None) -> tuple[float, float]:
+def _goes_on(tree: PathTree, node: TokenPath, listing: Listing | None) -> tuple[float, float]:
     """Least and most probability that what is written at `node` goes on towards another candidate."""
-    if node not in ways.children:
+    if node not in tree.children:
         return 0.0, 0.0
     if listing is None:
         return 0.0, 1.0
-    children = ways.children[node]
+    children = tree.children[node]
     known = math.fsum(math.exp(listing.logprobs[token]) for token in children if token in listing.logprobs)
     hidden = sum(token not in listing.logprobs for token in children)
     known = min(1.0, known)
     return known, min(1.0, known + min(listing.unlisted, listing.cap * hidden))
 
 
-def _reached(ways: Ways, node: Way) -> set[int]:
-    return ways.below.get(node, set()) | ({ways.ends[node]} if node in ways.ends else set())
+def _reached(tree: PathTree, node: TokenPath) -> set[int]:
+    return tree.below.get(node, set()) | ({tree.ends[node]} if node in tree.ends else set())
 
 
-def _cut(text: str) -> list[Way]:
+def _cut(text: str) -> list[TokenPath]:
     """Every way of cutting a text into tokens."""
     if len(text) <= 1:
         return [(text,)]
     return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in _cut(text[n:]))]
+
+
+def sample_logprobs(prompt: Prompt, answers: Sequence[str]) -> tuple[float, ...]:
+    """[candidates] log of each candidate's share of the answers; -inf for none.
+
+    A share is of all answers, so that those which name no candidate (they failed, or name a number between two) take
+    from every one alike; nothing is added for candidates that were not drawn.
+    """
+    named = [candidate_of(prompt, answer) for answer in answers]
+    counts = np.array([named.count(value) for value in prompt.condition.range.values])
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(counts / len(answers)).tolist())
+
+
+def candidate_of(prompt: Prompt, answer: str) -> float | None:
+    """The score that an answer names, if it is one of the candidates."""
+    condition = prompt.condition
+    read = (
+        parse_place(answer, prompt.choices)
+        if condition.order
+        else parse_answer(answer, condition.range, prompt.choices)
+    )
+    return read.value if read.status != FAILED and read.value in condition.range.values else None
+
+
+def endpoint_paths(
+    spec: ApiSpec, ranges: Iterable[ScoreRange]
+) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
+    """The paths that write each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
+    that lead to each inner node, where the tokenizer is known."""
+    trees: dict[ScoreRange, PathTree] = {}
+    sent: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
+    tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
+    for each in ranges:
+        if tokenizer is None:
+            trees[each], sent[each] = PathTree.of_texts(each.candidates), {}
+            continue
+        trie = CandidateTrie.of(tokenizer, each.candidates)
+        numbered = spec.protocol == "completions" and spec.explicit is not None
+        named = {
+            token: token if numbered else str(tokenizer.decode([token]))
+            for paths in trie.token_paths
+            for path in paths
+            for token in path
+        }
+        trees[each] = PathTree.of_tokens(trie, named.__getitem__)
+        inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
+        sent[each] = {tuple(named[token] for token in path): path for path in inner}
+    return trees, sent

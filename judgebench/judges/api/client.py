@@ -18,10 +18,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.http import Response, Unusable, http_client, post
-from judgebench.judges.api.key import key_of, without_key
-from judgebench.judges.api.protocol import Answer, Ask, Broken, answer_of
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.http import Response, Unusable, api_key, http_client, post, without_key
+from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.outside import Limits, parse_json
 
@@ -37,7 +36,7 @@ class Stopped(Exception):
     """The run has come to its end for another reason, so this request was not sent."""
 
 
-class Pace:
+class RateLimit:
     """Starts what is counted evenly, at most so much of it in a minute.
 
     Args:
@@ -87,7 +86,7 @@ class Client:
         self._spec = spec
         self._bill = bill
         self._account = account
-        self._key = key_of(spec)
+        self._key = api_key(spec)
         try:
             self._http = http_client(spec.url)
         except (ValueError, ImportError, httpx.InvalidURL) as error:
@@ -96,8 +95,8 @@ class Client:
                 f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
             ) from None
         self._slots = asyncio.Semaphore(spec.concurrency)
-        self._requests = Pace(spec.requests_per_minute)
-        self._tokens = Pace(spec.tokens_per_minute)
+        self._requests = RateLimit(spec.requests_per_minute)
+        self._tokens = RateLimit(spec.tokens_per_minute)
         self._held_until = 0.0
         self.stopped = False
 
@@ -105,7 +104,7 @@ class Client:
         """Closes its connections."""
         await self._http.aclose()
 
-    async def send(self, ask: Ask, numbered: bool = False) -> Answer:
+    async def send(self, request: Request, numbered: bool = False) -> Answer:
         """The answer to a request, tried again as often as `retries` says.
 
         Args:
@@ -115,11 +114,11 @@ class Client:
             UserError: the server refuses it, does not answer in the end, or the money does not suffice.
             Stopped: `stopped` was set before it could be sent.
         """
-        draw = self._jitter(ask)
+        draw = self._jitter(request)
         for attempt in range(self._spec.retries + 1):
             try:
                 async with self._slots:
-                    return await self._turn(ask, numbered)
+                    return await self._turn(request, numbered)
             except _Failure as failure:
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
@@ -143,42 +142,42 @@ class Client:
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _turn(self, ask: Ask, numbered: bool) -> Answer:
+    async def _turn(self, request: Request, numbered: bool) -> Answer:
         """One try, when its turn has come."""
         while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
             await asyncio.sleep(rest)
         await self._requests.take()
         ratio = min(self._account.ratio, _LARGEST_RATIO)
-        await self._tokens.take(ask.prompt_tokens * ratio + ask.most_tokens)
+        await self._tokens.take(request.prompt_tokens * ratio + request.max_tokens)
         if self.stopped:
             raise Stopped
-        reserved = self._bill.reserve(self._account, ask)
+        reserved = self._bill.reserve(self._account, request)
         try:
-            answer = answer_of(await self._once(ask), numbered)
+            answer = answer_of(await self._once(request), numbered)
         except _Failure as failure:
             self._bill.lose(self._account, reserved, failure.billed)
             raise
-        except Broken as error:
+        except BrokenAnswer as error:
             self._bill.lose(self._account, reserved, billed=True)
             raise _Failure("broken answer", self._scrubbed(f"{error}"), billed=True) from None
         except BaseException:
             self._bill.lose(self._account, reserved, billed=False)
             raise
-        self._bill.settle(self._account, reserved, ask, answer.usage)
+        self._bill.settle(self._account, reserved, request, answer.usage)
         return answer
 
-    async def _once(self, ask: Ask) -> object:
+    async def _once(self, request: Request) -> object:
         """The JSON that the server answers.
 
         Raises:
             UserError: it refuses for a reason that does not pass.
             _Failure: it might answer another time.
         """
-        body = json.dumps(ask.body).encode()
-        address = ask.path if "://" in ask.path else f"{self._spec.url.rstrip('/')}{ask.path}"
+        body = json.dumps(request.body).encode()
+        address = request.path if "://" in request.path else f"{self._spec.url.rstrip('/')}{request.path}"
         try:
             async with asyncio.timeout(self._spec.timeout):  # of the whole, however slowly it drips
-                response = await post(self._http, address, body, self._key, ask.most_bytes)
+                response = await post(self._http, address, body, self._key, request.max_bytes)
         except TimeoutError:
             told = f"it did not answer within {self._spec.timeout:g} s"
             raise _Failure("timeout", told, billed=True) from None
@@ -192,7 +191,7 @@ class Client:
         if not 200 <= response.status < 300:
             raise self._refused(response)
         try:
-            answer = parse_json(response.content, "its answer", limits=Limits(size=ask.most_bytes))
+            answer = parse_json(response.content, "its answer", limits=Limits(size=request.max_bytes))
         except UserError as error:
             raise _Failure("broken answer", self._scrubbed(str(error)), billed=True) from None
         return without_key(answer, self._key)
@@ -228,19 +227,19 @@ class Client:
         return UserError(f"{self._where}: it refuses the request (HTTP {status}{said}){hint}.")
 
     def _words(self, response: Response) -> str:
-        """What a server says of an error, in one line."""
+        """A server's words on an error, in one line."""
         try:
-            held = parse_json(response.content, "its answer")
+            content = parse_json(response.content, "its answer")
         except UserError:
             return self._scrubbed(response.content[: 4 * _SHOWN].decode("utf-8", "replace"))
-        error = held.get("error", held) if isinstance(held, dict) else held
+        error = content.get("error", content) if isinstance(content, dict) else content
         if isinstance(error, dict):
             parts = [str(error[name]) for name in ("message", "code", "detail") if error.get(name) is not None]
             return self._scrubbed(" ".join(dict.fromkeys(parts)) or str(error))
         return self._scrubbed(str(error))
 
     def _elsewhere(self, response: Response) -> str:
-        """Where a redirect leads, without its query."""
+        """The address to which a redirect leads, without its query."""
         try:
             parts = urlsplit(urljoin(f"{self._spec.url}/", response.headers.get("location", "")))
             return self._scrubbed(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
@@ -253,8 +252,8 @@ class Client:
         line = line.replace(self._key, "***") if self._key else line
         return line[:_SHOWN].rstrip(".")
 
-    def _jitter(self, ask: Ask) -> random.Random:
-        digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(ask.body, sort_keys=True)}".encode()).digest()
+    def _jitter(self, request: Request) -> random.Random:
+        digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
         return random.Random(digest)
 
     @property

@@ -17,10 +17,10 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.bounds import Bounds, Listing, Way, Ways, bounds, unread
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
-from judgebench.judges.api.protocol import Answer, Ask, Said, Usage, ask
+from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, Usage, request
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
@@ -62,7 +62,7 @@ class ApiPass:
 
     @property
     def title(self) -> str:
-        """What is asked, for the progress bar."""
+        """The model's name, for the progress bar."""
         return self.spec.source.title
 
     def keys(self, prompt: Prompt) -> list[str]:
@@ -70,11 +70,11 @@ class ApiPass:
         raise NotImplementedError
 
     def asked(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
-        """What belongs under one of a prompt's keys."""
+        """Computes the reading under one of a prompt's keys."""
         raise NotImplementedError
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
-        """What is asked first for each of a prompt's keys, and how many requests may follow."""
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
+        """The first request for each of a prompt's keys, and the number of those that may follow."""
         raise NotImplementedError
 
     def batches(self) -> list[Batch]:
@@ -120,14 +120,14 @@ class ApiPass:
         missing = self.store.missing(wanted)
         tasks = [asyncio.create_task(self._one(wanted[key], key)) for key in wanted if key in missing]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        errors = [one for one in outcomes if isinstance(one, BaseException) and not isinstance(one, Stopped)]
+        errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
         for error in errors:
             if not isinstance(error, UserError):
                 raise error
         if errors:
             stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
             raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
-        return [one for one in outcomes if isinstance(one, ModelReading)]
+        return [each for each in outcomes if isinstance(each, ModelReading)]
 
     async def _one(self, prompt: Prompt, key: str) -> ModelReading:
         assert self._client is not None
@@ -140,23 +140,23 @@ class ApiPass:
         self._stored += 1
         return reading
 
-    async def _send(self, said: Said, most: int, numbered: bool = False, **more: Any) -> Answer:
+    async def _send(self, sent: RequestPrompt, max_tokens: int, numbered: bool = False, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(ask(self.spec, said, most, **more), numbered)
+        return await self._client.send(request(self.spec, sent, max_tokens, **more), numbered)
 
-    def said(self, prompt: Prompt) -> Said:
-        """What is sent of a prompt."""
+    def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
+        """A prompt as it is sent."""
         if self.spec.protocol == "chat":
-            return Said(prompt.text, None, len(prompt.token_ids))
-        return Said(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
+            return RequestPrompt(prompt.text, None, len(prompt.token_ids))
+        return RequestPrompt(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
 
     def address(self, prompt: Prompt, **more: Any) -> str:
-        """Where the store holds what depends on all this: the endpoint, what is sent, and how it is read."""
-        said = self.said(prompt)
-        first = ask(self.spec, said, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
+        """The key of what depends on all this: the endpoint, what is sent, and how it is read."""
+        sent = self.sent_prompt(prompt)
+        first = request(self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
         body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
         identity = {"url": self.spec.url, "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
-        return reading_key({"api": identity}, np.array(said.tokens or (), np.int32))
+        return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
 @dataclass
@@ -164,36 +164,36 @@ class ListedPass(ApiPass):
     """Candidate log-probabilities from lists of likely next tokens; see `judges.api.bounds`.
 
     Args:
-        ways: score range -> the ways of writing its candidates: tokens by their numbers where `spec.explicit` asks for
-            them so, else by their texts.
-        sent: score range -> node of `ways` -> the numbers of its tokens, where tokens are sent.
+        trees: score range -> the paths that write its candidates: tokens by their numbers where `spec.explicit` asks
+            for them so, else by their texts.
+        node_tokens: score range -> node of the tree -> the numbers of its tokens, where tokens are sent.
     """
 
-    ways: Mapping[ScoreRange, Ways] = field(default_factory=dict)
-    sent: Mapping[ScoreRange, Mapping[Way, Sequence[int]]] = field(default_factory=dict)
+    trees: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
+    node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(default_factory=dict)
 
     @property
     def numbered(self) -> bool:
-        """Whether tokens of lists are called by their numbers."""
+        """True where tokens of lists are called by their numbers."""
         return self.spec.protocol == "completions" and self.spec.explicit is not None
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
-        digest = self.ways[prompt.condition.range].digest
+        digest = self.trees[prompt.condition.range].digest
         follow = self.spec.follow_above if self.spec.protocol == "completions" else None
-        more = {"ways": digest, "follow_above": follow, "most": self._most(prompt)}
+        more = {"ways": digest, "follow_above": follow, "most": self._max_tokens(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """See `ApiPass`."""
-        nodes = len(self.ways[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
+        nodes = len(self.trees[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
         times, listed = 1, self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
             times, listed = times + 1, listed * _WIDER
-        first = ask(self.spec, self.said(prompt), self._most(prompt), listed=self.spec.top_logprobs)
+        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), listed=self.spec.top_logprobs)
         return first, nodes * times - 1
 
-    def _most(self, prompt: Prompt) -> int:
+    def _max_tokens(self, prompt: Prompt) -> int:
         """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
         if self.spec.protocol == "completions":
             return 1
@@ -202,36 +202,38 @@ class ListedPass(ApiPass):
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
         """See `ApiPass`."""
         began = time.perf_counter()
-        ways, said = self.ways[prompt.condition.range], self.said(prompt)
-        answers = [await self._listed(said, self._most(prompt), ways, (), prompt)]
-        listings: dict[Way, Listing] = {}
-        node: Way = ()
+        tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
+        answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
+        listings: dict[TokenPath, Listing] = {}
+        node: TokenPath = ()
         for token, listing in answers[0].lists or ():
             listings[node] = listing
             node = (*node, token)
         if self.spec.protocol == "completions":
-            while todo := unread(ways, listings, self.spec.follow_above):
-                found = await asyncio.gather(*(self._followed(said, ways, one, prompt) for one in todo))
-                for one, answer in zip(todo, found, strict=True):
+            while todo := unread(tree, listings, self.spec.follow_above):
+                followed = await asyncio.gather(*(self._followed(sent, tree, each, prompt) for each in todo))
+                for each, answer in zip(todo, followed, strict=True):
                     answers.append(answer)
-                    listings[one] = answer.lists[0][1] if answer.lists else Listing({})
+                    listings[each] = answer.lists[0][1] if answer.lists else Listing({})
         else:
             root = listings.get(())
-            ways = ways.given(root.logprobs if root is not None else ())
-        read = bounds(ways, listings)
+            tree = tree.given(root.logprobs if root is not None else ())
+        read = candidate_bounds(tree, listings)
         if not listings:  # it ended at once: nothing is known, so nothing is reckoned with
             read = Bounds(read.lower, read.upper, np.zeros_like(read.value), 1.0)
         return ModelReading(key, _stacked(read), _record(answers, read), time.perf_counter() - began)
 
-    async def _followed(self, said: Said, ways: Ways, node: Way, prompt: Prompt) -> Answer:
-        """What follows a node."""
-        assert said.tokens is not None
-        tokens = (*said.tokens, *self.sent[prompt.condition.range][node])
-        return await self._listed(Said(said.text, tokens, len(tokens)), 1, ways, node, prompt)
+    async def _followed(self, sent: RequestPrompt, tree: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
+        """The list of what follows a node."""
+        assert sent.tokens is not None
+        tokens = (*sent.tokens, *self.node_tokens[prompt.condition.range][node])
+        return await self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
 
-    async def _listed(self, said: Said, most: int, ways: Ways, node: Way, prompt: Prompt) -> Answer:
+    async def _listed(
+        self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
+    ) -> Answer:
         """One list of what follows a prompt, as long as it takes where the server gives any length."""
-        tokens = [int(str(token)) for token in ways.children[node]] if self.numbered else []
+        tokens = [int(str(token)) for token in tree.children[node]] if self.numbered else []
         if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
             raise UserError(
                 f"judge.explicit: {len(tokens)} tokens go on towards a score in {prompt.condition}, and vLLM takes "
@@ -239,30 +241,32 @@ class ListedPass(ApiPass):
             )
         listed = self.spec.top_logprobs
         while True:
-            answer = await self._send(said, most, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed)
+            answer = await self._send(
+                sent, max_tokens, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed
+            )
             if answer.lists is None:
                 raise UserError(
                     f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
                     "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
-            held = answer.lists[0][1].logprobs if answer.lists else {}
-            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(held)):
+            logprobs = answer.lists[0][1].logprobs if answer.lists else {}
+            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
                 raise UserError(
                     f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
                     f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
                 )
-            whole = len(held) < listed or listed >= MOST_LISTED
-            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(ways, node, held):
+            whole = len(logprobs) < listed or listed >= MOST_LISTED
+            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(tree, node, logprobs):
                 return answer
             listed *= _WIDER
 
     @staticmethod
-    def _enough(ways: Ways, node: Way, held: Mapping[Any, float]) -> bool:
-        """Whether a list holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
+    def _enough(tree: PathTree, node: TokenPath, logprobs: Mapping[Any, float]) -> bool:
+        """True of a list that holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
         enough."""
-        hidden = [token for token in ways.children[node] if token not in held]
-        reached = {ways.ends[(*node, token)] for token in held if (*node, token) in ways.ends}
-        return not hidden or (isinstance(hidden[0], str) and reached >= ways.below[node])
+        hidden = [token for token in tree.children[node] if token not in logprobs]
+        reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
+        return not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node])
 
 
 @dataclass
@@ -271,22 +275,22 @@ class AnswerPass(ApiPass):
 
     Args:
         count: answers a prompt; each is a request, a reading and a key of its own, so that more can be drawn later.
-        most_tokens: of an answer.
+        max_tokens: of an answer.
     """
 
     count: int = 1
-    most_tokens: int = 16
+    max_tokens: int = 16
     _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """See `Pass`."""
-        keys = [self.address(prompt, most=self.most_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+        keys = [self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
-    def expected(self, prompt: Prompt) -> tuple[Ask, int]:
+    def expected(self, prompt: Prompt) -> tuple[Request, int]:
         """See `ApiPass`."""
-        return ask(self.spec, self.said(prompt), self.most_tokens), 0
+        return request(self.spec, self.sent_prompt(prompt), self.max_tokens), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
@@ -294,7 +298,7 @@ class AnswerPass(ApiPass):
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
         """See `ApiPass`."""
         began = time.perf_counter()
-        answer = await self._send(self.said(prompt), self.most_tokens, seed=self._seed(self._draws[key]))
+        answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
         return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
 
 
@@ -305,12 +309,12 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return value, lower, upper
 
 
-def told(reading: ModelReading) -> dict[str, Any]:
-    """What is known of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
+def answer_record(reading: ModelReading) -> dict[str, Any]:
+    """The record of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
     `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
-    held: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
+    record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
-    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in held.items()}
+    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
 
 
 def _stacked(read: Bounds) -> np.ndarray:
@@ -319,16 +323,16 @@ def _stacked(read: Bounds) -> np.ndarray:
 
 
 def _record(answers: Sequence[Answer], read: Bounds | None = None, text: str | None = None) -> str:
-    counted = [one.usage for one in answers if one.usage is not None]
-    used = Usage(*(sum(getattr(one, name) for one in counted) for name in ("prompt", "cached", "completion")))
-    found: dict[str, Any] = {
+    counted = [answer.usage for answer in answers if answer.usage is not None]
+    used = Usage(*(sum(getattr(usage, name) for usage in counted) for name in ("prompt", "cached", "completion")))
+    record: dict[str, Any] = {
         "requests": len(answers),
         "model": answers[0].model,
         "fingerprint": answers[0].fingerprint,
         "usage": [used.prompt, used.cached, used.completion] if counted else None,
     }
     if read is not None:
-        found |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+        record |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
     if text is not None:
-        found["text"] = text
-    return json.dumps(found)
+        record["text"] = text
+    return json.dumps(record)

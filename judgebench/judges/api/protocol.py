@@ -1,4 +1,4 @@
-"""What is sent to a server and what it answers, in the OpenAI protocol's two forms and SGLang's own."""
+"""Requests to a server and its answers, in the OpenAI protocol's two forms and SGLang's own."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _FRAME_BYTES, _TOKEN_BYTES, _LISTED_BYTES = 4 * 2**20, 2048, 256
 _NUMBERED = "token_id:"
 
 
-class Broken(ValueError):
+class BrokenAnswer(ValueError):
     """An answer that cannot be read: no JSON, or not what the protocol has."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """One request.
 
     Attributes:
         path: its address, relative to the server's base or absolute.
         body: what is sent.
         prompt_tokens: of the prompt, as far as they are known beforehand.
-        most_tokens: of the answer.
+        max_tokens: of the answer.
         listed: tokens of each list in it.
     """
 
     path: str
     body: Mapping[str, Any]
     prompt_tokens: int
-    most_tokens: int
+    max_tokens: int
     listed: int = 0
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
-        return _FRAME_BYTES + self.most_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
+        return _FRAME_BYTES + self.max_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server says to one request.
+    """The server's answer to one request.
 
     Attributes:
         text: the answer.
@@ -83,8 +83,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a request is about: a message, or tokens.
+class RequestPrompt:
+    """The prompt of a request: a message, or tokens.
 
     Attributes:
         text: of the message; of the tokens where they are sent.
@@ -97,34 +97,36 @@ class Said:
     count: int
 
 
-def ask(
+def request(
     spec: ApiSpec,
-    said: Said,
-    most: int,
+    prompt: RequestPrompt,
+    max_tokens: int,
     seed: int | None = None,
     listed: int | None = None,
     tokens: Sequence[int] = (),
-) -> Ask:
+) -> Request:
     """A request.
 
     Args:
-        said: the prompt.
-        most: tokens of the answer.
+        prompt: a message, or tokens.
+        max_tokens: of the answer.
         seed: None sends none.
         listed: how many likely tokens are to be listed at each place; None asks for no list.
         tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
     """
     if listed is not None and spec.explicit == "sglang":
-        return _sglang(spec, said, most, listed, tokens)
-    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: most}
+        return _sglang(spec, prompt, max_tokens, listed, tokens)
+    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None:
         body["seed"] = seed
     if spec.protocol == "chat":
-        body["messages"] = [{"role": "user", "content": said.text}]
+        body["messages"] = [{"role": "user", "content": prompt.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Ask("/chat/completions", body | dict(spec.extra_body), said.count + _FRAME, most, listed or 0)
-    body["prompt"] = list(said.tokens or ())
+        return Request(
+            "/chat/completions", body | dict(spec.extra_body), prompt.count + _FRAME, max_tokens, listed or 0
+        )
+    body["prompt"] = list(prompt.tokens or ())
     if listed is not None:
         body["logprobs"] = listed
         if spec.explicit == "vllm":
@@ -132,14 +134,14 @@ def ask(
             body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
     if spec.explicit == "llama_cpp":
         body["cache_prompt"] = True
-    return Ask("/completions", body | dict(spec.extra_body), said.count, most, listed or 0)
+    return Request("/completions", body | dict(spec.extra_body), prompt.count, max_tokens, listed or 0)
 
 
-def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[int]) -> Ask:
+def _sglang(spec: ApiSpec, prompt: RequestPrompt, max_tokens: int, listed: int, tokens: Sequence[int]) -> Request:
     """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
     body = {
-        "input_ids": list(said.tokens or ()),
-        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": most},
+        "input_ids": list(prompt.tokens or ()),
+        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": max_tokens},
         "return_logprob": True,
         "top_logprobs_num": listed,
         "token_ids_logprob": list(tokens),
@@ -147,11 +149,11 @@ def _sglang(spec: ApiSpec, said: Said, most: int, listed: int, tokens: Sequence[
     parts = urlsplit(spec.url)
     root = parts.path.rstrip("/").removesuffix("/v1")
     address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Ask(address, body | dict(spec.extra_body), said.count, most, listed + len(tokens))
+    return Request(address, body | dict(spec.extra_body), prompt.count, max_tokens, listed + len(tokens))
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
-    """What a server's answer says.
+    """Reads a server's answer.
 
     Args:
         payload: the answer's JSON.
@@ -166,7 +168,7 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         choice = payload["choices"][0]
         text = choice["message"].get("content") if "message" in choice else choice["text"]
         if not isinstance(text, str | None):
-            raise Broken(f"its text is {shown(text)}")
+            raise BrokenAnswer(f"its text is {shown(text)}")
         usage = _usage(payload.get("usage"))
         return Answer(
             text=text or "",
@@ -175,10 +177,10 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
             model=_text(payload.get("model")),
             fingerprint=_text(payload.get("system_fingerprint")),
         )
-    except Broken:
+    except BrokenAnswer:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise Broken(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
+        raise BrokenAnswer(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
 
 
 def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
@@ -188,7 +190,10 @@ def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
         content = given["content"]
         if content is None:
             return None
-        rows = [([(_name(one, numbered), one["logprob"]) for one in place["top_logprobs"]], place) for place in content]
+        rows = [
+            ([(_name(entry, numbered), entry["logprob"]) for entry in place["top_logprobs"]], place)
+            for place in content
+        ]
         return [_place(tops, _name(place, numbered), place["logprob"]) for tops, place in rows]
     if given.get("top_logprobs") is None:
         return None
@@ -217,7 +222,7 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
 
 def _check_sum(logprobs: Iterable[float]) -> None:
     if (total := math.fsum(map(math.exp, logprobs))) > _LARGEST_SUM:
-        raise Broken(
+        raise BrokenAnswer(
             f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
         )
 
@@ -232,7 +237,7 @@ def _logprob(value: Any) -> float:
     # servers write -inf as null or as a very low number
     number = -math.inf if value is None else float(value)
     if math.isnan(number) or number > 1e-3:
-        raise Broken(f"{shown(value)} is no log-probability")
+        raise BrokenAnswer(f"{shown(value)} is no log-probability")
     return min(0.0, number)
 
 
@@ -246,7 +251,7 @@ def _numbered(token: str, numbered: bool) -> Hashable:
     if not numbered:
         return str(token)
     if not token.startswith(_NUMBERED):
-        raise Broken("its lists name tokens by their texts and not by their numbers")
+        raise BrokenAnswer("its lists name tokens by their texts and not by their numbers")
     return int(token.removeprefix(_NUMBERED))
 
 
@@ -259,13 +264,13 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
         tops = meta.get("output_top_logprobs") or [None] * len(taken)
         for named, likely, own in zip(meta["output_token_ids_logprobs"], tops, taken, strict=True):
             likely = likely or []
-            found: dict[Hashable, float] = {int(one[1]): _logprob(one[0]) for one in [*likely, *named, own]}
-            _check_sum(found.values())
-            last = min((_logprob(one[0]) for one in likely), default=None)
-            lists.append((int(own[1]), Listing(found, last)))
+            logprobs: dict[Hashable, float] = {int(entry[1]): _logprob(entry[0]) for entry in [*likely, *named, own]}
+            _check_sum(logprobs.values())
+            last = min((_logprob(entry[0]) for entry in likely), default=None)
+            lists.append((int(own[1]), Listing(logprobs, last)))
     text = payload["text"]
     if not isinstance(text, str):
-        raise Broken(f"its text is {shown(text)}")
+        raise BrokenAnswer(f"its text is {shown(text)}")
     return Answer(text, lists, _usage(meta))
 
 
@@ -290,7 +295,7 @@ def _count(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 0 <= value <= _MOST:
-        raise Broken(f"its usage counts {shown(value)} tokens")
+        raise BrokenAnswer(f"its usage counts {shown(value)} tokens")
     return int(value)
 
 

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import lightning as L
-from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import key_columns
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Account, Bill
-from judgebench.judges.api.bounds import Way, Ways
-from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, told, unstacked
-from judgebench.judges.api.samples import candidate_of, shares
+from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
+from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.judge import Models
-from judgebench.judges.running import Trainers, compute
-from judgebench.readings.reading import ModelReading, check_shares
+from judgebench.judges.loop import Models, Trainers, compute
+from judgebench.judges.reader import BaseReader, null_prompts
+from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
+from judgebench.types import Condition, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
 
 
 @dataclass
-class ApiReader:
+class ApiReader(BaseReader):
     """Asks a served judge, and its assistant, that `check_served`.
 
     Args:
@@ -101,34 +99,26 @@ class ApiReader:
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """What computed, by name."""
+        """The name of what computed."""
         return "none: every reading was in the store" if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
-        found = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
+        stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         self._facts, self._split = {role: [] for role in self.sides}, split
-        given = self._listed(found, split) if self.judge.scores_from == "logprobs" else self._drawn(found, split)
+        readings = self._listed(stored, split) if self.judge.scores_from == "logprobs" else self._drawn(stored, split)
         for how, role, pass_ in self._answering:
-            if how is None:
-                continue
-            for prompt in pass_.prompts:
-                held = found[pass_.keys(prompt)[0]]
-                self._note(role, prompt, [held])
-                given.append(
-                    Reading(
-                        prompt,
-                        split[prompt.example.group_id],
-                        text=told(held)["text"],
-                        generation=how,
-                        seconds=held.seconds,
-                    )
-                )
-        return given
+            for prompt in pass_.prompts if how is not None else ():
+                answer = stored[pass_.keys(prompt)[0]]
+                self._note(role, prompt, [answer])
+                text = answer_record(answer)["text"]
+                split_ = split[prompt.example.group_id]
+                readings.append(Reading(prompt, split_, text=text, generation=how, seconds=answer.seconds))
+        return readings
 
     @property
     def served(self) -> dict[str, Any]:
-        """What was asked of whom, what came of it and what it cost, for environment.json; once there are readings.
+        """Requests, their outcome and their cost, for environment.json; once there are readings.
 
         Of each role: where and as what it was asked, the counts of `Account.record`, what the server says it is, and
         for each condition how many readings there are, how much probability the lists leave out in the mean
@@ -155,185 +145,187 @@ class ApiReader:
 
     @property
     def evidence(self) -> dict[str, list[Any]]:
-        """What each reading was made of, as the columns of served.parquet; once there are readings."""
-        facts = [(role, fact) for role, held in self._facts.items() for fact in held]
+        """The evidence behind each reading, as the columns of served.parquet; once there are readings."""
+        facts = [(role, fact) for role, own in self._facts.items() for fact in own]
         readings = [Reading(fact["prompt"], self._split[fact["prompt"].example.group_id]) for _, fact in facts]
-        found: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
-        found["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
-        return found | {name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")}
+        columns: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
+        columns["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
+        return columns | {
+            name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")
+        }
 
-    def _listed(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
+    def _listed(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
         main = self._scoring["main"] if self._scoring else None
-        given = []
+        readings = []
         for prompt in self._scored:
             assert main is not None
-            ours = found[main.keys(prompt)[0]]
+            ours = stored[main.keys(prompt)[0]]
             self._note("main", prompt, [ours])
             theirs = None
             if self.assistant.kind == "api":
-                theirs = found[self._scoring["assistant"].keys(prompt)[0]]
+                theirs = stored[self._scoring["assistant"].keys(prompt)[0]]
                 self._note("assistant", prompt, [theirs])
             elif self.assistant.kind == "null_context":
-                theirs = found[main.keys(self._nulls[prompt.condition])[0]]
-            other = None if theirs is None else tuple(unstacked(theirs)[0].tolist())
+                theirs = stored[main.keys(self._nulls[prompt.condition])[0]]
+            other = None if theirs is None else unstacked(theirs)[0]
             seconds = ours.seconds + (theirs.seconds if theirs is not None and self.assistant.kind == "api" else 0.0)
-            split_, own = split[prompt.example.group_id], tuple(unstacked(ours)[0].tolist())
-            for logprobs in (own, other or ()):
-                check_shares(logprobs, prompt, self.store.path)
-            given.append(Reading(prompt, split_, own, other, seconds=seconds))
-        return given
+            readings.append(self._reading(prompt, split[prompt.example.group_id], unstacked(ours)[0], other, seconds))
+        return readings
 
-    def _drawn(self, found: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
+    def _drawn(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
         """Shares of samples as log-probabilities: what the parser reads counts for the candidate that it names."""
-        given = []
+        readings = []
         passes = {role: pass_ for how, role, pass_ in self._answering if how is None}
         for prompt in self._scored if passes else ():
             logprobs: dict[str, tuple[float, ...]] = {}
             seconds = 0.0
             for role, pass_ in passes.items():
-                held = [found[key] for key in pass_.keys(prompt)]
-                logprobs[role] = shares(prompt, [told(one)["text"] for one in held])
-                seconds += sum(one.seconds for one in held)
-                self._note(role, prompt, held)
+                draws = [stored[key] for key in pass_.keys(prompt)]
+                logprobs[role] = sample_logprobs(prompt, [answer_record(draw)["text"] for draw in draws])
+                seconds += sum(draw.seconds for draw in draws)
+                self._note(role, prompt, draws)
             split_ = split[prompt.example.group_id]
-            given.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
-        return given
+            readings.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
+        return readings
 
-    def _note(self, role: str, prompt: Prompt, held: Sequence[ModelReading]) -> None:
-        known = [told(one) for one in held]
+    def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
+        known = [answer_record(answer) for answer in answers]
         fact: dict[str, Any] = {"prompt": prompt, "condition": prompt.condition}
         fact |= {"as": [(k["model"], k["fingerprint"]) for k in known]}
         fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
-        if held[0].logprobs is not None:
-            _, lower, upper = unstacked(held[0])
+        if answers[0].logprobs is not None:
+            _, lower, upper = unstacked(answers[0])
             fact |= {"lower": lower.tolist(), "upper": upper.tolist()}
         if "text" in known[0]:
             reasoned = prompt.condition.defense in self.worded
-            fact |= {"answers": len(known), "failed": 0, "texts": [one["text"] for one in known]}
-            if not reasoned:
-                fact["failed"] = sum(candidate_of(prompt, one["text"]) is None for one in known)
+            texts = [record["text"] for record in known]
+            failed = 0 if reasoned else sum(candidate_of(prompt, text) is None for text in texts)
+            fact |= {"answers": len(known), "failed": failed, "texts": texts}
         self._facts[role].append(fact)
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
-        """What the server said it was, and in how many answers."""
-        seen = Counter(one for fact in self._facts.get(role, []) for one in fact["as"])
+        """The names that the server gave itself, and in how many answers."""
+        seen = Counter(name for fact in self._facts.get(role, []) for name in fact["as"])
         return [{"model": model, "fingerprint": print_, "answers": n} for (model, print_), n in seen.most_common()]
 
     @cached_property
-    def _scored(self) -> list[Prompt]:
-        if self.judge.mode == "generate":
-            return []
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-
-    @cached_property
     def _nulls(self) -> dict[Condition, Prompt]:
-        conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
-        nothing = {clean: self.null(clean) for clean in dict.fromkeys(map(_clean, conditions))}
-        return {condition: nothing[_clean(condition)] for condition in conditions}
+        return null_prompts(self._scored, self.null)
 
     @cached_property
     def _scoring(self) -> dict[str, ListedPass]:
         """Role -> its lists."""
         if self.judge.scores_from != "logprobs" or not self._scored:
             return {}
-        found = {}
+        passes = {}
         for role, spec in self.sides.items():
             prompts = list(self._scored)
             if role == "main" and self.assistant.kind == "null_context":
                 prompts += {id(null): null for null in self._nulls.values()}.values()
             ranges = list(dict.fromkeys(prompt.condition.range for prompt in prompts))
-            ways, sent = ways_of(spec, ranges)
-            found[role] = ListedPass(spec, self._bill, self._accounts[role], prompts, self.store, ways, sent)
-        return found
+            parts = (spec, self._bill, self._accounts[role], prompts, self.store)
+            passes[role] = ListedPass(*parts, *endpoint_paths(spec, ranges))
+        return passes
 
     @cached_property
     def _answering(self) -> list[tuple[Generation | None, str, AnswerPass]]:
-        """How answers count, whose they are, and the pass; None for samples, whose shares count."""
-        found: list[tuple[Generation | None, str, AnswerPass]] = []
-        free = [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
-        name = next((name for name, one in self.decodings.items() if one.kind == _GREEDY), _GREEDY)
+        """Generation, role and pass of free answers; no generation for samples, whose shares count."""
+        answers: list[tuple[Generation | None, str, AnswerPass]] = []
+        free = self._free
+        name = next((name for name, decoding in self.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
         for role, spec in self.sides.items():
             parts = (self._bill, self._accounts[role])
             if free and spec.scores_from == "samples":
                 drawn = AnswerPass(spec, *parts, free, self.store, spec.samples, spec.max_new_tokens)
-                found.append((None, role, drawn))
+                answers.append((None, role, drawn))
             if free and spec.scores_from == "text":
-                one = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
-                found.append((Generation(role, name), role, one))
-            for defense, most in self.worded.items():
-                prompts = [prompt for prompt in self.prompts if prompt.condition.defense == defense]
+                written = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
+                answers.append((Generation(role, name), role, written))
+            for defense, max_tokens in self.worded.items():
                 # one answer, the likeliest, also where scores are drawn otherwise
                 sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
-                if prompts:
-                    reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, most)
-                    found.append((Generation(role, name, reasoned=True), role, reasoned))
-        return found
-
-
-def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a run that asks nobody, for all readings are known."""
-    nothing = dict.fromkeys(("requests", "retries", "uncounted_requests"), 0)
-    nothing |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), 0)
-
-    def idle(one: Mapping[str, Any]) -> dict[str, Any]:
-        money = {name: None if one[name] is None else 0.0 for name in ("cost", "unconfirmed_cost")}
-        return {**one, **nothing, **money, "failures": {}}
-
-    return {
-        name: idle(one) if name in ("main", "assistant") else (0.0 if name == "cost" and one is not None else one)
-        for name, one in served.items()
-    }
-
-
-def ways_of(
-    spec: ApiSpec, ranges: Iterable[ScoreRange]
-) -> tuple[dict[ScoreRange, Ways], dict[ScoreRange, dict[Way, tuple[int, ...]]]]:
-    """The ways of writing each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
-    that lead to each inner node, where the tokenizer is known."""
-    ways: dict[ScoreRange, Ways] = {}
-    sent: dict[ScoreRange, dict[Way, tuple[int, ...]]] = {}
-    tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
-    for one in ranges:
-        if tokenizer is None:
-            ways[one], sent[one] = Ways.of_texts(one.candidates), {}
-            continue
-        trie = CandidateTrie.of(tokenizer, one.candidates)
-        numbered = spec.protocol == "completions" and spec.explicit is not None
-        named = {
-            token: token if numbered else str(tokenizer.decode([token]))
-            for paths in trie.token_paths
-            for path in paths
-            for token in path
-        }
-        ways[one] = Ways.of_tokens(trie, named.__getitem__)
-        inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
-        sent[one] = {tuple(named[token] for token in path): path for path in inner}
-    return ways, sent
+                if prompts := self._under(defense):
+                    reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, max_tokens)
+                    answers.append((Generation(role, name, reasoned=True), role, reasoned))
+        return answers
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for condition in dict.fromkeys(fact["condition"] for fact in facts):
-        held = [fact for fact in facts if fact["condition"] == condition]
-        unlisted = [fact["unlisted"] for fact in held if fact["unlisted"] is not None]
-        drawn = [fact for fact in held if "answers" in fact]
-        found.append(
+        own = [fact for fact in facts if fact["condition"] == condition]
+        unlisted = [fact["unlisted"] for fact in own if fact["unlisted"] is not None]
+        drawn = [fact for fact in own if "answers" in fact]
+        records.append(
             {
                 "dimension": condition.dimension,
                 "range": str(condition.range),
                 "attack": condition.attack,
                 "defense": condition.defense,
                 "order": condition.order or None,
-                "readings": len(held),
+                "readings": len(own),
                 "unlisted": sum(unlisted) / len(unlisted) if unlisted else None,
-                "bounded": sum(bool(fact["bounded"]) for fact in held) if unlisted else None,
-                "undecided": sum(bool(fact["undecided"]) for fact in held) if unlisted else None,
+                "bounded": sum(bool(fact["bounded"]) for fact in own) if unlisted else None,
+                "undecided": sum(bool(fact["undecided"]) for fact in own) if unlisted else None,
                 "answers": sum(fact["answers"] for fact in drawn) if drawn else None,
                 "failed_answers": sum(fact["failed"] for fact in drawn) if drawn else None,
             }
         )
-    return found
+    return records
 
 
-def _clean(condition: Condition) -> Condition:
-    return replace(condition, attack="none")
+_NOWHERE = Path(":memory:")
+"""A store that is no file: a dry run leaves none."""
+
+
+def served_estimate(
+    judge: ApiSpec,
+    assistant: Assistant,
+    decodings: Mapping[str, Decoding],
+    prompts: Sequence[Prompt],
+    null: Callable[[Condition], Prompt],
+    worded: Mapping[str, int],
+) -> str:
+    """Requests, tokens and money that all prompts would take where nothing is stored: a line for each model, and one
+    for their cost together where there are two.
+
+    Args:
+        judge, assistant, decodings, prompts, null, worded: as `ApiReader` takes them.
+    """
+    store = ReadingStore(_NOWHERE)
+    reader = ApiReader(judge, assistant, decodings, prompts, null, store, worded)
+    store.close()
+    lines: list[str] = []
+    costs: list[float | None] = []
+    for spec in reader.sides.values():
+        asked, cost = _expected([pass_ for pass_ in reader.passes if pass_.spec.role == spec.role], spec)
+        money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
+        model = f" for {spec.model}" if len(reader.sides) > 1 else ""
+        lines.append(f"Requests to {spec.url}{model}: {asked} Cost: {money}.")
+        costs.append(cost)
+    known = [cost for cost in costs if cost is not None]
+    if len(known) == len(costs) > 1:
+        lines.append(f"Together: about ${sum(known):.6g} at most.")
+    if judge.max_cost is not None and sum(known) > judge.max_cost:
+        lines.append(f"That may be more than judge.max_cost=${judge.max_cost:g}, at which a run ends.")
+    return "\n".join(lines)
+
+
+def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
+    """Requests to one model, in words, and their cost in USD at most."""
+    requests = follow = tokens = cost_tokens = answers = 0
+    for pass_ in passes:
+        # what is asked alike is asked once
+        distinct = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
+        for prompt in distinct.values():
+            first, after = pass_.expected(prompt)
+            requests += 1
+            follow += after
+            tokens += first.prompt_tokens
+            cost_tokens += (1 + after) * first.prompt_tokens
+            answers += (1 + after) * first.max_tokens
+    chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
+    text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
+    text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
+    text += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
+    return f"{text}.", spec.priced.of(cost_tokens, 0, answers)

@@ -9,8 +9,8 @@ from judgebench.attacks.search.gaps import gaps_of
 from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.scoring import Listener, PhraseScorer
 from judgebench.decoding import Contrastive, Expectation
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.engine import PrefixEngine
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, Example, ScoreRange
 from tests.conftest import tiny_llama

@@ -8,7 +8,7 @@ from judgebench.attacks.search.objective import Objective
 from judgebench.attacks.search.scoring import Listener, PhraseScorer, worth
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.errors import UserError
-from judgebench.judges.plain import PlainEngine
+from judgebench.judges.engine.plain import PlainEngine
 from judgebench.types import PLACES, Condition
 from tests.attacks.search.conftest import CONDITION, RANGE
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.api.bounds import Listing, Ways, bounds, reach, unread
-from judgebench.judges.candidates import CandidateTrie
+from judgebench.judges.api.bounds import Listing, PathTree, candidate_bounds, node_probability, unread
+from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.types import ScoreRange
 
 WORDS = (*map(str, range(11)), *(f" {i}" for i in range(11)), " ", ".", ".0", "0.5", "x", " x", "12", "\n")
@@ -38,14 +38,14 @@ def cut_to(full, count):
 @pytest.mark.parametrize("scores", RANGES)
 def test_where_everything_is_listed_it_is_the_local_judges_law(smollm2_tokenizer, scores):
     trie = CandidateTrie.of(smollm2_tokenizer, scores.candidates)
-    ways = Ways.of_tokens(trie)
+    tree = PathTree.of_tokens(trie)
     torch.manual_seed(0)
-    steps = {way: torch.log_softmax(3 * torch.randn(500).double(), 0) for way in trie.ways}
+    steps = {prefix: torch.log_softmax(3 * torch.randn(500).double(), 0) for prefix in trie.prefixes}
     column = {token: i for i, token in enumerate({t for kids in trie.children for t in kids})}
-    row = [steps[way][column[t]] for way, kids in zip(trie.ways, trie.children, strict=True) for t in kids]
+    row = [steps[prefix][column[t]] for prefix, kids in zip(trie.prefixes, trie.children, strict=True) for t in kids]
     expected = trie.logprobs(torch.stack(row)[None])[0].numpy()
     lists = {way: Listing({t: float(step[i]) for t, i in column.items()}) for way, step in steps.items()}
-    read = bounds(ways, lists)
+    read = candidate_bounds(tree, lists)
     np.testing.assert_allclose(np.log(read.lower), expected, atol=1e-12)
     np.testing.assert_allclose(read.upper, read.lower, atol=1e-15)
     np.testing.assert_array_equal(read.value, read.lower)
@@ -55,12 +55,12 @@ def test_where_everything_is_listed_it_is_the_local_judges_law(smollm2_tokenizer
 
 @given(st.integers(0, 10_000), st.sampled_from(RANGES), st.integers(1, len(WORDS)), st.integers(0, 3))
 def test_the_truth_lies_within_the_bounds_whatever_is_left_out(seed, scores, count, depth):
-    ways = Ways.of_texts(scores.candidates)
-    full = {node: Listing(distribution(seed, node)) for node in ways.children}
-    truth = bounds(ways, full)
+    tree = PathTree.of_texts(scores.candidates)
+    full = {node: Listing(distribution(seed, node)) for node in tree.children}
+    truth = candidate_bounds(tree, full)
     assert truth.upper == pytest.approx(truth.lower, abs=1e-12)
     short = {node: cut_to(one.logprobs, count) for node, one in full.items() if len(node) <= depth}
-    read = bounds(ways, short)
+    read = candidate_bounds(tree, short)
     assert (read.lower <= truth.value + 1e-9).all()
     assert (truth.value <= read.upper + 1e-9).all()
     assert (read.lower <= read.value + 1e-12).all()
@@ -72,8 +72,8 @@ def test_the_truth_lies_within_the_bounds_whatever_is_left_out(seed, scores, cou
 
 
 def test_by_hand_a_candidate_that_is_not_listed_is_bounded_by_the_last_and_by_what_is_missing():
-    ways = Ways(("1", "2", "3"), [[("1",), (" 1",)], [("2",)], [("3",)]])
-    read = bounds(ways, {(): listing(t1=0.6, t2=0.3, tx=0.04)})
+    tree = PathTree(("1", "2", "3"), [[("1",), (" 1",)], [("2",)], [("3",)]])
+    read = candidate_bounds(tree, {(): listing(t1=0.6, t2=0.3, tx=0.04)})
     # " 1" and "3" are missing: each has at most 0.04, and together with all else 0.06
     assert read.lower == pytest.approx([0.6, 0.3, 0.0])
     assert read.upper == pytest.approx([0.64, 0.3, 0.04])
@@ -85,13 +85,13 @@ def test_by_hand_a_candidate_that_is_not_listed_is_bounded_by_the_last_and_by_wh
 
 
 def test_by_hand_what_goes_on_to_another_candidate_does_not_count_for_the_shorter_one():
-    ways = Ways(("1", "10"), [[("1",)], [("1", "0")]])
+    tree = PathTree(("1", "10"), [[("1",)], [("1", "0")]])
     root = listing(t1=0.8, tx=0.1)
-    read = bounds(ways, {(): root, ("1",): listing(t0=0.25, tx=0.75)})
+    read = candidate_bounds(tree, {(): root, ("1",): listing(t0=0.25, tx=0.75)})
     assert read.lower == pytest.approx([0.6, 0.2])
     assert read.upper == pytest.approx([0.6, 0.2])
     # where what follows "1" was not read, its 0.8 belong to either, and neither gets more than half
-    read = bounds(ways, {(): root})
+    read = candidate_bounds(tree, {(): root})
     assert read.lower == pytest.approx([0.0, 0.0])
     assert read.upper == pytest.approx([0.8, 0.8])
     assert read.value == pytest.approx([0.4, 0.4])
@@ -99,27 +99,27 @@ def test_by_hand_what_goes_on_to_another_candidate_does_not_count_for_the_shorte
 
 
 def test_a_text_that_is_listed_as_one_token_is_not_written_in_several():
-    ways = Ways.of_texts(("1", "10"))
+    tree = PathTree.of_texts(("1", "10"))
     root = listing(t1=0.7, t10=0.2, tx=0.1)
-    assert bounds(ways, {(): root}).upper[1] > 0.8
-    read = bounds(ways.given(root.logprobs), {(): root})
+    assert candidate_bounds(tree, {(): root}).upper[1] > 0.8
+    read = candidate_bounds(tree.given(root.logprobs), {(): root})
     assert read.lower == pytest.approx([0.7, 0.2])
     assert read.upper == pytest.approx([0.7, 0.2])
 
 
 def test_without_a_single_list_everything_is_open():
-    read = bounds(Ways.of_texts(("1", "2")), {})
+    read = candidate_bounds(PathTree.of_texts(("1", "2")), {})
     assert read.lower.tolist() == [0, 0]
     assert read.upper.tolist() == [1, 1]
     assert read.unlisted == 1
 
 
 def test_what_is_worth_following_is_what_is_likely_enough():
-    ways = Ways.of_texts(("1", "10"))
+    tree = PathTree.of_texts(("1", "10"))
     lists = {(): listing(t1=0.8, **{"t ": 0.05, "tx": 0.1})}
-    assert unread(ways, lists, 0.1) == [("1",)]
-    assert unread(ways, lists, 0.01) == [(" ",), ("1",)]
-    assert reach(("1",), lists) == pytest.approx(0.8)
-    assert reach((" 1",), lists) == 0
+    assert unread(tree, lists, 0.1) == [("1",)]
+    assert unread(tree, lists, 0.01) == [(" ",), ("1",)]
+    assert node_probability(("1",), lists) == pytest.approx(0.8)
+    assert node_probability((" 1",), lists) == 0
     lists[(" ",)] = listing(t1=0.5)
-    assert reach((" ", "1"), lists) == pytest.approx(0.025)
+    assert node_probability((" ", "1"), lists) == pytest.approx(0.025)

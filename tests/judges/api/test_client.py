@@ -7,9 +7,9 @@ from email.utils import formatdate
 import pytest
 
 from judgebench.errors import UserError
-from judgebench.judges.api.bill import Bill
-from judgebench.judges.api.client import Client, Pace
-from judgebench.judges.api.protocol import Said, ask
+from judgebench.judges.api.billing import Bill
+from judgebench.judges.api.client import Client, RateLimit
+from judgebench.judges.api.protocol import RequestPrompt, request
 from judgebench.judges.api.settings import ApiSpec
 from tests.served import answer, drip, free_port, garbage, half, hangup, silence, status
 
@@ -21,7 +21,7 @@ def spec_of(url, **more):
 
 
 def ask_of(spec, text="How good?", most=1):
-    return ask(spec, Said(text, None, 10), most, seed=0, listed=5)
+    return request(spec, RequestPrompt(text, None, 10), most, seed=0, listed=5)
 
 
 def send(spec, count=1, bill=None):
@@ -163,7 +163,7 @@ def test_a_pace_without_a_limit_never_waits():
     began = time.monotonic()
 
     async def run():
-        pace = Pace(None)
+        pace = RateLimit(None)
         for _ in range(1000):
             await pace.take(1000)
 

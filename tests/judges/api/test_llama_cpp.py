@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from judgebench.decoding import Expectation
-from judgebench.judges.api.bill import Bill
-from judgebench.judges.api.passes import ListedPass, told, unstacked
-from judgebench.judges.api.reader import ways_of
+from judgebench.judges.api.billing import Bill
+from judgebench.judges.api.bounds import endpoint_paths
+from judgebench.judges.api.passes import ListedPass, answer_record, unstacked
 from judgebench.judges.api.settings import ApiSpec, spelled_names
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.passes import ScorePass, Voice
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
@@ -55,20 +55,20 @@ def prompts_of(spec, conditions, texts=TEXTS):
 def listed(spec, prompts, folder):
     """What the server's lists say of each prompt: [candidates] value, lower, upper, log, and the notes."""
     bill = Bill()
-    ways, sent = ways_of(spec, dict.fromkeys(prompt.condition.range for prompt in prompts))
+    ways, sent = endpoint_paths(spec, dict.fromkeys(prompt.condition.range for prompt in prompts))
     store = ReadingStore(folder / "readings.sqlite")
     pass_ = ListedPass(spec, bill, bill.account(spec.priced), prompts, store, ways, sent)
     pass_.prepare({})
     found = {one.key: one for one in pass_.read(Batch((tuple(prompts),)))}
     pass_.release()
-    return [(*unstacked(found[pass_.keys(p)[0]]), told(found[pass_.keys(p)[0]])) for p in prompts]
+    return [(*unstacked(found[pass_.keys(p)[0]]), answer_record(found[pass_.keys(p)[0]])) for p in prompts]
 
 
 def local(model, tokenizer, prompts):
     """What the local judge says of prompts of one condition: [prompts, candidates]."""
     condition = prompts[0].condition
     trie = CandidateTrie.of(tokenizer, condition.range.candidates)
-    pass_ = ScorePass([Voice(SMOLLM2, "x")], prompts, {condition.range: trie})
+    pass_ = ScorePass([ModelView(SMOLLM2, "x")], prompts, {condition.range: trie})
     with torch.inference_mode():
         pass_.prepare({SMOLLM2: copy.deepcopy(model)})  # reading changes how a model attends
         found = {one.key: one.logprobs for one in pass_.read(Batch((tuple(prompts),)))}
@@ -146,6 +146,6 @@ def test_a_server_that_is_killed_in_the_middle_is_a_sentence_and_what_it_said_is
         server.stop()
     store = ReadingStore(tmp_path / "readings.sqlite")
     bill = Bill()
-    ways, sent = ways_of(spec, [ScoreRange(1, 5)])
+    ways, sent = endpoint_paths(spec, [ScoreRange(1, 5)])
     pass_ = ListedPass(spec, bill, bill.account(spec.priced), prompts, store, ways, sent)
     assert len(store.missing(key for prompt in prompts for key in pass_.keys(prompt))) == len(prompts) - 1

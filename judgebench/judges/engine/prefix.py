@@ -1,8 +1,8 @@
 """The prefix engine: reads whole groups of prompts in one forward pass over their unique tokens.
 
-`read` gives candidate log-probabilities, `start` and `Answers.step` free generation over the same shared prefixes. Both
-give at every wanted position what a plain forward pass over the full prompt gives (`plain.py` is that plain pass, with
-the same interface); `check` proves it on the model at hand before anything is read.
+`read` gives candidate log-probabilities, `start` and `Continuations.step` free generation over the same shared
+prefixes. Both give at every wanted position what a plain forward pass over the full prompt gives (`plain.py` is that
+plain pass, with the same interface); `check_packing` proves it on the model at hand before anything is read.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Protocol
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import NAME, Pass, attending
-from judgebench.judges.caches import Cache, Root, Roots
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.fused import compiling, fuse
-from judgebench.judges.hardware import hardware
-from judgebench.judges.heads import Head, layers_of
-from judgebench.judges.last_layer import only_read
-from judgebench.judges.linears import lay_out
-from judgebench.judges.memory import keep_freed
-from judgebench.judges.packing import Groups, Packed, following_tokens, pack, root_of
-from judgebench.judges.plain import PlainEngine
-from judgebench.judges.prefill import Prefill, ReadRoot
-from judgebench.judges.ragged import Segments, sent
-from judgebench.judges.stepping import Step
+from judgebench.judges.engine.attention import NAME, AttentionPass, attending
+from judgebench.judges.engine.cache import Cache, Root, Roots, Step
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import hardware, keep_freed
+from judgebench.judges.engine.heads import Head, layers_of
+from judgebench.judges.engine.kernels import Segments, to_device
+from judgebench.judges.engine.layers import compiling, fuse, lay_out
+from judgebench.judges.engine.packing import Groups, Packed, following_tokens, pack_prompts, root_of
+from judgebench.judges.engine.plain import Continuations, PlainEngine, Wanted
+from judgebench.judges.engine.prefill import Prefill, ReadRoot, only_read
 
 _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""
@@ -39,54 +34,6 @@ _CHECK_FACTOR = 5.0
 """The same for half precision, where rounding depends on the model: a multiple of the difference of two correct ways of
 reading. All of 17 models in three dtypes pass, a mixture of experts at 3.6 and the others below 1.7; with branches that
 see each other none does."""
-
-
-Wanted = tuple[Groups, CandidateTrie, np.ndarray]
-"""What `Engine.read` is asked: groups, trie and root."""
-
-
-class Answers(Protocol):
-    """Free answers under way, one for each prompt."""
-
-    logits: list[torch.Tensor]
-    """For each exit [prompts, vocabulary] float32: of the next token."""
-
-    def step(self, tokens: torch.Tensor) -> None:
-        """Goes on by one token each: [prompts] int64."""
-
-    def keep(self, which: torch.Tensor) -> None:
-        """Goes on with the prompts at these ascending indices only."""
-
-
-class Engine(Protocol):
-    """What reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of an encoder-decoder
-    model `EncoderDecoderEngine`.
-
-    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
-    """
-
-    head: Head
-    computed: int
-
-    def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: Wanted | None = None,
-    ) -> list[torch.Tensor]:
-        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
-
-        Args:
-            following: what will be asked next, with the same groups: packed while a device is at work, if it is one.
-        """
-
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> Answers:
-        """Reads the prompts and stands ready to generate."""
-
-    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
-        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
-        first, given those before. Prompts have two tokens at least."""
 
 
 class PrefixEngine:
@@ -128,11 +75,11 @@ class PrefixEngine:
         following: Wanted | None = None,
     ) -> list[torch.Tensor]:
         """See `Engine.read`."""
-        packed, held = self._pack(groups, trie, root)
-        exits = self._prefill(packed, held)
+        packed, rooted = self._pack(groups, trie, root)
+        exits = self._prefill(packed, rooted)
         if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
             groups, branches, after = following[0], following[1].branches, following[2]
-            self._ready = groups, pack(groups, branches, len(after))
+            self._ready = groups, pack_prompts(groups, branches, len(after))
         return self._candidates(exits, packed, trie)
 
     def gradient(
@@ -143,7 +90,7 @@ class PrefixEngine:
         value: Callable[[list[torch.Tensor]], torch.Tensor],
         root: np.ndarray,
     ) -> torch.Tensor:
-        """How a number that depends on the candidates' log-probabilities changes with the embeddings of some tokens.
+        """The gradient of a number that depends on the candidates' log-probabilities, in the embeddings of some tokens.
 
         Args:
             prompts: each [tokens]; of several, no two have the same token at the first place of `at`.
@@ -154,7 +101,7 @@ class PrefixEngine:
         Returns:
             [prompts, places, hidden] float32.
         """
-        packed, held = self._pack([prompts], trie, root)
+        packed, rooted = self._pack([prompts], trie, root)
         embedded: list[torch.Tensor] = []
 
         def watch(module: torch.nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:
@@ -164,8 +111,8 @@ class PrefixEngine:
         hook = self.model.get_input_embeddings().register_forward_hook(watch)
         try:
             with torch.enable_grad():
-                number = value(self._candidates(self._prefill(packed, held, whole=True), packed, trie))
-                (found,) = torch.autograd.grad(number, embedded[0])
+                number = value(self._candidates(self._prefill(packed, rooted, whole=True), packed, trie))
+                (gradient,) = torch.autograd.grad(number, embedded[0])
         finally:
             hook.remove()
         shared = packed.groups[0].shared.stop  # the row begins with what the prompts share below the root
@@ -174,18 +121,18 @@ class PrefixEngine:
             for start, _ in packed.spans
             for place in range(at.start, at.stop)
         ]
-        return found[0, torch.tensor(rows, device=found.device)].float().unflatten(0, (len(prompts), -1))
+        return gradient[0, torch.tensor(rows, device=gradient.device)].float().unflatten(0, (len(prompts), -1))
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
-        packed, held = self._pack(groups, trie, None)
-        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, held)]
+        packed, rooted = self._pack(groups, trie, None)
+        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
     def _candidates(self, exits: list[torch.Tensor], packed: Packed, trie: CandidateTrie) -> list[torch.Tensor]:
         """For each exit [prompts, candidates] from the states of `packed.reads`."""
         every = sorted({token for children in trie.children for token in children})
-        tokens = sent(torch.tensor(every), self.head.weight.device)
+        tokens = to_device(torch.tensor(every), self.head.weight.device)
         results = []
         for states in exits:
             # many small steps follow, which cost a GPU more than they are worth
@@ -207,15 +154,15 @@ class PrefixEngine:
         reads, following, prompts = following_tokens(packed)
         reads, following = reads.to(self.model.device), following.to(self.model.device)
         hidden = self._forward(packed.token_ids, packed.positions, Prefill(packed, None))
-        found = [self.head.each_logprob(states[reads], following) for states in hidden]
-        return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in found]
+        exits = [self.head.each_logprob(states[reads], following) for states in hidden]
+        return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in exits]
 
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
         else:
-            packed = pack(groups, () if trie is None else trie.branches, len(root))
+            packed = pack_prompts(groups, () if trie is None else trie.branches, len(root))
         self._ready = None
         self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self._rooted(root) if len(root) else None
@@ -224,13 +171,13 @@ class PrefixEngine:
         """The root's keys and values, read by themselves, so that they never depend on the batch."""
 
         def read() -> Root:
-            held = Root()
+            kept = Root()
             ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
             segments = Segments.of([len(root)], [len(root)], causal=True).to(ids.device)
             with torch.no_grad():
-                self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(held, segments))
+                self._forward(ids, torch.arange(len(root), device=ids.device), ReadRoot(kept, segments))
             self.computed += len(root)
-            return held
+            return kept
 
         return self.roots.get(root, read)
 
@@ -245,7 +192,7 @@ class PrefixEngine:
             hidden = self._forward(packed.token_ids, packed.positions, prefill)
         return [states[rows] for states in hidden]
 
-    def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: Pass) -> list[torch.Tensor]:
+    def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: AttentionPass) -> list[torch.Tensor]:
         """[tokens, hidden] after each exit."""
         with attending(pass_), compiling(hardware().compiled), self.head.capturing() as captured:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
@@ -271,7 +218,7 @@ class PackedAnswers:
         self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Answers.step`."""
+        """See `Continuations.step`."""
         self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
 
     def extend(self, tokens: torch.Tensor) -> list[torch.Tensor]:
@@ -286,7 +233,7 @@ class PackedAnswers:
         cache, device = self._cache, self._engine.model.device
         count = tokens.shape[1]
         step = Step.of(cache, count, device)
-        positions = step.at + sent(torch.tensor(cache.offsets), device)[:, None]
+        positions = step.at + to_device(torch.tensor(cache.offsets), device)[:, None]
         cache.lengths = [length + count for length in cache.lengths]
         hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
         return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
@@ -297,7 +244,7 @@ class PackedAnswers:
         cache.lengths = [length - count for length, count in zip(cache.lengths, counts, strict=True)]
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Answers.keep`."""
+        """See `Continuations.keep`."""
         cache = self._cache
         kept = which.tolist()
         cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
@@ -322,7 +269,7 @@ def refuse_unpackable(model: PreTrainedModel) -> None:
 
 
 @torch.no_grad()
-def check(engine: PrefixEngine) -> float:
+def check_packing(engine: PrefixEngine) -> float:
     """Reads a few short prompts packed and plainly, at candidates' branches and with a generated token, and compares.
 
     In half precision packed reading must be about as near to attention in float32 as the model's own attention is: how
@@ -385,7 +332,7 @@ def check(engine: PrefixEngine) -> float:
     return worst
 
 
-def _normalized(answers: Answers) -> torch.Tensor:
+def _normalized(answers: Continuations) -> torch.Tensor:
     """[exits, prompts, 1, vocabulary] log-probabilities of the next token."""
     return torch.stack(answers.logits).log_softmax(-1)[:, :, None]
 

@@ -5,8 +5,9 @@ for all batches of a condition; a batch is then laid out as
 
     [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2] ...
 
-so that attention is a few calls over neighboring stretches, however many groups there are (`Part`). Where the candidate
-trie's inner branches are one chain, they lie at the end of each tail: causal attention is all that they need.
+so that attention is a few calls over neighboring stretches, however many groups there are
+(`AttentionCall`). Where the candidate trie's inner branches are one chain, they lie at the end of each tail: causal
+attention is all that they need.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from judgebench.judges.candidates import Branch
-from judgebench.judges.ragged import Segments, sent
+from judgebench.judges.engine.candidates import Branch
+from judgebench.judges.engine.kernels import Segments, to_device
 
 Groups = Sequence[Sequence[np.ndarray]]
 """Token ids of each prompt, the prompts of a group together."""
@@ -31,7 +32,7 @@ _WORTH_SHARING = 16
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where one group lies.
+    """The place of one group in the row.
 
     Attributes:
         shared: the tokens of the row that its prompts share.
@@ -45,7 +46,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Part:
+class AttentionCall:
     """One call of attention: some queries and part of what they see.
 
     Attributes:
@@ -87,8 +88,8 @@ class Packed:
     reads: torch.Tensor
     forks: torch.Tensor
     ancestry: torch.Tensor
-    parts: tuple[Part, ...]
-    read_parts: tuple[Part, ...]
+    parts: tuple[AttentionCall, ...]
+    read_parts: tuple[AttentionCall, ...]
     reach: int
     host: Packed | None = None
 
@@ -97,16 +98,16 @@ class Packed:
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
-            name: sent(value, device) for name, value in vars(self).items() if isinstance(value, torch.Tensor)
+            name: to_device(value, device) for name, value in vars(self).items() if isinstance(value, torch.Tensor)
         }
 
-        def on_device(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        def on_device(parts: tuple[AttentionCall, ...]) -> tuple[AttentionCall, ...]:
             return tuple(replace(part, segments=part.segments.to(device)) for part in parts)
 
         return replace(self, **moved, parts=on_device(self.parts), read_parts=on_device(self.read_parts), host=self)
 
 
-def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
+def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
     """Packs prompts.
 
     Args:
@@ -170,41 +171,41 @@ def pack(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Pack
 
 def _parts(
     groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tokens: int, forks: int
-) -> tuple[Part, ...]:
+) -> tuple[AttentionCall, ...]:
     """The calls of attention over a row of `tokens`, the last of them `forks` branches of each prompt."""
     tails = groups[-1].own.stop
     above, sizes = groups[-1].shared.stop, [_size(group.shared) for group in groups]
     each = [end - start for start, end in spans]
     near = Segments.of([*sizes, *each], [*sizes, *each], causal=True)
-    parts = [Part(slice(0, tails), slice(0, tails), near)]
+    parts = [AttentionCall(slice(0, tails), slice(0, tails), near)]
     if root:
-        parts.append(Part(slice(0, tokens), None, Segments.of([tokens], [root])))
+        parts.append(AttentionCall(slice(0, tokens), None, Segments.of([tokens], [root])))
     if above:
         below = Segments.of([_size(group.own) for group in groups], sizes)
-        parts.append(Part(slice(above, tails), slice(0, above), below))
+        parts.append(AttentionCall(slice(above, tails), slice(0, above), below))
     if forks and above:
         read = Segments.of([forks * _size(group.prompts) for group in groups], sizes)
-        parts.append(Part(slice(tails, tokens), slice(0, above), read))
+        parts.append(AttentionCall(slice(tails, tokens), slice(0, above), read))
     if forks:
-        parts.append(Part(slice(tails, tokens), slice(above, tails), Segments.of([forks] * len(spans), each)))
+        parts.append(AttentionCall(slice(tails, tokens), slice(above, tails), Segments.of([forks] * len(spans), each)))
     return tuple(parts)
 
 
 def _read_parts(
     groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tails: int, branches: int, chain: bool
-) -> tuple[Part, ...]:
+) -> tuple[AttentionCall, ...]:
     """The calls of attention of the tokens that are read, prompt by prompt, `branches` of each."""
     above, every = groups[-1].shared.stop, slice(0, branches * len(spans))
     each = [end - start for start, end in spans]
     near = Segments.of([branches] * len(spans), each, causal=chain and branches > 1)
-    parts = [Part(every, slice(above, tails), near)]
+    parts = [AttentionCall(every, slice(above, tails), near)]
     if root:
-        parts.append(Part(every, None, Segments.of([every.stop], [root])))
+        parts.append(AttentionCall(every, None, Segments.of([every.stop], [root])))
     if above:
         read = Segments.of(
             [branches * _size(group.prompts) for group in groups], [_size(group.shared) for group in groups]
         )
-        parts.append(Part(every, slice(0, above), read))
+        parts.append(AttentionCall(every, slice(0, above), read))
     return tuple(parts)
 
 
@@ -224,7 +225,7 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
 
 
 def root_of(groups: Groups) -> np.ndarray:
-    """What all prompts begin with, if they are of several groups and it is worth reading apart; else nothing."""
+    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
     if len(groups) < 2:
         return np.zeros(0, np.int32)
     prompts = [ids for group in groups for ids in group]
@@ -233,7 +234,7 @@ def root_of(groups: Groups) -> np.ndarray:
 
 
 def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
-    """Tokens of the row that `pack` would lay out, without laying it out."""
+    """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
     total = 0
     for group in groups:
         end = max(root, common_prefix(group))
@@ -242,7 +243,8 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
 
 
 def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
-    """What comes after what in a row without a root: the last token that prompts share has another successor in each.
+    """Pairs of neighboring tokens in a row without a root: the last token that prompts share has another successor in
+    each.
 
     Returns:
         [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt

@@ -58,30 +58,32 @@ class CandidateTrie:
 
     Attributes:
         branches: inner nodes, parents before children; the root is first.
-        ways: for each branch, the tokens that lead to it from the root.
+        prefixes: for each branch, the tokens that lead to it from the root.
         children: for each branch, the tokens that go on from it, ascending.
     """
 
     def __init__(self, candidates: Sequence[str], paths: Sequence[Sequence[tuple[int, ...]]]):
         self.candidates = tuple(candidates)
-        self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
-        prefixes = {way[:n] for ways in self.token_paths for way in ways for n in range(len(way))}
-        inner = sorted(prefixes, key=lambda prefix: (len(prefix), prefix))
+        self.token_paths = tuple(tuple(sorted(set(own))) for own in paths)
+        inner = sorted(
+            {path[:n] for own in self.token_paths for path in own for n in range(len(path))},
+            key=lambda prefix: (len(prefix), prefix),
+        )
         index = {prefix: i for i, prefix in enumerate(inner)}
-        self.ways = tuple(inner)
+        self.prefixes = tuple(inner)
         self.branches = tuple(
             Branch(prefix[-1] if prefix else -1, index[prefix[:-1]] if prefix else -1, len(prefix)) for prefix in inner
         )
         next_tokens: list[set[int]] = [set() for _ in inner]
-        for ways in self.token_paths:
-            for way in ways:
-                for n, token in enumerate(way):
-                    next_tokens[index[way[:n]]].add(token)
+        for own in self.token_paths:
+            for path in own:
+                for n, token in enumerate(path):
+                    next_tokens[index[path[:n]]].add(token)
         self.children = tuple(tuple(sorted(tokens)) for tokens in next_tokens)
         self._paths = tuple(
-            Path(c, tuple((index[way[:n]], token) for n, token in enumerate(way)), index.get(way))
-            for c, ways in enumerate(self.token_paths)
-            for way in ways
+            Path(c, tuple((index[path[:n]], token) for n, token in enumerate(path)), index.get(path))
+            for c, own in enumerate(self.token_paths)
+            for path in own
         )
 
     @classmethod
@@ -94,18 +96,18 @@ class CandidateTrie:
         """
         paths: list[list[tuple[int, ...]]] = []
         for candidate, single in zip(candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True):
-            ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
-            written = {_text(tokenizer, way) for way in ways}
+            own: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
+            written = {_text(tokenizer, path) for path in own}
             for lead in LEADS:
                 if lead + candidate not in written:
-                    way = tuple(tokenizer.encode(lead + candidate, add_special_tokens=False))
-                    if way and _text(tokenizer, way) in (candidate, lead + candidate):
-                        ways.append(way)
-            if not ways:
+                    path = tuple(tokenizer.encode(lead + candidate, add_special_tokens=False))
+                    if path and _text(tokenizer, path) in (candidate, lead + candidate):
+                        own.append(path)
+            if not own:
                 raise UserError(
                     f"The tokenizer cannot write the score {candidate!r}; choose other ranges or judge.mode=generate."
                 )
-            paths.append(ways)
+            paths.append(own)
         return cls(candidates, paths)
 
     def logprobs(self, branch_logprobs: torch.Tensor) -> torch.Tensor:
@@ -149,12 +151,12 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ..
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
     longest = max(map(len, candidates)) + len("<0x00>")
     special = set(tokenizer.all_special_ids)
-    found: list[set[int]] = [set() for _ in candidates]
+    tokens: list[set[int]] = [set() for _ in candidates]
     for piece, token in tokenizer.get_vocab().items():
         # decoding is slow and the vocabulary large: only short pieces with a digit in them can be a score
         if len(piece) > longest or token in special or not any(c.isdigit() for c in piece):
             continue
         candidate = wanted.get(_text(tokenizer, (token,)))
         if candidate is not None:
-            found[candidate].add(token)
-    return tuple(map(frozenset, found))
+            tokens[candidate].add(token)
+    return tuple(map(frozenset, tokens))

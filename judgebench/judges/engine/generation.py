@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.engine import PackedAnswers
+from judgebench.judges.engine.prefix import PackedAnswers
 
 
 class Chooser(Protocol):
@@ -19,7 +19,7 @@ class Chooser(Protocol):
 
 
 class Side(Protocol):
-    """What goes on with the answers, one part for each: a model's `Answers`, or whatever else keeps count of them."""
+    """One that goes on with the answers, one part for each: a model's `Continuations`, or whatever else counts them."""
 
     def step(self, tokens: torch.Tensor) -> None:
         """Goes on by one token each: [answers] int64."""
@@ -131,9 +131,9 @@ def speculate(
         # 4. the choices hold up to the first that the draft had not foreseen, that one included
         choices = torch.stack([chooser.next_token(*matched(ours[:, j], theirs[j])) for j in range(draft)], dim=1)
         foreseen = choices == torch.stack(drafted[1:], dim=1)
-        held = (foreseen.long().cumprod(dim=1).sum(dim=1) + 1).clamp(max=draft)
-        chosen = choices.gather(1, held[:, None] - 1)[:, 0]
-        new = [tokens[:count] for tokens, count in zip(choices.tolist(), held.tolist(), strict=True)]
-        back = [draft - count for count in held.tolist()]
+        agreed = (foreseen.long().cumprod(dim=1).sum(dim=1) + 1).clamp(max=draft)
+        chosen = choices.gather(1, agreed[:, None] - 1)[:, 0]
+        new = [tokens[:count] for tokens, count in zip(choices.tolist(), agreed.tolist(), strict=True)]
+        back = [draft - count for count in agreed.tolist()]
         main.rewind(back)
         assistant.rewind(back)

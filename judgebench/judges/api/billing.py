@@ -1,19 +1,20 @@
-"""What a run's requests have cost, in tokens and in money, and whether the next one may still be sent."""
+"""The cost of a run's requests, in tokens and in money, and the limit that stops the next one."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.errors import UserError
 from judgebench.judges.api.price import Price
-from judgebench.judges.api.protocol import Ask, Usage
+from judgebench.judges.api.protocol import Request, Usage
 
 
 @dataclass
 class Account:
-    """What was asked of one endpoint in this run, and what it took.
+    """Requests to one endpoint in this run, and what they took.
 
     Attributes:
         requests: that were answered.
@@ -36,18 +37,18 @@ class Account:
     ratio: float = 1.0
     failures: Counter[str] = field(default_factory=Counter)
 
-    def expected(self, ask: Ask) -> float:
+    def expected(self, request: Request) -> float:
         """The most that a request is expected to cost in USD; 0 where prices are not known."""
-        return self.price.of(ask.prompt_tokens * self.ratio, 0, ask.most_tokens) or 0.0
+        return self.price.of(request.prompt_tokens * self.ratio, 0, request.max_tokens) or 0.0
 
-    def paid(self, ask: Ask, usage: Usage | None) -> None:
+    def paid(self, request: Request, usage: Usage | None) -> None:
         """Books an answered request."""
         self.requests += 1
         if usage is None:
             self.uncounted += 1
-            usage = Usage(round(ask.prompt_tokens * self.ratio), 0, ask.most_tokens)
-        elif ask.prompt_tokens:
-            self.ratio = max(self.ratio, usage.prompt / ask.prompt_tokens)
+            usage = Usage(round(request.prompt_tokens * self.ratio), 0, request.max_tokens)
+        elif request.prompt_tokens:
+            self.ratio = max(self.ratio, usage.prompt / request.prompt_tokens)
         self.prompt_tokens += usage.prompt
         self.cached_tokens += usage.cached
         self.completion_tokens += usage.completion
@@ -69,7 +70,7 @@ class Account:
 
 
 class Bill:
-    """What all endpoints of a run cost together, held under `max_cost`.
+    """The cost of all endpoints of a run together, held under `max_cost`.
 
     Args:
         max_cost: USD; None is no limit.
@@ -88,15 +89,15 @@ class Bill:
     @property
     def spent(self) -> float:
         """USD so far, lost answers among them."""
-        return sum(one.cost + one.unconfirmed for one in self._accounts)
+        return sum(account.cost + account.unconfirmed for account in self._accounts)
 
-    def reserve(self, account: Account, ask: Ask) -> float:
+    def reserve(self, account: Account, request: Request) -> float:
         """Puts aside what a request may cost, before it is sent.
 
         Raises:
             UserError: with all that was spent and is under way, it could pass `max_cost`.
         """
-        expected = account.expected(ask)
+        expected = account.expected(request)
         if self._most is not None and self.spent + self._reserved + expected > self._most:
             under_way = f", ${self._reserved:.6g} are set aside for requests under way" if self._reserved else ""
             raise UserError(
@@ -107,13 +108,28 @@ class Bill:
         self._reserved += expected
         return expected
 
-    def settle(self, account: Account, reserved: float, ask: Ask, usage: Usage | None) -> None:
+    def settle(self, account: Account, reserved: float, request: Request, usage: Usage | None) -> None:
         """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
-        account.paid(ask, usage)
+        account.paid(request, usage)
 
     def lose(self, account: Account, reserved: float, billed: bool) -> None:
         """Books a request without an answer; `billed`: the server may have read it all the same."""
         self._reserved -= reserved
         if billed:
             account.unconfirmed += reserved
+
+
+def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
+    """The `served` record of a run that asks nobody, for all readings are known."""
+    nothing = dict.fromkeys(("requests", "retries", "uncounted_requests"), 0)
+    nothing |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), 0)
+
+    def idle(side: Mapping[str, Any]) -> dict[str, Any]:
+        money = {name: None if side[name] is None else 0.0 for name in ("cost", "unconfirmed_cost")}
+        return {**side, **nothing, **money, "failures": {}}
+
+    return {
+        name: idle(value) if name in ("main", "assistant") else (0.0 if name == "cost" and value is not None else value)
+        for name, value in served.items()
+    }

@@ -17,10 +17,10 @@ import torch
 from transformers import EncoderDecoderCache, PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.heads import Head
-from judgebench.judges.memory import keep_freed
-from judgebench.judges.packing import Groups
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import keep_freed
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.packing import Groups
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""
@@ -69,16 +69,16 @@ class EncoderDecoderEngine:
     ) -> list[torch.Tensor]:
         """See `Engine.read`; what prompts begin with is of no use here."""
         prompts = [ids for group in groups for ids in group]
-        found = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
+        logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
         for rows in self._parts(prompts):
-            found[rows] = self._candidates(Decoding(self, [prompts[row] for row in rows], rows), trie)
-        return [found]
+            logprobs[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
+        return [logprobs]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
         """See `Engine.start`."""
         prompts = [ids for group in groups for ids in group]
         return EncoderDecoderAnswers(
-            self, [Decoding(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
+            self, [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
         )
 
     def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
@@ -109,19 +109,19 @@ class EncoderDecoderEngine:
         rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
         return states[rows], mask[rows]
 
-    def _candidates(self, decoding: Decoding, trie: CandidateTrie) -> torch.Tensor:
+    def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
         """[prompts, candidates] float64."""
-        found: dict[int, torch.Tensor] = {}
-        # depth first: whatever a way begins with has just been read, and what lies beyond its parent is forgotten
-        for branch in sorted(range(len(trie.ways)), key=lambda branch: trie.ways[branch]):
-            way = trie.ways[branch]
-            if way:
-                decoding.back_to(len(self.start_tokens) + len(way) - 1)
-                states = decoding.go_on(torch.full((len(decoding.rows), 1), way[-1]))
+        read: dict[int, torch.Tensor] = {}
+        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
+        for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
+            prefix = trie.prefixes[branch]
+            if prefix:
+                state.back_to(len(self.start_tokens) + len(prefix) - 1)
+                states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
             else:
-                states = decoding.begin()
-            found[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
-        return trie.logprobs(torch.cat([found[branch].cpu() for branch in range(len(trie.ways))], dim=1))
+                states = state.begin()
+            read[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
+        return trie.logprobs(torch.cat([read[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
 
     def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
         """Indices of prompts that are read together, the longest first: what has no room shows at once."""
@@ -134,7 +134,7 @@ class EncoderDecoderEngine:
         yield part
 
 
-class Decoding:
+class DecoderState:
     """Prompts that are encoded and answered together.
 
     Args:
@@ -192,16 +192,16 @@ class Decoding:
 class EncoderDecoderAnswers:
     """Free answers under way, each with the decoder's keys and values of its prompt and of itself."""
 
-    def __init__(self, engine: EncoderDecoderEngine, parts: list[Decoding]):
+    def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
         self._engine, self._parts = engine, parts
         self.logits = self._heads([part.begin() for part in parts])
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Answers.step`."""
+        """See `Continuations.step`."""
         self.logits = self._heads([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Answers.keep`."""
+        """See `Continuations.keep`."""
         place = {row: i for i, row in enumerate(which.tolist())}
         self._parts = [part for part in self._parts if part.keep(place)]
         self.logits = [logits[which.to(logits.device)] for logits in self.logits]
@@ -213,22 +213,22 @@ class EncoderDecoderAnswers:
 
 
 def _start_tokens(model: PreTrainedModel) -> list[int]:
-    """What stands before the decoder's first word: its start token, and where the model always says something first
+    """Tokens before the decoder's first word: its start token, and where the model always says something first
     (BART its BOS), that too."""
-    found = []
+    tokens = []
     for name in ("decoder_start_token_id", "forced_bos_token_id"):
         said = [getattr(where, name, None) for where in (model.generation_config, model.config)]
-        found.append(next((token for token in said if type(token) is int), None))
-    if found[0] is None:
+        tokens.append(next((token for token in said if type(token) is int), None))
+    if tokens[0] is None:
         raise UserError(
             f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id in "
             "the model's generation_config.json (T5's is its padding token)."
         )
-    return [token for token in found if token is not None]
+    return [token for token in tokens if token is not None]
 
 
 @torch.inference_mode()
-def check(engine: EncoderDecoderEngine) -> float:
+def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
     the whole model on each prompt by itself.
 

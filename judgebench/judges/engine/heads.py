@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.attention import own_attention
+from judgebench.judges.engine.attention import own_attention
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import BasePredictionWriter
+from lightning.pytorch.callbacks import BasePredictionWriter, Callback, RichProgressBar
 from transformers import PreTrainedModel
 
 from judgebench.errors import UserError
-from judgebench.judges.hardware import hardware
+from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.memory import free_memory, memory_of, out_of_memory, return_freed
 from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, halves
-from judgebench.judges.sharding import FullySharded, check_split, delivers, group_size, hands_of, load_split
-from judgebench.judges.turns import Turns
+from judgebench.judges.planning import Batch, assigned, batch_costs, halves, plan, remaining, unique_batches
+from judgebench.judges.sharding import (
+    FullySharded,
+    Turns,
+    check_split,
+    delivers,
+    group_size,
+    is_split,
+    load_split,
+    reader_count,
+)
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
@@ -79,7 +89,7 @@ class Models:
         return_freed()
 
 
-class Judge(L.LightningModule):
+class JudgeModule(L.LightningModule):
     """Runs one pass; `predict` takes `Batch`es and gives the `ModelReading`s of their prompts.
 
     Args:
@@ -142,8 +152,7 @@ class Judge(L.LightningModule):
         batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
         if batches is None or trainer is None or self.device.type == "cpu":
             return None
-        hands = hands_of(trainer)
-        at = (batch_idx + 1) * hands + trainer.global_rank // group_size(trainer.strategy)
+        at = (batch_idx + 1) * reader_count(trainer) + trainer.global_rank // group_size(trainer.strategy)
         if at >= len(batches) or not batches[at].groups or batches[at].tokens()[1] >= self._too_many:
             return None
         return batches[at]
@@ -189,10 +198,8 @@ class StoreWriter(BasePredictionWriter):
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         prediction: Sequence[ModelReading],
-        batch_indices: Sequence[int] | None,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int,
+        *_: Any,
+        **__: Any,
     ) -> None:
         """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
@@ -212,3 +219,137 @@ class SigtermEnds(L.Callback):
             signal.signal(signal.SIGTERM, self._before)
             if trainer.received_sigterm:
                 signal.raise_signal(signal.SIGTERM)
+
+
+Trainers = Callable[[list[Callback]], L.Trainer]
+"""Makes a Trainer with the given callbacks."""
+
+
+def compute(
+    passes: Sequence[Pass],
+    token_budget: int,
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+    doing: str = "Reading",
+) -> L.Trainer | None:
+    """Computes and stores what is missing of each pass.
+
+    Args:
+        token_budget: groups are read together up to so many tokens to compute.
+
+    See `compute_batches` for the other arguments, the result and errors.
+    """
+    todo = [(pass_, pending_batches(pass_, token_budget, store)) for pass_ in passes]
+    return compute_batches(todo, store, models, data, trainer, doing)
+
+
+def compute_batches(
+    todo: Sequence[tuple[Pass, Sequence[Batch]]],
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+    doing: str,
+) -> L.Trainer | None:
+    """Computes and stores batches.
+
+    Args:
+        todo: passes and their batches; one without batches takes no part.
+        models: where the models come from; see `Models.make_room`.
+        data: its `batches` are set to what is to be read.
+        doing: what the progress bar says.
+
+    Returns:
+        The last trainer that ran; None if nothing was missing.
+
+    Raises:
+        UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
+    """
+    last, processes = None, here()
+    todo = [(pass_, pending) for pass_, pending in todo if pending]
+    for i, (pass_, pending) in enumerate(todo):
+        processes.join()  # only now, for what is stored needs no second process
+        if processes.joined:
+            processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
+            processes.check_same(_digest(pass_, pending), "prompts")
+        models.make_room({source for later, _ in todo[i:] for source in later.sources})
+        title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
+        last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
+        data.batches = assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last))  # type: ignore[attr-defined]
+        with processes.watched() if is_split(last.strategy) else nullcontext():
+            _predict(last, JudgeModule(pass_, models), data, title)
+            # another process may still be reading what this one is about to look up
+            store.settle()
+            last.strategy.barrier()
+    return last
+
+
+def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule, title: str) -> None:
+    """Lightning's predict loop; what it says about training stays unsaid."""
+    with warnings.catch_warnings():
+        # a batch knows its own prompts; their indices are of no use
+        warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
+        # Lightning's own, about torch and about its recommended number of workers
+        warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
+        try:
+            trainer.predict(judge, datamodule=data, return_predictions=False)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise UserError(
+                f"trainer: {title} does not fit into the memory of {trainer.strategy.root_device}; take a smaller "
+                "model, a dtype of half the size (judge.dtype=bfloat16), or several GPUs with trainer=fsdp or "
+                "trainer=tensor_parallel."
+            ) from error
+        except SystemExit as end:  # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
+            if isinstance(end.__context__, KeyboardInterrupt):
+                raise end.__context__ from None
+            raise
+
+
+def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+    """The batches of a pass that are not stored yet. They are planned over everything, so that a resumed run reads the
+    same ones: a batch that was never finished is read whole."""
+    keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
+    planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
+    batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
+    batches = unique_batches(batches, lambda prompt: tuple(keys[id(prompt)]))
+    missing = store.missing(key for own in keys.values() for key in own)
+    pending = []
+    for batch in batches:
+        done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
+        if (left := remaining(batch, done)) is not None:
+            pending.append(left)
+    return pending
+
+
+def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
+    """Of all that is to be read, in order."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        digest.update(b"batch")
+        for prompt in batch.prompts:
+            digest.update("".join(pass_.keys(prompt)).encode())
+    return digest.hexdigest()
+
+
+class ReadingBar(RichProgressBar):
+    """Lightning's rich bar, saying which model reads.
+
+    Args:
+        title: short name of what reads.
+        doing: what it does.
+    """
+
+    def __init__(self, title: str, doing: str = "Reading"):
+        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
+        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
+        self._title = title
+        self._doing = doing
+
+    @property
+    def predict_description(self) -> str:
+        """Words before the bar."""
+        return f"{self._doing} with {self._title}"

@@ -1,7 +1,7 @@
 """judgebench's attention, registered with transformers as an implementation of its own.
 
 Any model written against transformers' attention interface then runs on packed rows unchanged: whatever is being read
-(`attending`), each layer's queries, keys and values go to `prefill` or `stepping`.
+(`attending`), each layer's queries, keys and values go to that pass's `attend`.
 
 Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over.
 """
@@ -16,22 +16,21 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.kernels import How, attend_masked
-from judgebench.judges.last_layer import KeysOnly, ReadsOnly, attend_reads, read_keys
-from judgebench.judges.prefill import Prefill, ReadRoot, prefill, read_root
-from judgebench.judges.stepping import Step, step
+from judgebench.judges.engine.cache import Step
+from judgebench.judges.engine.kernels import AttentionOptions, attend_masked
+from judgebench.judges.engine.prefill import KeysOnly, Prefill, ReadRoot, ReadsOnly
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
 
-Pass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
+AttentionPass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
 
-_ACTIVE: ContextVar[Pass | None] = ContextVar("judgebench_attention", default=None)
+_ACTIVE: ContextVar[AttentionPass | None] = ContextVar("judgebench_attention", default=None)
 
 
 @contextmanager
-def attending(pass_: Pass) -> Iterator[None]:
+def attending(pass_: AttentionPass) -> Iterator[None]:
     """Within it, models whose attention implementation is `NAME` read the row that `pass_` describes."""
     token = _ACTIVE.set(pass_)
     try:
@@ -58,7 +57,7 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
 
 
 def current_rows() -> torch.Tensor | None:
-    """Where in the packed row under way its prompts are being continued, prompt by prompt: what is read, or written.
+    """Places of the packed row under way at which its prompts are being continued, prompt by prompt: read, or written.
 
     Returns:
         [places] int64 indices into the row's tokens, none of them while a root is read; None where no packed row is
@@ -85,20 +84,11 @@ def packed_attention(
     Returns:
         [1, tokens, heads, dim] and no weights.
     """
-    active, how = _ACTIVE.get(), _how(query, **options)
-    layer: int = module.layer_idx  # type: ignore[assignment]
-    if isinstance(active, Step):
-        out = step(active, layer, query, key, value, how)
-    elif isinstance(active, Prefill):
-        out = prefill(active, layer, query, key, value, how)
-    elif isinstance(active, KeysOnly):
-        read_keys(active, layer, key, value)
-    elif isinstance(active, ReadsOnly):
-        out = attend_reads(active, layer, query, how)
-    elif isinstance(active, ReadRoot):
-        out = read_root(active, layer, query, key, value, how)
-    else:
+    active = _ACTIVE.get()
+    if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
+    layer: int = module.layer_idx  # type: ignore[assignment]
+    out = active.attend(layer, query, key, value, _how(query, **options))
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -125,9 +115,9 @@ def _how(
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
     **_: Any,
-) -> How:
-    """What a layer wants of its attention, as transformers hands it over."""
-    return How(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+) -> AttentionOptions:
+    """A layer's options, as transformers hands them over."""
+    return AttentionOptions(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
 
 
 AttentionInterface.register(NAME, packed_attention)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from judgebench.judges.kernels import CHUNK_BYTES, How, KeysValues, attend_masked
-from judgebench.judges.ragged import sent
+from judgebench.judges.engine.kernels import CHUNK_BYTES, AttentionOptions, KeysValues, attend_masked, to_device
 
 _NOWHERE = 2**40
 """Position of padding among keys, which no query sees."""
@@ -40,7 +39,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Block:
+class PaddedBlock:
     """Contexts padded to each other.
 
     Attributes:
@@ -59,31 +58,37 @@ class Block:
     row: torch.Tensor
 
 
-def blocks_of(contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None) -> list[Block]:
+def blocks_of(
+    contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None
+) -> list[PaddedBlock]:
     """Blocks whose float32 products, and whose keys and values, take about `kernels.CHUNK_BYTES` each.
 
     Args:
         query, key: of a layer; what is wanted of them are heads, features and device.
         window: a query sees only so many positions, its own included; None is all.
     """
-    most = CHUNK_BYTES // (4 * query.shape[1])
-    most_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
-    pieces = [piece for context in contexts for piece in _pieces(context, most, window)]
+    max_products = CHUNK_BYTES // (4 * query.shape[1])
+    max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
+    pieces = [piece for context in contexts for piece in _pieces(context, max_products, window)]
     pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
-    blocks: list[Block] = []
-    held: list[Context] = []
+    blocks: list[PaddedBlock] = []
+    together: list[Context] = []
     for piece in pieces:
-        width = max(len(each.queries) for each in [*held, piece])
-        keys = (len(held) + 1) * len(piece.keys)
-        if held and (width * keys > most or keys > most_keys):
-            blocks.append(_block(held, query.device))
-            held = []
-        held.append(piece)
-    return [*blocks, *([_block(held, query.device)] if held else [])]
+        width = max(len(each.queries) for each in [*together, piece])
+        keys = (len(together) + 1) * len(piece.keys)
+        if together and (width * keys > max_products or keys > max_keys):
+            blocks.append(_block(together, query.device))
+            together = []
+        together.append(piece)
+    return [*blocks, *([_block(together, query.device)] if together else [])]
 
 
 def attend_blocks(
-    query: torch.Tensor, seen: KeysValues, blocks: Sequence[Block], ancestry: torch.Tensor | None, how: How
+    query: torch.Tensor,
+    seen: KeysValues,
+    blocks: Sequence[PaddedBlock],
+    ancestry: torch.Tensor | None,
+    how: AttentionOptions,
 ) -> torch.Tensor:
     """Attention of the blocks' queries; [1, heads, queries, dim] as the query.
 
@@ -106,16 +111,16 @@ def attend_blocks(
     return out
 
 
-def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
-    """A context in pieces of at most `most` products, each with the keys that its queries may see."""
-    found, start = [], 0
+def _pieces(context: Context, max_products: int, window: int | None) -> list[Context]:
+    """A context in pieces of at most `max_products` products, each with the keys that its queries may see."""
+    pieces, start = [], 0
     while start < len(context.queries):
-        stop = min(len(context.queries), start + max(1, most // max(1, len(context.keys))))
+        stop = min(len(context.queries), start + max(1, max_products // max(1, len(context.keys))))
         at = context.query_at[start:stop]
         near = context.key_at <= at.max()
         if window is not None:
             near &= context.key_at > at.min() - window
-        found.append(
+        pieces.append(
             Context(
                 context.queries[start:stop],
                 at,
@@ -126,10 +131,10 @@ def _pieces(context: Context, most: int, window: int | None) -> list[Context]:
             )
         )
         start = stop
-    return found
+    return pieces
 
 
-def _block(contexts: Sequence[Context], device: torch.device) -> Block:
+def _block(contexts: Sequence[Context], device: torch.device) -> PaddedBlock:
     width, reach = max(len(each.queries) for each in contexts), max(len(each.keys) for each in contexts)
 
     def padded(rows: Sequence[np.ndarray], length: int, filling: int | None) -> np.ndarray:
@@ -152,4 +157,4 @@ def _block(contexts: Sequence[Context], device: torch.device) -> Block:
         real,
         np.concatenate([each.queries for each in contexts]),
     )
-    return Block(*(sent(torch.from_numpy(table), device) for table in tables))
+    return PaddedBlock(*(to_device(torch.from_numpy(table), device) for table in tables))

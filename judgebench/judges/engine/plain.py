@@ -1,17 +1,68 @@
-"""The plain engine: one prompt at a time through the model's own attention. Slow, and the measure of all else."""
+"""The interface of engines, and the plain one: one prompt at a time through the model's own attention.
+
+It is slow, and the measure of all else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.judges.attention import own_attention
-from judgebench.judges.candidates import CandidateTrie
-from judgebench.judges.heads import Head
-from judgebench.judges.packing import Groups
+from judgebench.judges.engine.attention import own_attention
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.heads import Head
+from judgebench.judges.engine.packing import Groups
+
+Wanted = tuple[Groups, CandidateTrie, np.ndarray]
+"""Arguments of `Engine.read`: groups, trie and root."""
+
+
+class Continuations(Protocol):
+    """Free answers under way, one for each prompt."""
+
+    logits: list[torch.Tensor]
+    """For each exit [prompts, vocabulary] float32: of the next token."""
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """Goes on by one token each: [prompts] int64."""
+
+    def keep(self, which: torch.Tensor) -> None:
+        """Goes on with the prompts at these ascending indices only."""
+
+
+class Engine(Protocol):
+    """The interface of all that reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of
+    an encoder-decoder model `EncoderDecoderEngine`.
+
+    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
+    """
+
+    head: Head
+    computed: int
+
+    def read(
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
+    ) -> list[torch.Tensor]:
+        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
+
+        Args:
+            following: what will be asked next, with the same groups: packed while a device is at work, if it is one.
+        """
+
+    def start(self, groups: Groups, root: np.ndarray | None = None) -> Continuations:
+        """Reads the prompts and stands ready to generate."""
+
+    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
+        first, given those before. Prompts have two tokens at least."""
 
 
 class PlainEngine:
@@ -44,8 +95,8 @@ class PlainEngine:
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in prompts:
             columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-            for way, children in zip(trie.ways, trie.children, strict=True):
-                states, _ = self.forward(torch.tensor([[*ids.tolist(), *way]]), None)
+            for prefix, children in zip(trie.prefixes, trie.children, strict=True):
+                states, _ = self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)
                 for column, state in zip(columns, states, strict=True):
                     column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)).cpu())
             for rows, column in zip(per_exit, columns, strict=True):
@@ -56,7 +107,7 @@ class PlainEngine:
         """See `PrefixEngine.at_branches`."""
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in (ids for group in groups for ids in group):
-            states = [self.forward(torch.tensor([[*ids.tolist(), *way]]), None)[0] for way in trie.ways]
+            states = [self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)[0] for prefix in trie.prefixes]
             for rows, branches in zip(per_exit, zip(*states, strict=True), strict=True):
                 rows.append(self.head.logits(torch.cat(branches)))
         return torch.stack([torch.stack(rows) for rows in per_exit]).log_softmax(-1)
@@ -104,7 +155,7 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Answers.step`."""
+        """See `Continuations.step`."""
         states = []
         for i, token in enumerate(tokens.tolist()):
             state, self._caches[i] = self._engine.forward(torch.tensor([[token]]), self._caches[i])
@@ -112,7 +163,7 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Answers.keep`."""
+        """See `Continuations.keep`."""
         self._caches = [self._caches[i] for i in which.tolist()]
         self.logits = [logits[which] for logits in self.logits]
 

@@ -1,0 +1,215 @@
+"""Laid out weights give what plain ones give."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, Phi3Config, Qwen2Config
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from judgebench.errors import UserError
+from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine import prefix as engines
+from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
+from tests.judges.fake_cuda import restore_rotary
+from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
+
+SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "intermediate_size": 56,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "pad_token_id": 0,
+}
+CONFIGS = {
+    "llama": LlamaConfig(**SIZES),
+    "qwen2": Qwen2Config(**SIZES),  # biases
+    "gemma2": Gemma2Config(**SIZES),  # GELU
+    "phi3": Phi3Config(**SIZES),  # gate and up in one
+}
+
+
+def made(name: str, dtype: torch.dtype) -> nn.Module:
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name], dtype=dtype).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(parameter)
+    return model
+
+
+def kinds(model: nn.Module, kind: type) -> int:
+    return sum(isinstance(module, kind) for module in model.modules())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 2e-5), (torch.bfloat16, 0.1)])
+@torch.inference_mode()
+def test_same_logits_for_rows_of_any_length(name, dtype, most):
+    plain = made(name, dtype)
+    laid_out = copy.deepcopy(plain)
+    lay_out(laid_out)
+    if not kinds(laid_out, LaidOutLinear):
+        assert dtype == torch.bfloat16  # this processor has no such products
+        pytest.skip("no bfloat16 products on this processor")
+    for rows in (1, 2, 3, 17, 130):
+        ids = torch.randint(0, 60, (2, rows))
+        assert (plain(ids).logits - laid_out(ids).logits).abs().max() <= most
+
+
+def test_every_layer_of_the_decoder_is_laid_out_and_gated_blocks_are_fused():
+    for name, blocks in (("llama", 2), ("qwen2", 2), ("gemma2", 2), ("phi3", 0)):
+        model = made(name, torch.float32)
+        linears = kinds(model.get_decoder(), nn.Linear)
+        lay_out(model)
+        assert kinds(model.get_decoder(), LaidOutLinear) == linears, name
+        assert kinds(model, FusedGatedMLP) == blocks, name
+        assert type(model.get_output_embeddings()) is nn.Linear
+
+
+def test_twice_is_once():
+    model = made("llama", torch.float32)
+    lay_out(model)
+    before = [id(module) for module in model.modules()]
+    lay_out(model)
+    assert [id(module) for module in model.modules()] == before
+
+
+def test_the_plain_weight_can_still_be_seen():
+    linear = nn.Linear(40, 24, bias=False)
+    assert torch.equal(LaidOutLinear(linear).weight, linear.weight)
+
+
+def test_what_is_more_than_a_linear_layer_is_left_alone():
+    model = made("llama", torch.float32)
+    layer = model.get_decoder().layers[0]
+    layer.self_attn.q_proj.register_forward_hook(lambda module, given, output: output + 1)
+    layer.self_attn.k_proj = type("Adapted", (nn.Linear,), {})(32, 16, bias=False)
+    layer.self_attn.v_proj.weight = model.get_decoder().layers[1].self_attn.v_proj.weight
+    lay_out(model)
+    for name in ("q_proj", "k_proj", "v_proj"):
+        assert not isinstance(getattr(layer.self_attn, name), LaidOutLinear)
+    assert isinstance(layer.self_attn.o_proj, LaidOutLinear)
+
+
+def test_a_block_that_only_looks_gated_is_not_fused():
+    model = made("llama", torch.float32)
+    mlp = model.get_decoder().layers[0].mlp
+    plain = type(mlp).forward
+    type(mlp).forward, scaled = (lambda self, x: 2 * plain(self, x)), type(mlp).forward
+    try:
+        lay_out(model)
+        assert kinds(model, FusedGatedMLP) == 0
+    finally:
+        type(mlp).forward = scaled
+
+
+def test_float64_is_left_alone():
+    model = made("llama", torch.float64)
+    lay_out(model)
+    assert kinds(model, LaidOutLinear) == 0
+
+
+@pytest.fixture
+def compiling(monkeypatch):
+    """Compiles on the CPU what a GPU would compile; gives how."""
+
+    def use(**options):
+        compile_ = torch.compile
+        monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
+        monkeypatch.setattr(layers, "in_half_on_gpu", lambda tensor: True)
+        monkeypatch.setattr(layers, "compiles", lambda device: True)
+        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
+        monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
+        layers.compiled.cache_clear()
+
+    yield use
+    layers.compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
+def unchanged():
+    """`fuse` changes transformers' modules for good."""
+    yield
+    restore_rotary()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "phi", "phi3", "mixtral", "gpt_oss"])
+@torch.inference_mode()
+def test_every_region_is_traced_whole_and_reads_the_same(name, compiling):
+    expected = [PrefixEngine(model_of(name)).read(prompts(), trie)[0] for trie in (TRIE, CHAIN)]
+    compiling(backend="aot_eager")
+    model = model_of(name)
+    engine = PrefixEngine(model)
+    changed = {type(module).__name__ for module in model.modules() if "forward" in vars(module)}
+    assert any(kind.endswith(("RMSNorm", "LayerNorm")) for kind in changed)
+    assert any(kind.endswith("MLP") for kind in changed) == (name not in ("mixtral", "gpt_oss"))
+    for trie, before in zip((TRIE, CHAIN), expected, strict=True):
+        torch.testing.assert_close(engine.read(prompts(), trie)[0], before, atol=1e-4, rtol=0)
+
+
+@torch.no_grad()
+def test_the_compiler_s_own_code_gives_the_same(compiling):
+    model = model_of("llama", torch.bfloat16)
+    layer = model.model.layers[0]
+    states = torch.randn(1, 40, 64).bfloat16()
+    query, key = torch.randn(1, 4, 40, 16).bfloat16(), torch.randn(1, 2, 40, 16).bfloat16()
+    cos, sin = model.model.rotary_emb(states, torch.arange(40)[None])
+    parts = [torch.randn(1, 4, 40, 16).bfloat16() for _ in range(3)], [torch.randn(1, 4, 40) for _ in range(3)]
+    compiling()
+
+    def merged(*given):
+        out = torch.empty(1, 4, 40, 16, dtype=torch.bfloat16)
+        layers.compiled(kernels._merge_into)(out, *given)
+        return out
+
+    for function, given in (
+        (layers.compiled(type(layer.input_layernorm).forward), (layer.input_layernorm, states)),
+        (layers.compiled(type(layer.mlp).forward), (layer.mlp, states)),
+        (layers.compiled(apply_rotary_pos_emb), (query, key, cos, sin)),
+        (merged, (*parts, None)),
+    ):
+        with layers.compiling():
+            fast = function(*given)
+        plain = function(*given)  # as in a plain pass, which packed ones are compared with
+        torch.testing.assert_close(fast, plain, atol=2e-2, rtol=2e-2)
+
+
+def test_gradients_are_never_compiled(compiling, monkeypatch):
+    compiling(backend="aot_eager")
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: calls.append(function))
+    states = torch.randn(3, requires_grad=True)
+    with layers.compiling():
+        assert layers.compiled(torch.exp)(states).requires_grad
+        assert not calls
+        with torch.no_grad(), pytest.raises(TypeError):  # the stand-in gives nothing to call
+            layers.compiled(torch.exp)(states)
+    assert calls
+
+
+@torch.inference_mode()
+def test_the_check_sees_a_wrong_compiler(compiling, monkeypatch):
+    """What packed reading is compared with is not compiled."""
+    compiling()
+    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *given: _doubled(function(*given)))
+    with pytest.raises(UserError, match=r"judge\.engine=plain"):
+        check_packing(PrefixEngine(model_of("llama")))
+
+
+def _doubled(result):
+    return result * 2 if isinstance(result, torch.Tensor) else result
+
+
+def test_nothing_is_compiled_on_the_cpu_or_in_float32():
+    model = model_of("llama")
+    PrefixEngine(model)
+    assert not any("forward" in vars(module) for module in model.modules())
+    assert not layers.compiles(torch.device("cpu"))
