@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
     from omegaconf import DictConfig
 
+    from judgebench.errors import UserError
     from judgebench.results.results import Results
 
-__all__ = ["Results", "run"]
+__all__ = ["Results", "UserError", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,7 +27,15 @@ def __getattr__(name: str) -> Any:
         from judgebench.results.results import Results
 
         return Results
+    if name == "UserError":
+        from judgebench.errors import UserError
+
+        return UserError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
 
 
 def run(overrides: Sequence[str] = ()) -> Results:
@@ -37,16 +46,15 @@ def run(overrides: Sequence[str] = ()) -> Results:
             "ranges=[[1,5],[1,10]]".
 
     Returns:
-        Its results; `results.path` is the run folder. They are empty, and `path` is None, after `dry_run=true`, and in a
+        Its results; `results.path` is the run folder. They are empty, and `path` is None, after `dry_run=true` and in a
         process that only helped another to read.
 
     Raises:
-        judgebench.errors.UserError: a mistake that the user can mend, in the sentence that the command line prints.
+        judgebench.UserError: a mistake that the user can mend, in the sentence that the command line prints.
     """
     from judgebench.errors import Refusal, UserError
     from judgebench.refusals import told
     from judgebench.report.hiding import hiding
-    from judgebench.results.results import Results
 
     if isinstance(overrides, str):
         raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
@@ -55,6 +63,7 @@ def run(overrides: Sequence[str] = ()) -> Results:
         try:
             with told(), _composed(given) as config:
                 from judgebench.pipeline import run as run_pipeline
+                from judgebench.results.results import Results
 
                 return run_pipeline(config) or Results()
         except Refusal as refusal:
