@@ -62,7 +62,7 @@ def run(overrides: Sequence[str] = ()) -> Results:
     with hiding(given):
         try:
             with told(), _composed(given) as config:
-                from judgebench.pipeline import run as run_pipeline
+                from judgebench.pipeline import run_pipeline
                 from judgebench.results.results import Results
 
                 return run_pipeline(config) or Results()

@@ -47,9 +47,9 @@ def _main(config: DictConfig) -> dict[str, Any] | None:
             objective = checked_objective(config)
             if sweeping:
                 check_processes(config)
-            from judgebench.pipeline import run  # it takes seconds to import
+            from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
-            finished = run(config)
+            finished = run_pipeline(config)
             found = outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
         if sweeping and runs_elsewhere():

@@ -81,7 +81,7 @@ class Job:
     models: Models = field(default_factory=Models)
 
 
-def run(config: DictConfig) -> Results | None:
+def run_pipeline(config: DictConfig) -> Results | None:
     """Runs the experiment that `config` describes, alone in its run folder.
 
     Returns:
