@@ -12,16 +12,16 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from judgebench.asked.first import look
-from judgebench.configuration import FOLDER
-from judgebench.errors import UserError
-from judgebench.refusals import door, told
+from judgebench.cli import as_sentence, handle_errors
+from judgebench.config.checks import check_config
+from judgebench.config.groups import FOLDER
+from judgebench.runtime.errors import UserError
 from judgebench.study.job import check_one_run
 
 
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
-    with door("judgebench.calibrate"):
+    with handle_errors("judgebench.calibrate"):
         if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
             sys.argv.insert(1, "+exp=calibrate")
         _main()
@@ -29,11 +29,11 @@ def main() -> None:
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
 def _main(config: DictConfig) -> None:
-    with told():
+    with as_sentence():
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
         check_one_run(HydraConfig.get())
-        look(config)
+        check_config(config)
         # these take seconds to import
         from judgebench.cards.calibrated import calibrated, settings_of
         from judgebench.cards.card import NAME

@@ -6,48 +6,56 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.attack import check_learnable, check_learned, distinct_attacks, searched, words_of
-from judgebench.asked.compared import all_conditions, check_compared, check_paired, check_ties, ranking_of, rivals_of
-from judgebench.asked.defense import defense_settings, tutor_of
-from judgebench.asked.judge import check_elsewhere, check_ready, most_tokens
-from judgebench.asked.keys import distinct, listed, path_of
-from judgebench.asked.parts import check_parts, decodings_of
-from judgebench.asked.ranges import check_ranges
-from judgebench.asked.run import check_run
-from judgebench.asked.tune import tuner_of
-from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, chosen_attacks
+from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
-from judgebench.attacks.search.vocabulary import chosen_words
+from judgebench.attacks.search.vocabulary import select_words
+from judgebench.config.checks import check_run, decodings_of
+from judgebench.config.keys import list_at, path_of
+from judgebench.config.parts import (
+    asked_of,
+    attacks_of,
+    cells_of,
+    check_learned,
+    conditions_of,
+    configured_defenses,
+    data_of,
+    learned_attack,
+    prompt_of,
+    ranking_of,
+    tokenizer_of,
+    tuner_of,
+    with_distinct_names,
+)
+from judgebench.config.rules import MODELS, SETTINGS, TEXTS, Asked, AskedTexts, check_rules
 from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import paired_systems, pairs
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, Findings, Means, Planned, Prepared, chosen_defenses
-from judgebench.errors import UserError
+from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
 from judgebench.judges.answers import Answers
-from judgebench.judges.api.reader import ApiReader, served_estimate
-from judgebench.judges.api.settings import ApiSpec, how_scored, spelled_names
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.loading import check_vocabularies
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers
-from judgebench.judges.planning import distinct_tokens, shared_tokens, whole_tokens
-from judgebench.judges.reader import Reader
-from judgebench.judges.replay import Replayer, ReplaySpec
-from judgebench.judges.settings import JudgeSettings
-from judgebench.judges.spec import JudgeSpec, check_kinds
+from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.suffix import Suffix
-from judgebench.own import built
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
+from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
-from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.types import Condition, Example, Prompt
+
+if TYPE_CHECKING:
+    pass
+
+_CANDIDATE = 16
+"""Tokens that a candidate score may have, at the most."""
 
 _WON = (
     "Texts are compared: a score is the probability that a text wins against another of its group, the mean over both "
@@ -91,82 +99,72 @@ class Experiment:
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
-        judge: JudgeSettings = built(config.judge)
-        assistant: Assistant = built(config.assistant)
-        decodings = decodings_of(config.get("decoding") or {})
-        check_parts(judge, assistant, decodings)
+        # 1. parts by themselves, and whether they go together
+        asked = asked_of(config)
         check_run(config)
-        check_elsewhere(config, judge)
-        ranges = distinct("ranges", [ScoreRange.parse(given) for given in listed(config, "ranges")])
-        dimensions = distinct("dimensions", [str(name) for name in listed(config, "dimensions")])
-        search, phrases = searched(config, judge, decodings)
-        attacks = distinct_attacks([*chosen_attacks(listed(config, "attacks")), *words_of(phrases)])
-        defenses = chosen_defenses(listed(config, "defenses"), defense_settings(config), tutor_of(config))
-        if search is not None:
-            check_learnable(defenses[0])
-        check_ready(defenses, judge)
-        tokenizer = judge.source.tokenizer()
-        if isinstance(judge, JudgeSpec):
-            check_kinds(judge, assistant)
-        limit = most_tokens(judge.source.config())
-        if assistant.source is not None:
-            check_vocabularies(tokenizer, assistant.source.tokenizer())
-            limit = min(limit, most_tokens(assistant.source.config()))
-        data: JudgeDataModule = built(config.data)
-        data.setup()
-        for dimension in dimensions:
-            if dimension not in data.dimensions:
-                raise UserError(
-                    f"dimensions: {data.name} has no human scores for {dimension!r}; it has "
-                    f"{', '.join(data.dimensions)}."
-                )
-        # what follows the prompt must fit too: a free answer, or the tokens of a candidate
-        room = max(judge.max_new_tokens if judge.mode == "generate" else 16, *(d.answer_tokens or 0 for d in defenses))
-        asked: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
-        asked, rivals = rivals_of(asked)
-        closed = judge.source.encoder_decoder
-        names = spelled_names(judge, tokenizer)
-        builder = PromptBuilder.from_config(tokenizer, asked, dimensions, limit - room, closed)
+        cells = cells_of(config)
+        search, phrases = learned_attack(config, asked.judge, asked.decodings)
+        asked = replace(asked, search=search)
+        attacks = attacks_of(list_at(config, "attacks"), phrases)
+        defenses = configured_defenses(config, asked.judge)
+        # 2. models and data; neither needs the other, so mistakes of both are told
+        mistakes = Mistakes()
+        with mistakes.caught():
+            check_rules(MODELS, asked, mistakes)
+            tokenizer, limit = tokenizer_of(asked)
+        with mistakes.caught():
+            data = data_of(config)
+        mistakes.tell()
+        # 3. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
+        judge, dimensions = asked.judge, list(dict.fromkeys(dimension for dimension, _ in cells))
+        answer = judge.max_new_tokens if GENERATION in judge.gives else _CANDIDATE
+        room = max(answer, *(defense.answer_tokens or 0 for defense in defenses))
+        given, rivals = prompt_of(config)
+        names, closed = judge.spelled_names(tokenizer), judge.source.encoder_decoder
+        builder = PromptBuilder.from_config(tokenizer, given, dimensions, limit - room, closed)
         builder = builder.spelling(names).under(defenses)
-        check_paired(data, builder.comparative)
-        check_compared(builder.comparative, rivals, ranges, defenses)
-        check_ranges([] if builder.comparative else builder.rangeless, ranges)
-        check_ties(builder.tieless if builder.comparative else [], ranges)
-        cells = [(dimension, score_range) for dimension in dimensions for score_range in ranges]
-        conditions = all_conditions(cells, attacks, defenses, bool(rivals))
-        tuner = tuner_of(config, judge, assistant, decodings, data, conditions)
+        ranges = list(dict.fromkeys(score_range for _, score_range in cells))
+        check_rules(TEXTS, AskedTexts(asked, data, builder, rivals, ranges, defenses))
+        # 4. examples, or pairs of them, under all conditions
         examples = pairs(data.examples, rivals) if rivals and not data.paired else data.examples
-        if rivals:
-            ranking_of(config).check(paired_systems(examples))
+        conditions = conditions_of(cells, attacks, defenses, bool(rivals))
+        with mistakes.caught():
+            tuner = tuner_of(asked, data, conditions)
+            if search is not None:
+                check_learned(search, tuner, asked.decodings)
+        with mistakes.caught():
+            if rivals:
+                ranking_of(config).check(paired_systems(examples))
         if search is not None:
-            check_learned(search, tuner, decodings)
-            search.examples(examples, data.split, DEV)
-            chosen_words(tokenizer, search.vocabulary, search.words)
+            with mistakes.caught():
+                search.examples(examples, data.split, DEV)
+            with mistakes.caught():
+                select_words(tokenizer, search.vocabulary, search.words)
+        mistakes.tell()
+        # 5. prompts, of which a judge may have answered some already
         prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
-        answers = None
-        if isinstance(judge, ReplaySpec):
-            answers = judge.answers(prompts, data.split, data.name)
-            prompts = answers.answered(prompts)
-        parts = (config, judge, assistant, decodings, data, conditions, builder, prompts, examples, tuner)
+        answers = judge.answers(prompts, data.split, data.name)
+        prompts = prompts if answers is None else answers.answered(prompts)
+        parts = (config, judge, asked.assistant, asked.decodings, data, conditions, builder, prompts, examples, tuner)
         return cls(*parts, attacks, defenses, search, phrases, answers)
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
-        decodings = decodings_of(config.get("decoding") or {})
-        check_parts(self.judge, self.assistant, decodings)
+        asked = Asked(config, self.judge, self.assistant, decodings_of(config.get("decoding") or {}))
+        check_rules(SETTINGS, asked)
         check_run(config)
         other = copy.copy(self)  # with whatever of its properties is computed already
-        other.config, other.decodings = config, decodings
+        other.config, other.decodings = config, asked.decodings
         if other.comparative:
             other.ranking.check(paired_systems(other.examples))
-        other.tuner = tuner_of(config, self.judge, self.assistant, decodings, self.data, self.conditions)
+        other.tuner = tuner_of(asked, self.data, self.conditions)
         return other
 
     def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
         """The same with phrases that were learned since, each of their lengths as one more attack."""
-        attacks = distinct_attacks([*self.attacks, *words_of(phrases)])
+        attacks = with_distinct_names([*self.attacks, *(attack for phrase in phrases for attack in phrase.attacks())])
         cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
-        conditions = all_conditions(cells, attacks, self.defenses, self.comparative)
+        conditions = conditions_of(cells, attacks, self.defenses, self.comparative)
         prompts = self.builder.build(self.examples, _ready(conditions, self.defenses), attacked_text(attacks))
         return replace(
             self,
@@ -182,7 +180,7 @@ class Experiment:
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
-        means = Means(
+        means = Resources(
             judge=self.judge,
             builder=self.builder,
             conditions=self.conditions,
@@ -206,7 +204,7 @@ class Experiment:
 
     @property
     def findings(self) -> Findings:
-        """What defenses have found while they got ready."""
+        """Findings of defenses while they got ready."""
         return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
 
     def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
@@ -264,7 +262,7 @@ class Experiment:
         """Short names of main model and assistant, what groups and examples are called, what must be known of the
         scores and the data (`note`)."""
         answers = self.answers.note if self.answers else None
-        notes = [answers, how_scored(self.judge), _WON if self.comparative else None, self.data.note, self._foreign]
+        notes = [answers, self.judge.note, _WON if self.comparative else None, self.data.note, self._foreign]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
@@ -297,12 +295,7 @@ class Experiment:
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
-        if self.answers is not None:
-            return {prompt.condition: (0, 0) for prompt in self.prompts}
-        if isinstance(self.judge, ApiSpec):  # whose server bills every prompt
-            return whole_tokens(self.prompts)
-        count = distinct_tokens if self.judge.source.encoder_decoder else shared_tokens
-        return count(self.prompts, self.judge.token_budget)
+        return self.judge.tokens(self.prompts)
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -313,7 +306,7 @@ class Experiment:
     @cached_property
     def _foreign(self) -> str | None:
         """A sentence on phrases that were learned with another tokenizer."""
-        if self.answers is not None or isinstance(self.judge, ApiSpec):  # whose tokenizer is not known
+        if LOCAL not in self.judge.gives:  # whose tokenizer is not known
             return None
         theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
         own = tokenizer_digest(self.builder.tokenizer) if theirs else None
@@ -323,45 +316,39 @@ class Experiment:
         return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
 
     @property
-    def _worded(self) -> dict[str, int]:
-        return {defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens}
+    def sources(self) -> list[ModelSource]:
+        """The models here that judge."""
+        return [source for source in (self.judge.source, self.assistant.source) if isinstance(source, ModelSource)]
 
     def served_estimate(self) -> str | None:
         """What asking served models would take, for people to read; None where none is served."""
-        if not isinstance(self.judge, ApiSpec):
-            return None
-        parts = (self.judge, self.assistant, self.decodings, self.prompts, self.builder.null)
-        return served_estimate(*parts, self._worded)
+        return self.judge.estimate(self._task())
 
-    def reader(self, models: Models | None = None) -> Reader | Replayer | ApiReader:
-        """What reads the prompts, with the configured store behind it; or what knows the answers already.
+    def reader(self, models: Models | None = None) -> Any:
+        """What reads the prompts, with the configured store behind it (`Reader`, `ApiReader`); or what knows the
+        answers already (`Replayer`). All have `models`, `fingerprints`, `read`, `readings`, `device`, `served` and
+        `evidence`.
 
         Args:
             models: those that are in memory already.
         """
-        worded = self._worded
-        if isinstance(self.judge, ReplaySpec):
-            assert self.answers is not None
-            return Replayer(self.judge.source, self.answers, self.prompts, next(iter(self.decodings)), worded)
-        if isinstance(self.judge, ApiSpec):
-            store = open_store(path_of(self.config, "store"))
-            parts = (self.judge, self.assistant, self.decodings, self.prompts, self.builder.null, store)
-            return ApiReader(*parts, worded)
-        assert isinstance(self.judge, JudgeSpec)
-        return Reader(
-            judge=self.judge,
+        return self.judge.reader(self._task(models))
+
+    def _task(self, models: Models | None = None) -> ReadingTask:
+        return ReadingTask(
             assistant=self.assistant,
             decodings=self.decodings,
-            tokenizer=self.builder.tokenizer,
             prompts=self.prompts,
+            tokenizer=self.builder.tokenizer,
             null=self.builder.null,
-            store=open_store(path_of(self.config, "store")),
-            models=models or Models(),
-            worded=worded,
+            store=lambda: open_store(path_of(self.config, "store")),
+            models=models,
+            free_text={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
+            answers=self.answers,
         )
 
 
 def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list[Condition]:
-    """Those of which prompts can be built already."""
+    """Conditions of which prompts can be built already."""
     planned = {defense.name for defense in defenses if isinstance(defense, Planned)}
     return [condition for condition in conditions if condition.defense not in planned]

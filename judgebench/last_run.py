@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.keys import path_of
+from judgebench.config.keys import path_of
 from judgebench.experiment import Experiment
 from judgebench.judges.api.billing import unpaid
 from judgebench.judges.reader import Reader

@@ -16,22 +16,19 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.asked.keys import path_of
-from judgebench.asked.run import MEASURE
 from judgebench.attacks.search.learn import learn
+from judgebench.config.keys import path_of
+from judgebench.config.settings import MEASURE
 from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
-from judgebench.defenses.planned import SOURCES, TEXTS
-from judgebench.errors import UserError
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.engine.hardware import compute_on
-from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
-from judgebench.judges.reader import Reader
 from judgebench.judges.sharding import check_split
+from judgebench.judges.spec import LOCAL
 from judgebench.last_run import LastRun, Read, key_of, recall, remember
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
@@ -52,6 +49,7 @@ from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.runtime.distributed import begin, here
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
@@ -126,7 +124,7 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
         logger = instantiate(config.logger)
         if not config.dry_run:  # the first process, which alone writes there, keeps others out
             processes.agree(lambda: stack.enter_context(folder.alone()))
-        notes = [source.dtype_note for source in _sources(experiment) if source.dtype_note is not None]
+        notes = [source.dtype_note for source in experiment.sources if source.dtype_note is not None]
     if processes.first and notes:
         console.print("\n".join(dict.fromkeys(notes)), highlight=False, markup=False)
     return Job(config, experiment, folder, logger, last, key, tables, clock, console)
@@ -217,7 +215,7 @@ def measured(experiment: Experiment) -> list[Pace]:
     """How fast the experiment's passes are, from reading a little of what can be read already; nothing of answers that
     were given earlier."""
     reader = experiment.reader()
-    if not isinstance(reader, Reader):
+    if LOCAL not in experiment.judge.gives:
         return []
     make = partial(trainer_of, experiment.config)
     return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, experiment.data, make)
@@ -226,15 +224,9 @@ def measured(experiment: Experiment) -> list[Pace]:
 def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None) -> Experiment:
     """The experiment, of which the last run may know the data and the prompts."""
     experiment = last.experiment.again(config) if last else Experiment.parse(config)
-    for source in _sources(experiment):
+    for source in experiment.sources:
         check_split(source, trainer)
     return experiment
-
-
-def _sources(experiment: Experiment) -> list[ModelSource]:
-    """The models that judge."""
-    given = (experiment.judge.source, experiment.assistant.source)
-    return [source for source in given if isinstance(source, ModelSource)]
 
 
 def _prepare(job: Job, stage: str) -> None:
@@ -258,7 +250,6 @@ def _learn(job: Job) -> pd.DataFrame | None:
                 "attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many as you like."
             )
         reader = job.experiment.reader(job.models)
-        assert isinstance(reader, Reader)
         objectives = search.objectives(job.experiment.decodings, job.experiment.judge.mode)
         folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
         lesson = job.experiment.lesson()
@@ -275,8 +266,7 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
     found = reader.readings(experiment.data.split)
-    served, evidence = (reader.served, reader.evidence) if isinstance(reader, ApiReader) else (None, None)
-    read = Read(found, reader.fingerprints, reader.device(trainer), served, evidence)
+    read = Read(found, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence)
     clock.move(reader.models.seconds, "read", "load")
     return read if here().first else None
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig
 
-from judgebench.asked.first import look_at_files
-from judgebench.configuration import FOLDER
-from judgebench.refusals import door, told
+from judgebench.cli import as_sentence, handle_errors
+from judgebench.config.checks import check_files
+from judgebench.config.groups import FOLDER
 
 
 def main() -> None:
     """Scores as the command line says; a user's mistake is one sentence and exit code 2."""
-    with door("judgebench.score", "score"):
+    with handle_errors("judgebench.score", "score"):
         _main()
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
 def _main(config: DictConfig) -> None:
-    with told():
-        look_at_files(config, ("card", "data.path"))
+    with as_sentence():
+        check_files(config, ("card", "data.path"))
         from judgebench.cards.score import score  # it takes seconds to import
 
         written = score(config)

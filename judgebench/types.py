@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
 """Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the range, so moved to

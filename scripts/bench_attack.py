@@ -29,13 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from judgebench.attacks.search import Search
-from judgebench.attacks.search.gaps import Gap, gaps_of, in_place
-from judgebench.attacks.search.journal import Journal
-from judgebench.attacks.search.objective import Objective
-from judgebench.attacks.search.scoring import Listener, PhraseScorer
-from judgebench.attacks.search.vocabulary import frequent_words
-from judgebench.attacks.search.words import Walk, walk
-from judgebench.configuration import FOLDER
+from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer
+from judgebench.attacks.search.vocabulary import Gap, frequent_words, gaps_of, in_place
+from judgebench.attacks.search.walk import Journal, Walk, walk
+from judgebench.config.groups import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -81,7 +78,7 @@ class Bench:
         self.engine.roots.clear()
         objective = Objective("expectation", Expectation())
         tries = {CONDITION.range: self.trie}
-        return PhraseScorer(Listener(self.engine), None, objective, tries, self.gaps, 4096)
+        return PhraseScorer(EngineExit(self.engine), None, objective, tries, self.gaps, 4096)
 
 
 def speed(bench: Bench, phrases: int = 128) -> dict[str, float]:

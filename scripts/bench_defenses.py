@@ -29,11 +29,11 @@ from rich.table import Table
 
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.references import steered_texts
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.tutor.tutor import Tutor
+from judgebench.tutor.tutor import Tutor, contexts_of
+from judgebench.tutor.writing import PassRunner
 from judgebench.types import Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,12 +55,13 @@ def references(data: Any, contexts: Sequence[Example], tokens: int, single: int)
     standard = Standard(LAYER, *torch.randn(2, hidden, generator=torch.Generator().manual_seed(0)))
     alphas = [ALPHA, -ALPHA]
     with tempfile.TemporaryDirectory() as folder:
-        tutor = Tutor.of(spec, ScoreRange(1, 5), ReadingStore(Path(folder) / "store.sqlite"), data, trainer)
-        tutor.models.get(spec.source)
+        runner = PassRunner(store=ReadingStore(Path(folder) / "store.sqlite"), data=data, trainer=trainer)
+        tutor = Tutor.of(spec, ScoreRange(1, 5), runner)
+        runner.models.get(spec.source)
         began = time.perf_counter()
         written = steered_texts(tutor, contexts, standard, alphas)
         batched = (time.perf_counter() - began) / (2 * len(contexts))
-        prompts = tutor.asking.prompts(contexts)[:single]
+        prompts = tutor.prompts.build(contexts)[:single]
     model: Any = spec.source.model()
     seconds, same = [], 0
     for i, prompt in enumerate(prompts):

@@ -25,8 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from judgebench.attacks.attack import attacked_text
-from judgebench.attacks.chosen import chosen_attacks
+from judgebench.attacks.attack import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
@@ -116,7 +115,7 @@ class Work:
 
     def prompts(self, articles: int, summaries: int, longer: int, ranges: int, attacks: int) -> list[Prompt]:
         """Of so many articles, each so many times as long, with so many summaries, ranges and attacks."""
-        asked = chosen_attacks(["none", *ATTACKS[:attacks]])
+        asked = select_attacks(["none", *ATTACKS[:attacks]])
         conditions = [
             Condition("coherence", ScoreRange(*bounds), attack.name) for bounds in RANGES[:ranges] for attack in asked
         ]

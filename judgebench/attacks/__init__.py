@@ -1,7 +1,14 @@
-"""Attacks on judges: what an attacker makes of a text that is to be judged."""
+"""Attacks on judges: changes that an attacker makes to a text that is to be judged."""
 
-from judgebench.attacks.attack import NONE, Attack, PhraseAttack, TemplateAttack, attacked_text
-from judgebench.attacks.chosen import chosen_attacks, shipped_attacks
+from judgebench.attacks.attack import (
+    NONE,
+    Attack,
+    PhraseAttack,
+    TemplateAttack,
+    attacked_text,
+    select_attacks,
+    shipped_attacks,
+)
 from judgebench.attacks.learned import LearnedPhrase, PhraseFile
 
 __all__ = [
@@ -12,6 +19,6 @@ __all__ = [
     "PhraseFile",
     "TemplateAttack",
     "attacked_text",
-    "chosen_attacks",
+    "select_attacks",
     "shipped_attacks",
 ]

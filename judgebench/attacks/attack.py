@@ -1,16 +1,28 @@
-"""An attack turns a judged text into another one, by a template or by a learned phrase."""
+"""Attacks turn a judged text into another one: by a template, a learned phrase, or a class of the user's."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.components import (
+    Catalog,
+    fill_fields,
+    read_template,
+    shipped_templates,
+    template_fields,
+    without_line_end,
+)
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import check_run_file
+from judgebench.runtime.parsing import read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
-_FIELD = re.compile(r"\{(\w+)\}")
 _TEXT, _NO_TEXT = "text", "no_text"
+_ASKED_TWICE = 8
+"""Texts that are asked for twice: an attack that draws without a seed of the text's own is found out by then."""
 FIELDS = (_TEXT, _NO_TEXT, "min_range", "max_range", "dimension")
 """What a template may name: the judged text, its absence, the ends of the score range, the judged dimension.
 
@@ -20,7 +32,7 @@ own. An attacker who names them is taken to know in which place the text will st
 
 
 class Attack:
-    """What is done to a judged text before the judge reads it.
+    """A change of a judged text before the judge reads it.
 
     One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `attacks`, as in
     `'attacks=[none,{_target_: mine.Spelled, by: 2}]'`, where mine.py lies in the folder in which the command is started
@@ -49,12 +61,12 @@ class Attack:
     name: str
 
     def attacked(self, text: str, condition: Condition) -> str:
-        """What stands in the place of the judged `text` under a condition."""
+        """Text that stands in the place of the judged `text` under a condition."""
         raise NotImplementedError
 
     def judged(self, example: Example, condition: Condition) -> str:
-        """What a judge reads in the place of an example's judged text; an attacker who knows more than that text, such
-        as the article (`example.source`), has this instead of `attacked`."""
+        """Text that a judge reads in the place of an example's judged text; an attacker who knows more than that text,
+        such as the article (`example.source`), has this instead of `attacked`."""
         return self.attacked(example.output, condition)
 
 
@@ -77,12 +89,7 @@ class TemplateAttack(Attack):
     template: str
 
     def __post_init__(self) -> None:
-        named = _FIELD.findall(self.template)
-        if unknown := [field for field in named if field not in FIELDS]:
-            known = ", ".join(f"{{{field}}}" for field in FIELDS)
-            raise UserError(
-                f"attacks: the template of {self.name} has the unknown field {{{unknown[0]}}}; known are {known}."
-            )
+        named = template_fields(self.template, FIELDS, f"attacks: the template of {self.name}")
         if not {_TEXT, _NO_TEXT} & set(named):
             raise UserError(
                 f"attacks: the template of {self.name} has no {{text}} in the place of the judged text; put it there, "
@@ -102,7 +109,7 @@ class TemplateAttack(Attack):
             "max_range": best,
             "dimension": condition.dimension,
         }
-        return _FIELD.sub(lambda match: values[match[1]], self.template)
+        return fill_fields(self.template, values)
 
 
 @dataclass(frozen=True)
@@ -123,11 +130,110 @@ class PhraseAttack(Attack):
         return f"{text.rstrip()} {self.phrase}"
 
 
+@dataclass(frozen=True, eq=False)
+class CheckedAttack(Attack):
+    """An attack of the user's own, held to what `Attack` promises: every text is made once, so that prompts, files and
+    report show the same one, however dear it was.
+
+    Args:
+        attack: whoever wrote it.
+
+    Raises:
+        UserError: in `judged`: it made something else than text, or other text of the same.
+    """
+
+    attack: Attack
+    _made: dict[Any, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """See `Attack`."""
+        return self.attack.name
+
+    def attacked(self, text: str, condition: Condition) -> str:
+        """See `Attack.attacked`."""
+        return self.attack.attacked(text, condition)
+
+    def judged(self, example: Example, condition: Condition) -> str:
+        """See `Attack.judged`."""
+        key = (example.example_id, example.output, condition)
+        if key not in self._made:
+            made = self._checked(self.attack.judged(example, condition), example)
+            if len(self._made) < _ASKED_TWICE and self.attack.judged(example, condition) != made:
+                raise UserError(
+                    f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
+                    "asked, so that what is reported would not be what was judged; draw from a seed and the text, as "
+                    'in random.Random(f"{seed} {text}").'
+                )
+            self._made[key] = made
+        return self._made[key]
+
+    def _checked(self, made: Any, example: Example) -> str:
+        where = f"attacks: {self.name} makes of the text of example {example.example_id}"
+        if not isinstance(made, str):
+            raise UserError(f"{where} {made!r}, which is {type(made).__name__}; it must return text.")
+        try:
+            made.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"{where} something that cannot be written as UTF-8 ({error}); mend its text.") from error
+        return made
+
+
 NONE = TemplateAttack("none", "{text}")
 """No attack: the clean base of all others."""
 
 
 def attacked_text(attacks: Sequence[Attack]) -> Callable[[Example, Condition], str]:
-    """What a judge reads in the place of an example's judged text, under conditions that name one of `attacks`."""
+    """Text that a judge reads in the place of an example's judged text, by the attack that a condition names."""
     by_name = {attack.name: attack for attack in attacks}
     return lambda example, condition: by_name[condition.attack].judged(example, condition)
+
+
+def shipped_attacks() -> dict[str, Attack]:
+    """Name -> attack, of those that come with judgebench, `none` first.
+
+    `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the kinds of injection
+    that RobustJudge (Li et al. 2025) tests, in words of our own.
+    """
+    templates = shipped_templates("judgebench.attacks")
+    return {"none": NONE, **{name: TemplateAttack(name, without_line_end(text)) for name, text in templates.items()}}
+
+
+def select_attacks(entries: Sequence[Any]) -> list[Attack]:
+    """The attacks that the config key `attacks` names, `none` first where it is not named: every change needs its clean
+    base.
+
+    Args:
+        entries: see `Catalog.select`; `phrase_file` is the path of a JSON object with "phrase".
+
+    Raises:
+        UserError: an entry that names no attack, a file or class that cannot be read, or two attacks of one name.
+    """
+    shipped = shipped_attacks()
+    # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another character
+    readers: dict[str, Callable[[str, Path], Attack]] = {
+        "template": lambda name, file: TemplateAttack(name, without_line_end(read_template(file, "attacks"))),
+        "phrase_file": lambda name, file: PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"]),
+    }
+    others = ", learned phrases ({phrase_file: FILE.json})"
+    catalog = Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
+    own = (TemplateAttack, PhraseAttack)
+    selected = [attack if type(attack) in own else CheckedAttack(attack) for attack in catalog.select(entries)]
+    return selected if NONE in selected else [NONE, *selected]
+
+
+def read_phrase(file: Path, key: str) -> dict[str, Any]:
+    """The JSON object of a phrase file; "phrase" in it is text without blanks at its ends.
+
+    Args:
+        key: the config key that named it.
+
+    Raises:
+        UserError: it cannot be read, or holds no phrase.
+    """
+    check_run_file(file, key)
+    content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
+    phrase = content.get("phrase") if isinstance(content, dict) else None
+    if not isinstance(phrase, str) or not phrase.strip():
+        raise UserError(f'{key} {file} holds no phrase; it must be {{"phrase": "some words"}}.')
+    return {**content, "phrase": phrase.strip()}

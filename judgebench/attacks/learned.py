@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judgebench.attacks.attack import PhraseAttack
-from judgebench.errors import UserError
-from judgebench.outside import read_json
-from judgebench.runtime.files import check_run_file
+from judgebench.attacks.attack import PhraseAttack, read_phrase
+from judgebench.runtime.errors import UserError
 
 ADV_SUFFIX = "adv_suffix"
 """What attacks by learned phrases are called, before their length."""
@@ -45,7 +43,7 @@ class LearnedPhrase:
         return [PhraseAttack(f"{self.prefix}_{n}", phrase) for n, phrase in enumerate(self.by_length, 1)]
 
     def to_json(self) -> dict[str, Any]:
-        """What a phrase file holds."""
+        """The content of a phrase file."""
         return {
             "phrase": self.phrase,
             "by_length": list(self.by_length),
@@ -82,7 +80,7 @@ class PhraseFile:
         by_length = content.get("by_length", [content["phrase"]])
         listed = {name: content.get(name, []) for name in ("contexts", "systems")}
         known = content.get("learned", {})
-        if not _texts(by_length) or not all(_texts(held) for held in listed.values()) or not isinstance(known, Mapping):
+        if not all(map(_texts, (by_length, *listed.values()))) or not isinstance(known, Mapping):
             raise UserError(
                 f"attack.phrase_file={self.phrase_file}: by_length, contexts and systems must be lists of texts, and "
                 "learned an object; leave out what is not known."
@@ -102,23 +100,6 @@ class PhraseFile:
         )
 
 
-def read_phrase(file: Path, key: str) -> dict[str, Any]:
-    """The JSON object of a phrase file; "phrase" in it is text without blanks at its ends.
-
-    Args:
-        key: the config key that named it.
-
-    Raises:
-        UserError: it cannot be read, or holds no phrase.
-    """
-    check_run_file(file, key)
-    content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
-    phrase = content.get("phrase") if isinstance(content, dict) else None
-    if not isinstance(phrase, str) or not phrase.strip():
-        raise UserError(f'{key} {file} holds no phrase; it must be {{"phrase": "some words"}}.')
-    return {**content, "phrase": phrase.strip()}
-
-
 def _texts(given: Any) -> bool:
-    """Whether it is a list of texts."""
+    """True of a list of texts."""
     return isinstance(given, list) and all(isinstance(text, str) for text in given)

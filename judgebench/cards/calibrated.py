@@ -17,16 +17,16 @@ from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
+from judgebench.components import TARGET, build_component
 from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
-from judgebench.errors import UserError
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.own import TARGET, built
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.masking import mask_secrets
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
@@ -69,7 +69,7 @@ def calibrated(config: DictConfig, results: Results) -> list[JudgeCard]:
         UserError: there is none to choose, see `best`.
     """
     settings, folder = settings_of(config), results.folder
-    data: JudgeDataModule = built(config.data)
+    data: JudgeDataModule = build_component(config.data)
     data.setup()
     scores, environment = results.scores, results.environment
     about = _about(data)

@@ -15,10 +15,10 @@ import yaml
 
 from judgebench.cards.estimate import Estimate
 from judgebench.cards.parts import PARTS, SHAPE, check_parts, with_files
-from judgebench.errors import UserError
-from judgebench.outside import YAML_LIMITS, read_bytes, read_yaml
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
-from judgebench.shape import check_shape, shown
+from judgebench.runtime.parsing import YAML_LIMITS, read_bytes, read_yaml
+from judgebench.runtime.shape import check_shape, shown
 from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
@@ -31,7 +31,7 @@ _CARD = {
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
     **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "files": {str: str}},
 }
-"""The shape of a card, see `judgebench.shape.check_shape`."""
+"""The shape of a card, see `judgebench.runtime.shape.check_shape`."""
 
 _LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
 _LARGEST_FILE = 2**30

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.runtime.errors import UserError
 
 CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
 """What tells the judges of one dimension apart."""

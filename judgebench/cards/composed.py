@@ -13,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.consent import check_consent
 from judgebench.cards.parts import NO_ASSISTANT, REPLAYED, check_arguments
-from judgebench.configuration import FOLDER
-from judgebench.errors import UserError
-from judgebench.outside import read_bytes
+from judgebench.config.groups import FOLDER
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_bytes
 
 _TRAINER = {
     "_target_": "lightning.Trainer",

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from judgebench.asked.keys import overrides
-from judgebench.errors import UserError
+from judgebench.config.keys import typed_overrides
 from judgebench.judges.api.http import is_loopback
 from judgebench.report.hiding import masked_argument
-from judgebench.shape import shown
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import shown
 
 _HOST = re.compile(r"[0-9A-Za-z.:_-]+")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -70,7 +70,7 @@ def _host(url: Any) -> str:
 
 def _command(more: Sequence[str]) -> str:
     """The command under way, with more arguments."""
-    known = [masked_argument(one) for one in overrides()]
+    known = [masked_argument(one) for one in typed_overrides()]
     if not any(one.startswith("card=") for one in known):
         return " ".join(more)
     return shlex.join(["python", "-m", "judgebench.score", *known, *more])

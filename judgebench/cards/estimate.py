@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 KINDS = ("linear", "isotonic", "none")

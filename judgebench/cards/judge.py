@@ -17,10 +17,10 @@ from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
 from judgebench.data.jsonl import Unrated
-from judgebench.errors import UserError
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from judgebench.errors import UserError
-from judgebench.shape import check_shape, shown
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import check_shape, shown
 
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """What of a configuration makes the judge."""
@@ -39,7 +39,7 @@ SHAPE = {
     **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
     **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
 }
-"""See `judgebench.shape.check_shape`."""
+"""See `judgebench.runtime.shape.check_shape`."""
 
 _TEMPLATES = (("prompt", "rubrics"), ("prompt", "variants"))
 """Texts that a card states elsewhere, as templates: these are not used."""

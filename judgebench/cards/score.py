@@ -12,12 +12,11 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.asked.keys import path_of
-from judgebench.asked.run import MEASURE
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.scoring import check_models, check_settings, read, scored
-from judgebench.errors import UserError
+from judgebench.config.keys import path_of
+from judgebench.config.settings import MEASURE
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
@@ -25,10 +24,10 @@ from judgebench.pipeline import measured, trainer_of
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.terminal import Terminal
 from judgebench.report.views.served import served_lines
+from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import as_csv, atomic
-from judgebench.shape import shown
+from judgebench.runtime.shape import shown
 from judgebench.types import FAILED
-from judgebench.visible import visible
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 
@@ -85,12 +84,14 @@ def score(config: DictConfig) -> Path | None:
     _write(frame, target)
     failed = int((frame["status"] == FAILED).sum())
     console.print(
-        f"{len(frame)} texts scored by {visible(card.title)}; {failed} without a score.", highlight=False, markup=False
+        f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score.",
+        highlight=False,
+        markup=False,
     )
     if found.served is not None:
         console.print(served_lines(found.served), highlight=False, markup=False)
     for limit in card.limits:
-        console.print(f"  - {visible(limit)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  - {escape_control(limit)}", highlight=False, markup=False, soft_wrap=True)
     return target
 
 

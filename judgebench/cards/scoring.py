@@ -12,12 +12,12 @@ import pandas as pd
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.parts import REPLAYED
 from judgebench.decoding.scores import decode
-from judgebench.defenses.planned import SOURCES, TEXTS
-from judgebench.errors import UserError
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.loop import Models, Trainers
 from judgebench.last_run import Read
+from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED
 
 COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "status")

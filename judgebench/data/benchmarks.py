@@ -18,7 +18,7 @@ from judgebench.data.dataset import Dataset, with_joint
 from judgebench.data.fields import PublishedFields, ScoredFields, Scores, mean_scores, read_dataset, scored_example
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 DEV, TEST = "dev", "test"

@@ -11,7 +11,7 @@ import numpy as np
 
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 Scores = Mapping[str, Sequence[float]]

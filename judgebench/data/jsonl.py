@@ -13,7 +13,7 @@ from judgebench.data.dataset import Dataset
 from judgebench.data.fields import ScoredFields, Scores, TextFields, read_dataset, scored_example
 from judgebench.data.module import JSON_LINES, JudgeDataModule
 from judgebench.data.rows import FileRow, json_lines
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 

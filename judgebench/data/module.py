@@ -13,8 +13,8 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
 from judgebench.data.dataset import Dataset, split_groups, validate
-from judgebench.data.settings import check_common
-from judgebench.errors import UserError
+from judgebench.data.settings import DataSettings
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 JSON_LINES = "a file with one JSON object a line"
@@ -58,7 +58,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         rubrics: str = "summary",
     ) -> None:
         super().__init__()
-        check_common(path, limit_groups, dev_share, seed)
+        DataSettings(path, limit_groups, dev_share, seed)
         self.path = path
         self.limit_groups = limit_groups
         self.dev_share = float(dev_share)

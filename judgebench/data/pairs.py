@@ -15,7 +15,7 @@ from judgebench.data.dataset import Dataset
 from judgebench.data.fields import RowFields, Scores, read_dataset
 from judgebench.data.module import JSON_LINES, JudgeDataModule
 from judgebench.data.rows import FileRow, json_lines
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 ALL = "all"

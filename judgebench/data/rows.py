@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgebench.errors import UserError
-from judgebench.outside import Limits, parse_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import Limits, parse_json
 
 _FILE_ENDINGS = (".json", ".jsonl", ".parquet")
 _LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)

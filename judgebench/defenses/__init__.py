@@ -1,10 +1,9 @@
-"""Defenses of judges: what a judge is told about a text that may want to talk to it, what it may hold it against, and
-how it reads that text."""
+"""Defenses of judges: words about a text that may want to talk to the judge, references, and other ways to read it."""
 
-from judgebench.defenses.chosen import chosen_defenses, shipped_defenses
-from judgebench.defenses.planned import STAGES, Findings, Means, Planned, Prepared
+from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
+from judgebench.defenses.prompts import NONE, TemplateDefense
 from judgebench.defenses.settings import DefenseSettings
-from judgebench.defenses.template import NONE, TemplateDefense
+from judgebench.defenses.shipped import select_defenses, shipped_defenses
 from judgebench.prompts.builder import Defense
 
 __all__ = [
@@ -13,10 +12,10 @@ __all__ = [
     "Defense",
     "DefenseSettings",
     "Findings",
-    "Means",
     "Planned",
     "Prepared",
+    "Resources",
     "TemplateDefense",
-    "chosen_defenses",
+    "select_defenses",
     "shipped_defenses",
 ]

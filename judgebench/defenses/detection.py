@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.defenses.detector_file import load_detector
-from judgebench.defenses.detectors import Detector, Measured, detector_of
-from judgebench.defenses.judged_texts import JudgedText, JudgedTexts
-from judgebench.defenses.perplexity import helper_voice
-from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepared
+from judgebench.defenses.detectors import Detector, TextFeatures, detector_of
+from judgebench.defenses.prepared import TEXTS, Findings, JudgedText, JudgedTexts, Planned, Prepared, Resources
 from judgebench.defenses.settings import DefenseSettings
-from judgebench.defenses.thresholds import curve_of, found_at
-from judgebench.errors import UserError
+from judgebench.defenses.thresholds import metrics_at, threshold_curve
 from judgebench.runtime.distributed import here
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import check_run_file
+from judgebench.runtime.parsing import read_json
 from judgebench.types import Condition, Example
 
 WARNING = (
@@ -27,8 +27,13 @@ WARNING = (
 )
 """What stands before a text that looks attacked, as the paper's appendix B prints it."""
 
-MOST_POINTS = 200
+MAXIMUM_POINTS = 200
 """Of a curve, in its record."""
+
+_KEY = "defense.detectors"
+_TEXTS = ("dataset", "helper", "helper_sha256")
+_COLUMNS = ("thresholds", "precision", "recall")
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ class PlannedDetection(Planned):
 
     Args:
         name: one of `detectors.DETECTORS`.
-        detector: what is measured.
+        detector: measures the texts.
         record: the detector of an earlier run; None fits one.
         file: where that record comes from, for errors.
     """
@@ -72,7 +77,7 @@ class PlannedDetection(Planned):
     stage: ClassVar[str] = TEXTS
     learnable: ClassVar[bool] = False
 
-    def prepared(self, means: Means) -> Detection:
+    def prepared(self, resources: Resources) -> Detection:
         """See `Planned.prepared`.
 
         Clean are the texts as they come, attacked those that an attack of the run has changed; what has no value, as a
@@ -81,37 +86,37 @@ class PlannedDetection(Planned):
         Raises:
             UserError: there is nothing to fit on, or what an earlier run has fitted is no good here.
         """
-        texts = JudgedTexts.of(means, self.name)
-        training = [role for role in texts.roles if means.split[role.group_id] == DEV]
+        texts = JudgedTexts.of(resources, self.name)
+        training = [role for role in texts.roles if resources.split[role.group_id] == DEV]
         if self.record is None:
-            means.training(self.name, "a threshold")
+            resources.training(self.name, "a threshold")
             self._check_attacked(training)
         else:
-            self._check_record(self.record, means)
-        measured = self.detector.measure(texts.examples, means)
+            self._check_record(self.record, resources)
+        measured = self.detector.measure(texts.examples, resources)
         # the last bits of a value may be others on another machine, and a threshold is a sharp edge
-        return here().agree(lambda: self._warning(means, texts, training, measured))
+        return here().agree(lambda: self._warning(resources, texts, training, measured))
 
     def _warning(
-        self, means: Means, texts: JudgedTexts, training: Sequence[JudgedText], measured: Measured
+        self, resources: Resources, texts: JudgedTexts, training: Sequence[JudgedText], measured: TextFeatures
     ) -> Detection:
         """The defense, from what was measured."""
         once = 0.0
         if self.record is None:
             began = time.perf_counter()
-            record = self._fitted(means, training, measured.of([role.text for role in training]))
+            record = self._fitted(resources, training, measured.of([role.text for role in training]))
             once = time.perf_counter() - began + measured.seconds_of({role.text for role in training})
         else:
             record = dict(self.record)
-        test = [role for role in texts.roles if means.split[role.group_id] == TEST]
-        record["test"] = {"dataset": means.dataset, **self._tested(record, test, measured)}
+        test = [role for role in texts.roles if resources.split[role.group_id] == TEST]
+        record["test"] = {"dataset": resources.dataset, **self._tested(record, test, measured)}
         warned = self.detector.values(measured.features, record) > record["threshold"]
-        flagged = frozenset(text for text, one in zip(measured.texts, warned, strict=True) if one)
+        flagged = frozenset(text for text, warn in zip(measured.texts, warned, strict=True) if warn)
         each = measured.seconds_of(set(measured.texts)) / max(1, len(measured.texts))
         costs = {self.name: {"once": once, "context": 0.0, "text": each}}
         return Detection(self.name, flagged, Findings(detectors=[record], costs=costs))
 
-    def _fitted(self, means: Means, training: Sequence[JudgedText], features: np.ndarray) -> dict[str, Any]:
+    def _fitted(self, resources: Resources, training: Sequence[JudgedText], features: np.ndarray) -> dict[str, Any]:
         """The record of a new detector; see `Findings.detectors`."""
         attacked = _attacked(training)
         known = ~np.isnan(features).any(axis=1)
@@ -123,33 +128,32 @@ class PlannedDetection(Planned):
             )
         learned = self.detector.fit(features[known], attacked[known])
         values = self.detector.values(features, learned)
-        curve = curve_of(values, attacked)
-        threshold, thin = float(curve.thresholds[curve.best]), curve.thinned(MOST_POINTS)
-        found = asdict(found_at(threshold, values, attacked))
+        curve = threshold_curve(values, attacked)
+        threshold, thin = float(curve.thresholds[curve.best]), curve.thinned(MAXIMUM_POINTS)
         return {
             "defense": self.name,
-            "dataset": means.dataset,
+            "dataset": resources.dataset,
             "helper": self.detector.helper.source.title,
-            "helper_sha256": helper_voice(self.detector.helper, means).fingerprint,
+            "helper_sha256": resources.view(self.detector.helper.source, self.detector.helper.engine).fingerprint,
             **self.detector.settings,
             **learned,
             "threshold": threshold,
             "training": {
                 "groups": sorted({role.group_id for role in training}),
                 "attacks": list(dict.fromkeys(role.attack for role in training if role.attack)),
-                **found,
+                **asdict(metrics_at(threshold, values, attacked)),
             },
             "curve": {name: column.tolist() for name, column in vars(thin).items()},
         }
 
-    def _tested(self, record: Mapping[str, Any], test: Sequence[JudgedText], measured: Measured) -> dict[str, Any]:
-        """What a threshold finds among texts that it was not chosen on."""
+    def _tested(self, record: Mapping[str, Any], test: Sequence[JudgedText], measured: TextFeatures) -> dict[str, Any]:
+        """Metrics of a threshold on texts that it was not chosen on."""
         values = self.detector.values(measured.of([role.text for role in test]), record)
-        found: dict[str, list[bool]] = {}
+        warned: dict[str, list[bool]] = {}
         for role, value in zip(test, values, strict=True):
-            found.setdefault(role.attack, []).append(bool(value > record["threshold"]))
-        recalls = {attack: sum(warned) / len(warned) for attack, warned in found.items() if attack}
-        return {**asdict(found_at(record["threshold"], values, _attacked(test))), "recall_by_attack": recalls}
+            warned.setdefault(role.attack, []).append(bool(value > record["threshold"]))
+        recalls = {attack: sum(hits) / len(hits) for attack, hits in warned.items() if attack}
+        return {**asdict(metrics_at(record["threshold"], values, _attacked(test))), "recall_by_attack": recalls}
 
     def _check_attacked(self, training: Sequence[JudgedText]) -> None:
         if not _attacked(training).any():
@@ -159,17 +163,17 @@ class PlannedDetection(Planned):
                 "another run with defense.detectors=RUN/defense/detectors.json."
             )
 
-    def _check_record(self, record: Mapping[str, Any], means: Means) -> None:
+    def _check_record(self, record: Mapping[str, Any], resources: Resources) -> None:
         where = f"defense.detectors: {self.file}"
-        voice = helper_voice(self.detector.helper, means)
-        if record["helper_sha256"] != voice.fingerprint:
+        view = resources.view(self.detector.helper.source, self.detector.helper.engine)
+        if record["helper_sha256"] != view.fingerprint:
             raise UserError(
                 f"{where}: {self.name} was fitted with {record['helper']} ({record['helper_sha256'][:12]}), and "
-                f"defense.helper is {voice.source.title} ({voice.fingerprint[:12]}); a threshold holds for its own "
+                f"defense.helper is {view.source.title} ({view.fingerprint[:12]}); a threshold holds for its own "
                 "helper alone, so give that one with defense.helper.path=DIR, or fit the detector again."
             )
-        if record["dataset"] == means.dataset:
-            means.refuse_test(record["training"]["groups"], where)
+        if record["dataset"] == resources.dataset:
+            resources.refuse_test(record["training"]["groups"], where)
 
 
 def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:
@@ -187,3 +191,65 @@ def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:
 def _attacked(roles: Sequence[JudgedText]) -> np.ndarray:
     """[texts] bool."""
     return np.array([bool(role.attack) for role in roles], bool)
+
+
+def load_detector(path: str, detector: Detector) -> dict[str, Any]:
+    """The record of one detector.
+
+    Args:
+        path: as configured.
+        detector: for whom; its name and its settings must be the record's.
+
+    Raises:
+        UserError: the file cannot be read, is damaged, has no such detector, or one with other settings.
+    """
+    file = Path(path).expanduser()
+    where = f"{_KEY}: {file}"
+    check_run_file(file, _KEY)
+    content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")
+    records = [record for record in content if isinstance(record, Mapping)] if isinstance(content, list) else []
+    names = [str(record.get("defense")) for record in records]
+    if detector.name not in names:
+        raise UserError(
+            f"{where} holds no detector {detector.name}, but {', '.join(names) or 'none at all'}; leave it out of "
+            f"defenses, or set {_KEY}=null to fit it."
+        )
+    record = dict(records[names.index(detector.name)])
+    if (fault := _fault(record, detector)) is not None:
+        raise UserError(
+            f"{where}: the record of {detector.name} is damaged ({fault}); take the file as the run has left it, or "
+            "fit the detector again."
+        )
+    for name, value in detector.settings.items():
+        if record.get(name) != value:
+            raise UserError(
+                f"{where}: {detector.name} was fitted with {name} {record.get(name)!r}, and this run has {value!r}; "
+                f"set defense.{name}={record.get(name)}."
+            )
+    return record
+
+
+def _fault(record: Mapping[str, Any], detector: Detector) -> str | None:
+    """The fault of a record, if it has one."""
+    if missing := [name for name in _TEXTS if not isinstance(record.get(name), str)]:
+        return f"{missing[0]} is no text"
+    if not _finite(record.get("threshold")):
+        large = type(record.get("threshold")) is int
+        return f"threshold is {'a number of too many digits' if large else repr(record.get('threshold'))}"
+    training, curve = record.get("training"), record.get("curve")
+    groups = training.get("groups") if isinstance(training, Mapping) else None
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        return "training has no groups"
+    columns = [curve.get(name) for name in _COLUMNS] if isinstance(curve, Mapping) else []
+    if not columns or not all(isinstance(column, list) and all(map(_finite, column)) for column in columns):
+        return "its curve is none"
+    try:
+        detector.values(np.zeros((1, 2)), record)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        return f"what it has learned is not there: {error!r}"
+    return None
+
+
+def _finite(value: object) -> bool:
+    # compared, not converted: a whole number may be too long to be a float
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

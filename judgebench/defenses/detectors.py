@@ -1,23 +1,145 @@
-"""Ways to tell attacked texts from clean ones: each gives a text a number that is the larger the likelier an attack."""
+"""Detectors tell attacked texts from clean ones: each gives a text a number, the larger the likelier an attack."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-from judgebench.defenses.logistic import FEATURES, Logistic
-from judgebench.defenses.perplexity import perplexity, read_texts, windowed_perplexity
-from judgebench.defenses.planned import Means
+from judgebench.defenses.prepared import Resources
 from judgebench.defenses.settings import Helper
+from judgebench.judges.passes import LikelihoodPass
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.tutor.scoring import JudgeScorer
+from judgebench.prompts.chat import text_prompts
+from judgebench.tutor.candidates import JudgeScorer
 from judgebench.types import Condition, Example, Rubric, ScoreRange
+
+_MAXIMUM_NATS = 700.0
+"""Its exponential is still a number."""
+
+
+def perplexity(logprobs: np.ndarray) -> float:
+    """exp of the mean surprise of a text's tokens.
+
+    Args:
+        logprobs: [tokens] of each token given those before.
+
+    Returns:
+        NaN where there is no token.
+
+    Example:
+        >>> round(perplexity(np.log([0.5, 0.125])), 6)
+        4.0
+    """
+    return float(np.exp(min(_MAXIMUM_NATS, -np.mean(logprobs, dtype=np.float64)))) if len(logprobs) else float("nan")
+
+
+def windowed_perplexity(logprobs: np.ndarray, window: int) -> float:
+    """The largest perplexity of any `window` tokens in a row, which a long innocent text cannot hide; of all tokens
+    where there are fewer.
+
+    Example:
+        >>> round(windowed_perplexity(np.log([0.5, 0.5, 0.125, 0.5]), 2), 6)
+        4.0
+    """
+    if len(logprobs) <= window:
+        return perplexity(logprobs)
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(logprobs, np.float64), window)
+    return perplexity(windows[windows.mean(axis=1).argmin()])
+
+
+def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -> tuple[list[np.ndarray], np.ndarray]:
+    """Log-probabilities that the helper gives to the tokens of each text.
+
+    Args:
+        texts: of `JudgedTexts.examples`.
+
+    Returns:
+        For each text [tokens] float32 log-probabilities, less the first token where no BOS stands before it: none where
+        that is the only one. And [texts] seconds of reading it.
+
+    Raises:
+        UserError: a text is longer than the helper can read, or the helper cannot be read.
+    """
+    remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
+    prompts = text_prompts(helper.source.tokenizer(), texts, helper.most_tokens, remedy)
+    view = resources.view(helper.source, helper.engine)
+    pass_ = LikelihoodPass(view, [prompt for prompt in prompts if len(prompt.token_ids) > 1])
+    resources.run(pass_, helper.token_budget, "Perplexity")
+    readings = resources.store.get([pass_.key(prompt) for prompt in pass_.prompts])
+    logprobs, seconds = [np.zeros(0, np.float32)] * len(prompts), np.zeros(len(prompts))
+    for i, prompt in enumerate(prompts):
+        if len(prompt.token_ids) > 1:
+            reading = readings[pass_.key(prompt)]
+            assert reading.logprobs is not None
+            logprobs[i], seconds[i] = reading.logprobs, reading.seconds
+    return logprobs, seconds
+
+
+FEATURES = ("log_perplexity", "tokens")
+"""Features that tell an attack (Alon and Kamfonas 2023): the logarithm of the text's perplexity, and its length."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """P(attacked) = 1 / (1 + exp(-(intercept + sum of coefficient * (feature - center) / scale))).
+
+    Attributes:
+        center, scale, coefficients: one for each of `FEATURES`.
+        intercept: of the standardized features.
+    """
+
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+    coefficients: tuple[float, ...]
+    intercept: float
+
+    @classmethod
+    def fit(cls, features: np.ndarray, attacked: np.ndarray) -> Logistic:
+        """Fitted on standardized features with scikit-learn's usual penalty; both kinds of texts weigh the same.
+
+        Args:
+            features: [texts, features] float64, without NaN.
+            attacked: [texts] bool, of both kinds.
+        """
+        from sklearn.linear_model import LogisticRegression  # which takes a second that few runs need
+
+        center = features.mean(axis=0)
+        spread = features.std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        fitted = LogisticRegression(class_weight="balanced", max_iter=1000).fit((features - center) / scale, attacked)
+        learned = tuple(fitted.coef_[0].tolist())
+        return cls(tuple(center.tolist()), tuple(scale.tolist()), learned, float(fitted.intercept_[0]))
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Logistic:
+        """From what `to_json` gives.
+
+        Raises:
+            KeyError, TypeError, ValueError: it holds something else.
+        """
+        center, scale, learned = rows = [tuple(map(float, given[name])) for name in ("center", "scale", "coefficients")]
+        logistic = cls(center, scale, learned, float(given["intercept"]))
+        numbers = np.array([*center, *scale, *learned, logistic.intercept])
+        if {len(row) for row in rows} != {len(FEATURES)} or not np.isfinite(numbers).all() or min(scale) <= 0:
+            raise ValueError(f"center, scale and coefficients must be {len(FEATURES)} finite numbers each")
+        return logistic
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """[texts, features] -> [texts] float64 P(attacked); NaN where a feature is."""
+        standard = (features - np.array(self.center)) / np.array(self.scale)
+        odds = standard @ np.array(self.coefficients) + self.intercept
+        return 1 / (1 + np.exp(-np.clip(odds, -700, 700)))  # beyond which exp is no number
+
 
 PERPLEXITY, WINDOWED, CLASSIFIER, LLM = DETECTORS = (
     *("perplexity", "windowed_perplexity", "classifier", "llm_detector"),
@@ -32,8 +154,8 @@ _ROOM = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """What is measured of texts.
+class TextFeatures:
+    """Features of texts, as a detector has measured them.
 
     Attributes:
         texts: no two alike.
@@ -47,10 +169,9 @@ class Measured:
 
     def of(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, features] float64 of these; NaN where one was not measured."""
-        places = {text: i for i, text in enumerate(self.texts)}
+        rows = dict(zip(self.texts, self.features, strict=True))
         unknown = np.full(self.features.shape[1], np.nan)
-        rows = [self.features[places[text]] if text in places else unknown for text in texts]
-        return np.array(rows, np.float64).reshape(-1, self.features.shape[1])
+        return np.array([rows.get(text, unknown) for text in texts], np.float64).reshape(-1, self.features.shape[1])
 
     def seconds_of(self, texts: Set[str]) -> float:
         """Of reading these together."""
@@ -70,10 +191,10 @@ class Detector:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a threshold holds for beside the helper, for its record."""
+        """Settings that a threshold holds for beside the helper, for its record."""
         return {}
 
-    def measure(self, texts: Sequence[Example], means: Means) -> Measured:
+    def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
         """The features of texts, [texts, features].
 
         Args:
@@ -82,7 +203,7 @@ class Detector:
         raise NotImplementedError
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
-        """What must be learned to turn features into values, plain, for its record.
+        """Parameters learned to turn features into values, plain, for its record.
 
         Args:
             features: [texts, features] without NaN, of training data.
@@ -115,12 +236,12 @@ class PerplexityDetector(Detector):
         """See `Detector.settings`."""
         return {} if self.window is None else {"window": self.window}
 
-    def measure(self, texts: Sequence[Example], means: Means) -> Measured:
+    def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
         """See `Detector.measure`; a text without a second token has no perplexity."""
-        rows, seconds = read_texts(self.helper, texts, means)
+        rows, seconds = read_texts(self.helper, texts, resources)
         window = self.window
-        found = [perplexity(row) if window is None else windowed_perplexity(row, window) for row in rows]
-        return Measured([text.output for text in texts], np.array(found, np.float64).reshape(-1, 1), seconds)
+        values = [perplexity(row) if window is None else windowed_perplexity(row, window) for row in rows]
+        return TextFeatures([text.output for text in texts], np.array(values, np.float64).reshape(-1, 1), seconds)
 
 
 @dataclass(frozen=True)
@@ -130,12 +251,12 @@ class ClassifierDetector(Detector):
     name: str
     helper: Helper
 
-    def measure(self, texts: Sequence[Example], means: Means) -> Measured:
+    def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
         """See `Detector.measure`."""
-        rows, seconds = read_texts(self.helper, texts, means)
-        found = [(math.log(perplexity(row)), float(len(row))) for row in rows]
-        features = np.array(found, np.float64).reshape(-1, len(FEATURES))
-        return Measured([text.output for text in texts], features, seconds)
+        rows, seconds = read_texts(self.helper, texts, resources)
+        pairs = [(math.log(perplexity(row)), float(len(row))) for row in rows]
+        features = np.array(pairs, np.float64).reshape(-1, len(FEATURES))
+        return TextFeatures([text.output for text in texts], features, seconds)
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
         """See `Detector.fit`."""
@@ -153,12 +274,12 @@ class LlmDetector(Detector):
     name: str
     helper: Helper
 
-    def measure(self, texts: Sequence[Example], means: Means) -> Measured:
+    def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
         """See `Detector.measure`."""
         helper = self.helper
         asked = Condition("manipulation", ScoreRange(0, 1))
         rubric = Rubric(asked.dimension, (ASKED / "manipulation.txt").read_text("utf-8").strip())
-        tokenizer, options = helper.source.tokenizer(), means.prompt.get("template_options")
+        tokenizer, options = helper.source.tokenizer(), resources.prompt.get("template_options")
         builder = PromptBuilder(
             tokenizer,
             {asked.dimension: rubric},
@@ -168,13 +289,13 @@ class LlmDetector(Detector):
         )
         where = (helper.path, helper.gguf_file, helper.revision, helper.dtype, helper.trust_remote_code)
         spec = JudgeSpec(*where, engine=helper.engine, token_budget=helper.token_budget)
-        scorer = JudgeScorer(spec, builder, asked, means.store, means.data, means.trainer, means.models)
-        held = {reading.prompt.example.example_id: reading for reading in scorer.readings(texts)}
-        readings = [held[text.example_id] for text in texts]
+        scorer = JudgeScorer(spec, builder, asked, resources)
+        by_example = {reading.prompt.example.example_id: reading for reading in scorer.readings(texts)}
+        readings = [by_example[text.example_id] for text in texts]
         logprobs = np.array([reading.main_logprobs for reading in readings], np.float64).reshape(-1, 2)
         yes = 1 / (1 + np.exp(np.clip(logprobs[:, 0] - logprobs[:, 1], -700, 700)))  # exp beyond is no number
         seconds = np.array([reading.seconds for reading in readings], np.float64)
-        return Measured([text.output for text in texts], yes[:, None], seconds)
+        return TextFeatures([text.output for text in texts], yes[:, None], seconds)
 
 
 def detector_of(name: str, helper: Helper, window: int) -> Detector:

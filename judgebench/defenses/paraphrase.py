@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from judgebench.defenses.detectors import ASKED
-from judgebench.defenses.judged_texts import JudgedTexts
-from judgebench.defenses.perplexity import helper_voice
-from judgebench.defenses.planned import TEXTS, Findings, Means, Planned, Prepared
+from judgebench.defenses.prepared import TEXTS, Findings, JudgedTexts, Planned, Prepared, Resources
 from judgebench.defenses.settings import Helper
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.writing import Text, WritePass, write
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 
@@ -58,13 +56,13 @@ class PlannedParaphrase(Planned):
     stage: ClassVar[str] = TEXTS
     learnable: ClassVar[bool] = False
 
-    def prepared(self, means: Means) -> Paraphrase:
+    def prepared(self, resources: Resources) -> Paraphrase:
         """See `Planned.prepared`. Where the helper writes nothing, the text itself stays, and is counted.
 
         Raises:
             UserError: the helper cannot be read, or a text is too long for it.
         """
-        helper, texts = self.helper, JudgedTexts.of(means, self.name)
+        helper, texts = self.helper, JudgedTexts.of(resources, self.name)
         room = helper.most_tokens - self.max_new_tokens
         if room < 1:
             raise UserError(
@@ -73,24 +71,24 @@ class PlannedParaphrase(Planned):
             )
         asked = Condition(PARAPHRASE, ScoreRange(0, 1))  # nothing is scored; prompts have a range
         rubric = Rubric(PARAPHRASE, (ASKED / "paraphrase.txt").read_text("utf-8").strip())
-        tokenizer, options = helper.source.tokenizer(), means.prompt.get("template_options")
+        tokenizer, options = helper.source.tokenizer(), resources.prompt.get("template_options")
         closed = helper.source.encoder_decoder
         builder = PromptBuilder(tokenizer, {PARAPHRASE: rubric}, room, template_options=options, closed=closed)
         prompts = builder.build(texts.examples, [asked])
-        pass_ = WritePass(helper_voice(helper, means), tokenizer, [Text(one) for one in prompts], self.max_new_tokens)
-        where = (means.store, means.models, means.data, means.trainer)
-        found = write(pass_, helper.token_budget, *where, doing="Paraphrasing")
-        rewritten = {prompt.example.output: one.text for prompt, one in zip(prompts, found, strict=True) if one.text}
+        view = resources.view(helper.source, helper.engine)
+        pass_ = WritePass(view, tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens)
+        written = write(pass_, resources, helper.token_budget, "Paraphrasing")
+        rewritten = {prompt.example.output: new.text for prompt, new in zip(prompts, written, strict=True) if new.text}
         record = {
             "defense": self.name,
-            "dataset": means.dataset,
+            "dataset": resources.dataset,
             "helper": helper.source.title,
-            "helper_sha256": pass_.voice.fingerprint,
+            "helper_sha256": view.fingerprint,
             "max_new_tokens": self.max_new_tokens,
-            "texts": len(found),
-            "empty": sum(not one.text for one in found),
-            "cut": sum(one.cut for one in found),
+            "texts": len(written),
+            "empty": sum(not new.text for new in written),
+            "cut": sum(new.cut for new in written),
         }
-        text = math.fsum(one.seconds for one in found) / max(1, len(found))
+        text = math.fsum(new.seconds for new in written) / max(1, len(written))
         costs = {self.name: {"once": 0.0, "context": 0.0, "text": text}}
         return Paraphrase(rewritten, Findings(rewritings=[record], costs=costs))

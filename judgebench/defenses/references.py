@@ -12,21 +12,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.defenses.planned import SOURCES, Findings, Means, Planned, Prepared
-from judgebench.errors import UserError
+from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.runtime.distributed import here
-from judgebench.tutor.asking import contexts_of
-from judgebench.tutor.references import Reference, asked_references, scored_references, steered_references
-from judgebench.tutor.scoring import JudgeScorer
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.candidates import JudgeScorer
+from judgebench.tutor.references import (
+    Reference,
+    Strength,
+    asked_references,
+    measure_strengths,
+    selected_strength,
+    steered_references,
+)
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.standards import best_layer
 from judgebench.tutor.steering import HIGH, LOW
-from judgebench.tutor.strengths import Strength, chosen_strength, measure_strengths
-from judgebench.tutor.tutor import Tutor
-from judgebench.tutor.vector_file import load_vectors
-from judgebench.tutor.vectors import StandardVectors, find_vectors
+from judgebench.tutor.tutor import Tutor, contexts_of, written_example
+from judgebench.tutor.vectors import StandardVectors, find_vectors, load_vectors
 from judgebench.types import Condition, Example, Rubric
 
 CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
@@ -97,117 +101,108 @@ class PlannedReferences(Planned):
     stage: ClassVar[str] = SOURCES
     compares: ClassVar[bool] = False
 
-    def prepared(self, means: Means) -> ReferenceDefense:
+    def prepared(self, resources: Resources) -> ReferenceDefense:
         """See `Planned.prepared`.
 
         Each dimension has standards of its own, for good is not the same in each; they are found on the development
         split's contexts, by the judge's scores in the run's first range.
         """
         asked: dict[str, list[Condition]] = {}
-        for condition in means.conditions:
+        for condition in resources.conditions:
             asked.setdefault(condition.dimension, []).append(condition)
-        parts = [self._of_dimension(means, conditions[0]) for conditions in asked.values()]
+        parts = [self._of_dimension(resources, conditions[0]) for conditions in asked.values()]
         pairs = {
-            dimension: {pair.group_id: pair for pair in found}
-            for dimension, (found, _) in zip(asked, parts, strict=True)
+            dimension: {pair.group_id: pair for pair in written}
+            for dimension, (written, _) in zip(asked, parts, strict=True)
         }
         together = Findings.together(findings for _, findings in parts)
         costs = [part.costs[self.name] for _, part in parts]
         mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
         return ReferenceDefense(self.name, pairs, self.swapped, replace(together, costs={self.name: mean}))
 
-    def _of_dimension(self, means: Means, condition: Condition) -> tuple[list[Reference], Findings]:
-        tutor = Tutor.of(
-            self.spec, condition.range, means.store, means.data, means.trainer, means.models, **means.prompt
-        )
+    def _of_dimension(self, resources: Resources, condition: Condition) -> tuple[list[Reference], Findings]:
+        tutor = Tutor.of(self.spec, condition.range, resources, **resources.prompt)
         clean = Condition(condition.dimension, condition.range)
-        assert isinstance(means.judge, JudgeSpec)  # no other is asked while a defense gets ready
-        scorer = JudgeScorer(means.judge, means.builder, clean, means.store, means.data, means.trainer, means.models)
-        contexts = contexts_of(means.examples)
+        assert isinstance(resources.judge, JudgeSpec)  # no other is asked while a defense gets ready
+        scorer = JudgeScorer(resources.judge, resources.builder, clean, resources)
+        contexts = contexts_of(resources.examples)
         findings = Findings()
         alphas: tuple[float, float] | None = None
         if self.name == CAP:
-            pairs, alphas, findings = self._steered(means, tutor, scorer, contexts, condition.dimension)
+            pairs, alphas, findings = self._steered(resources, tutor, scorer, contexts)
         elif self.name == W_CAP:
             pairs = asked_references(tutor, contexts)
         else:
-            high, low = (reference_score(condition.range, side) for side in (HIGH, LOW))
-            pairs = scored_references(tutor, contexts, high, low)
-        records = self._records(means, scorer, contexts, pairs, condition.dimension, alphas)
+            scores = (reference_score(condition.range, HIGH), reference_score(condition.range, LOW))
+            pairs = asked_references(tutor, contexts, scores)
+        records = self._records(resources, scorer, contexts, pairs, alphas)
         written = math.fsum(pair.seconds for pair in pairs)
         cost = {"once": findings.costs.get(self.name, {}).get("once", 0.0), "context": written / len(pairs)}
-        cost["text"] = written / len(means.examples)
+        cost["text"] = written / len(resources.examples)
         return pairs, replace(findings, references=records, costs={self.name: cost})
 
     def _steered(
-        self, means: Means, tutor: Tutor, scorer: JudgeScorer, contexts: Sequence[Example], dimension: str
+        self, resources: Resources, tutor: Tutor, scorer: JudgeScorer, contexts: Sequence[Example]
     ) -> tuple[list[Reference], tuple[float, float], Findings]:
-        began = time.perf_counter()
-        vectors = self._vectors(means, tutor, scorer, dimension)
+        began, dimension = time.perf_counter(), scorer.condition.dimension
+        vectors = self._vectors(resources, tutor, scorer)
         standard = vectors.standard(self.spec.layer)
         scale = float(vectors.norms[standard.layer - 1]) if self.spec.alpha_unit == "norm" else 1.0
         tried: list[Strength] = []
         if self.spec.strengths:
-            training = contexts_of(means.training(self.name, "strengths"))
+            training = contexts_of(resources.training(self.name, "strengths"))
             targets = (vectors.low_threshold, vectors.high_threshold)
-            strengths = [scale * one for one in self.spec.strengths]
-            tried = measure_strengths(tutor, training, standard, strengths, scorer.examples, dimension, targets)
+            strengths = [scale * strength for strength in self.spec.strengths]
+            tried = measure_strengths(tutor, training, standard, strengths, scorer, targets)
             tried = here().agree(lambda: tried)  # two that come equally near may be told apart by the last bit
         high, low = (
-            chosen_strength(tried, side) if given is None else scale * given
+            selected_strength(tried, side) if given is None else scale * given
             for side, given in ((HIGH, self.spec.alpha_high), (LOW, self.spec.alpha_low))
         )
         once = time.perf_counter() - began
         pairs = steered_references(tutor, contexts, standard, high, low)
-        known = {"dataset": means.dataset, "dimension": dimension, "scale": scale}
-        found = Findings(
-            standards=[_standard_record(vectors, standard.layer, scorer.condition, dimension)],
+        known = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
+        findings = Findings(
+            standards=[_standard_record(vectors, standard.layer, scorer.condition)],
             vectors={dimension: vectors},
-            strengths=[{**known, **asdict(one)} for one in tried],
+            strengths=[{**known, **asdict(strength)} for strength in tried],
             costs={self.name: {"once": once}},
         )
-        return pairs, (high, low), found
+        return pairs, (high, low), findings
 
-    def _vectors(self, means: Means, tutor: Tutor, scorer: JudgeScorer, dimension: str) -> StandardVectors:
+    def _vectors(self, resources: Resources, tutor: Tutor, scorer: JudgeScorer) -> StandardVectors:
         if self.spec.vectors is None:
-            training = contexts_of(means.training(self.name, "standard vectors"))
-            judge = means.judge.source.title
-            return find_vectors(tutor, training, scorer, means.dataset, judge, scorer.fingerprint)
+            training = contexts_of(resources.training(self.name, "standard vectors"))
+            judge = resources.judge.source.title
+            return find_vectors(tutor, training, scorer, resources.dataset, judge, scorer.fingerprint)
         path = Path(self.spec.vectors).expanduser()
-        file = path / f"vectors_{dimension}.safetensors" if path.is_dir() else path
-        vectors = load_vectors(file, tutor.voice.fingerprint, tutor.spec.sizes)
-        if vectors.origin.dataset == means.dataset:
-            means.refuse_test(vectors.origin.groups, f"tutor.vectors: {file}")
+        file = path / f"vectors_{scorer.condition.dimension}.safetensors" if path.is_dir() else path
+        vectors = load_vectors(file, tutor.view.fingerprint, tutor.spec.sizes)
+        if vectors.origin.dataset == resources.dataset:
+            resources.refuse_test(vectors.origin.groups, f"tutor.vectors: {file}")
         return vectors
 
     def _records(
         self,
-        means: Means,
+        resources: Resources,
         scorer: JudgeScorer,
         contexts: Sequence[Example],
         pairs: Sequence[Reference],
-        dimension: str,
         alphas: tuple[float, float] | None,
     ) -> list[dict[str, Any]]:
-        """What was written, and what the judge thinks of it by itself."""
+        """Records of what was written, with the judge's score of each text by itself."""
         texts = [
-            replace(
-                context,
-                example_id=f"{context.group_id}/{self.name}/{side}",
-                system_id="tutor",
-                output=getattr(pair, side),
-                human={dimension: math.nan},
-            )
+            written_example(context, f"{self.name}/{side}", getattr(pair, side))
             for context, pair in zip(contexts, pairs, strict=True)
             for side in (HIGH, LOW)
         ]
-        scores = scorer.examples(texts)
+        scores = scorer(texts)
         return [
             {
                 "defense": self.name,
-                "dimension": dimension,
+                "dimension": scorer.condition.dimension,
                 "group_id": pair.group_id,
-                "split": means.split[pair.group_id],
+                "split": resources.split[pair.group_id],
                 "high": pair.high,
                 "low": pair.low,
                 "score_high": _known(scores[2 * i]),
@@ -245,11 +240,11 @@ def _with_references(template: str) -> str:
     return template[:at] + _BLOCK + template[at:]
 
 
-def _standard_record(vectors: StandardVectors, layer: int, condition: Condition, dimension: str) -> dict[str, Any]:
+def _standard_record(vectors: StandardVectors, layer: int, condition: Condition) -> dict[str, Any]:
     arrays = ("separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
     origin = asdict(vectors.origin)
     return {
-        "dimension": dimension,
+        "dimension": condition.dimension,
         "range_min": condition.range.minimum,
         "range_max": condition.range.maximum,
         **origin,
@@ -261,7 +256,7 @@ def _standard_record(vectors: StandardVectors, layer: int, condition: Condition,
         "high_count": len(vectors.high_points),
         "low_count": len(vectors.low_points),
         **{name: getattr(vectors, name).tolist() for name in arrays},
-        "file": f"vectors_{dimension}.safetensors",
+        "file": f"vectors_{condition.dimension}.safetensors",
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.settings import ENGINES
+from judgebench.judges.spec import ENGINES
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

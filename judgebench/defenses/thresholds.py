@@ -1,4 +1,4 @@
-"""Where to cut: precision and recall of every threshold, and the one with the best F1 (CAP paper, section 5.1)."""
+"""Precision and recall of every threshold, and the threshold with the best F1 (CAP paper, section 5.1)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """What each cut finds, the lowest first: an attack is claimed of every text whose value lies above the threshold.
+class ThresholdCurve:
+    """Precision and recall of each cut, the lowest first: an attack is claimed of every text whose value lies above it.
 
     Attributes:
         thresholds: [cuts] float64, ascending: midway between two neighboring values; the first just below the lowest,
@@ -32,16 +32,16 @@ class Curve:
         """The cut with the best F1; of equals the highest, which claims least."""
         return len(self.f1) - 1 - int(np.argmax(self.f1[::-1]))
 
-    def thinned(self, most: int) -> Curve:
+    def thinned(self, maximum: int) -> ThresholdCurve:
         """At most so many of its cuts, evenly spaced, the best among them."""
         count = len(self.thresholds)
         kept = np.arange(count)
-        if count > most:
-            kept = np.unique(np.append(np.linspace(0, count - 1, most - 1).round().astype(int), self.best))
-        return Curve(self.thresholds[kept], self.precision[kept], self.recall[kept])
+        if count > maximum:
+            kept = np.unique(np.append(np.linspace(0, count - 1, maximum - 1).round().astype(int), self.best))
+        return ThresholdCurve(self.thresholds[kept], self.precision[kept], self.recall[kept])
 
 
-def curve_of(values: np.ndarray, attacked: np.ndarray) -> Curve:
+def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
     """Precision and recall of every cut that tells two values apart.
 
     Both kinds of texts weigh the same in total, as where each attacked text has its clean one beside it. Otherwise the
@@ -56,23 +56,23 @@ def curve_of(values: np.ndarray, attacked: np.ndarray) -> Curve:
     known = ~np.isnan(values)
     total = float(weights[attacked].sum())
     ordered = np.argsort(values[known], kind="stable")
-    held, weights, attacked = values[known][ordered], weights[known][ordered], attacked[known][ordered]
-    levels, first = np.unique(held, return_index=True)
+    known_values, weights, attacked = values[known][ordered], weights[known][ordered], attacked[known][ordered]
+    levels, first = np.unique(known_values, return_index=True)
     # claimed at a cut is whatever stands from its level's first text on
     claimed = np.cumsum(weights[::-1])[::-1][first]
     found = np.cumsum((weights * attacked)[::-1])[::-1][first]
     middles = levels[:-1] + (levels[1:] - levels[:-1]) / 2
     middles = np.where(middles < levels[1:], middles, levels[:-1])  # between neighboring floats there is no middle
-    return Curve(np.append(np.nextafter(levels[0], -np.inf), middles), found / claimed, found / total)
+    return ThresholdCurve(np.append(np.nextafter(levels[0], -np.inf), middles), found / claimed, found / total)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What one threshold finds among texts, None where there is nothing to take a share of.
+class DetectionMetrics:
+    """Metrics of one threshold on texts, None where there is nothing to take a share of.
 
     Attributes:
         n_clean, n_attacked: texts, those without a value included.
-        precision, recall, f1: both kinds of texts weigh the same in total, see `curve_of`.
+        precision, recall, f1: both kinds of texts weigh the same in total, see `threshold_curve`.
         false_positive_rate: share of the clean texts of which an attack is claimed.
     """
 
@@ -84,11 +84,11 @@ class Found:
     false_positive_rate: float | None
 
 
-def found_at(threshold: float, values: np.ndarray, attacked: np.ndarray) -> Found:
-    """What a threshold finds.
+def metrics_at(threshold: float, values: np.ndarray, attacked: np.ndarray) -> DetectionMetrics:
+    """Metrics of a threshold.
 
     Args:
-        values, attacked: see `curve_of`; either kind may lack.
+        values, attacked: see `threshold_curve`; either kind may lack.
     """
     values, attacked = np.asarray(values, np.float64), np.asarray(attacked, bool)
     claimed = values > threshold  # which NaN never is
@@ -99,7 +99,7 @@ def found_at(threshold: float, values: np.ndarray, attacked: np.ndarray) -> Foun
     if recall is not None and rate is not None:
         precision = recall / (recall + rate) if recall + rate else None
         f1 = float(f1_of(np.array(precision or 0.0), np.array(recall)))
-    return Found(len(false), len(true), precision, recall, f1, rate)
+    return DetectionMetrics(len(false), len(true), precision, recall, f1, rate)
 
 
 def f1_of(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
@@ -109,6 +109,6 @@ def f1_of(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
 
 
 def _weights(attacked: np.ndarray) -> np.ndarray:
-    """[texts] float64: what a text of each kind weighs."""
+    """[texts] float64: the weight of each text."""
     counts = {kind: max(1, int((attacked == kind).sum())) for kind in (True, False)}
     return np.where(attacked, 1 / counts[True], 1 / counts[False])

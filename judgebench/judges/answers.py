@@ -8,7 +8,7 @@ from typing import Any
 
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
 _Key = tuple[str, Condition]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ServedAssistant
 from judgebench.judges.loading import ModelSource
+from judgebench.runtime.errors import UserError
 
 KINDS = ("none", "model", "early_exit", "null_context", "api")
 

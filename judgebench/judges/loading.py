@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judgebench.errors import UserError
 from judgebench.judges.model_files import check_regular, forget, parsed_once, weight_files
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

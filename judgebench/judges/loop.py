@@ -19,7 +19,6 @@ import torch
 from lightning.pytorch.callbacks import BasePredictionWriter, Callback, RichProgressBar
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass, ScorePass
@@ -37,6 +36,7 @@ from judgebench.judges.sharding import (
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
+from judgebench.runtime.errors import UserError
 
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that nobody needs at the moment make room for it."""

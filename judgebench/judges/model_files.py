@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from judgebench.errors import UserError
-from judgebench.outside import read_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_json
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

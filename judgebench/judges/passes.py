@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
 from judgebench.judges.engine.encoder_decoder import check_encoder_decoder as check_encoder_decoder
@@ -24,6 +23,7 @@ from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_p
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
 
 ENGINES = ("prefix", "plain")

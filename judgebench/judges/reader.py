@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning as L
 import numpy as np
@@ -19,8 +19,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loop import Models, compute
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
-from judgebench.judges.settings import JudgeSettings
-from judgebench.judges.spec import JudgeSpec
+from judgebench.judges.spec import JudgeSettings, JudgeSpec
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
@@ -70,7 +69,7 @@ def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt])
 
 @dataclass
 class Reader(BaseReader):
-    """Reads prompts under one judge and assistant that `check_fit`.
+    """Reads prompts under one judge and assistant that keep `judgebench.config.rules.SETTINGS`.
 
     Args:
         judge, assistant: as configured.
@@ -95,6 +94,8 @@ class Reader(BaseReader):
     store: ReadingStore
     models: Models = field(default_factory=Models)
     worded: Mapping[str, int] = field(default_factory=dict)
+    served: ClassVar[None] = None
+    evidence: ClassVar[None] = None
     _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
 
     @cached_property

@@ -29,11 +29,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.heads import layers_of
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.distributed import here, watching
+from judgebench.runtime.errors import UserError
 
 _STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 _WHOLE = "replicated"

@@ -1,22 +1,158 @@
-"""How a model judges, as configuration says it, and whether that fits assistant and decodings; torch is not needed."""
+"""How a judge judges, as configuration says it: a model here, or a file of earlier answers; what is asked of any judge.
+
+Torch is not needed until something is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from judgebench.config.fields import Annotated, Ge, OneOf, check_fields
+from judgebench.data.rows import json_lines
 from judgebench.decoding.rules import Decoding
-from judgebench.errors import UserError
-from judgebench.judges.assistants import Assistant
+from judgebench.judges.answers import AnswerFields, Answers, match
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.settings import ENGINES
+from judgebench.runtime.errors import Mistakes
+from judgebench.types import Condition, Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from judgebench.judges.assistants import Assistant
+    from judgebench.judges.loop import Models
+    from judgebench.prompts.tokens import SpelledNames
+    from judgebench.readings.store import ReadingStore
 
 MODES = ("score_tokens", "generate")
+ENGINES = ("prefix", "plain")
+"""How models are read: shared prefixes once, or every prompt by itself."""
+
+LOCAL, SERVED, REPLAYED = "local_model", "served_model", "earlier_answers"
+PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
+GRADIENT, TOKENS = "gradient", "tokens"
+"""Members of `JudgeSettings.gives`."""
 
 
 @dataclass(frozen=True)
-class JudgeSpec:
+class ReadingTask:
+    """What is to be read, and with what.
+
+    Attributes:
+        decodings: name -> decoding.
+        tokenizer: the main model's.
+        null: condition -> the prompt about nothing.
+        store: opens the store of readings.
+        models: those that are in memory already.
+        free_text: defense -> most tokens of an answer, of those under which the judge answers in words first.
+        answers: those that were given earlier, where the judge has them.
+    """
+
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    prompts: Sequence[Prompt]
+    tokenizer: PreTrainedTokenizerBase
+    null: Callable[[Condition], Prompt]
+    store: Callable[[], ReadingStore]
+    models: Models | None = None
+    free_text: Mapping[str, int] = field(default_factory=dict)
+    answers: Answers | None = None
+
+
+class Source(Protocol):
+    """Where a judge comes from."""
+
+    @property
+    def title(self) -> str:
+        """A short name for tables and figures."""
+        ...
+
+    @property
+    def encoder_decoder(self) -> bool:
+        """Whether an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
+        ...
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that prompts are built for."""
+        ...
+
+    def config(self) -> Any:
+        """The model's configuration."""
+        ...
+
+
+class JudgeSettings:
+    """What an experiment asks of whoever judges: a model here, one behind a URL, or a file of answers given earlier.
+
+    See `JudgeSpec` for the meaning of the settings.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def path(self) -> str | None: ...
+        @property
+        def mode(self) -> str: ...
+        @property
+        def engine(self) -> str: ...
+        @property
+        def max_new_tokens(self) -> int: ...
+        @property
+        def token_budget(self) -> int: ...
+        @property
+        def source(self) -> Source: ...
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """Where it is: one of `LOCAL`, `SERVED`, `REPLAYED`. What can be had of it: `PROBABILITIES` of the candidates,
+        `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
+        them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The model's name or path."""
+        return str(self.path)
+
+    @property
+    def note(self) -> str | None:
+        """A sentence on where its scores come from, where that is to be told."""
+        return None
+
+    def check_assistant(self, assistant: Assistant) -> None:
+        """Whether a served assistant can be asked what the judge is; else `UserError`."""
+
+    def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
+        """How names of control tokens are written where a server tokenizes what is sent; None where tokens are sent.
+
+        Args:
+            tokenizer: that of its source.
+        """
+        return None
+
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:
+        """What it answered earlier to all of the prompts that it has answers to; None where it is asked now."""
+        return None
+
+    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
+        """Condition -> tokens of its prompts together, and those of them that must be computed."""
+        return {prompt.condition: (0, 0) for prompt in prompts}
+
+    def estimate(self, task: ReadingTask) -> str | None:
+        """What asking would take, for people to read, where it is paid for."""
+        return None
+
+    def reader(self, task: ReadingTask) -> Any:
+        """What reads the prompts (`Reader`, `ApiReader`), or knows the answers already (`Replayer`)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class JudgeSpec(JudgeSettings):
     """How the main model judges, as configuration says it.
 
     Args:
@@ -39,79 +175,167 @@ class JudgeSpec:
     revision: str | None = None
     dtype: str = "auto"
     trust_remote_code: bool = False
-    mode: str = "score_tokens"
-    max_new_tokens: int = 16
-    draft_tokens: int = 0
-    engine: str = "prefix"
-    token_budget: int = 4096
+    mode: Annotated[str, OneOf(MODES)] = "score_tokens"
+    max_new_tokens: Annotated[int, Ge(1)] = 16
+    draft_tokens: Annotated[int, Ge(0)] = 0
+    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
+    token_budget: Annotated[int, Ge(1)] = 4096
 
     def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("engine", ENGINES)):
-            if getattr(self, name) not in known:
-                raise UserError(f"judge.{name}: {getattr(self, name)!r} is not one of {', '.join(known)}.")
-        for name, least in (("max_new_tokens", 1), ("token_budget", 1), ("draft_tokens", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UserError(f"judge.{name}: {value!r} is not a whole number of at least {least}.")
+        mistakes = Mistakes()
+        with mistakes.caught():
+            check_fields(self, "judge", of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"))
+        with mistakes.caught():
+            self.source  # noqa: B018 - checks the rest
+        mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
         """Where the main model comes from."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
 
+    @property
+    def gives(self) -> frozenset[str]:
+        """See `JudgeSettings.gives`."""
+        scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
+        return frozenset({LOCAL, TOKENS, *scores, *([GRADIENT] if self.engine == "prefix" else [])})
 
-def check_fit(judge: JudgeSpec, assistant: Assistant, decodings: Mapping[str, Decoding]) -> None:
-    """Whether the parts of a judge fit each other.
+    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
+        """See `JudgeSettings.tokens`."""
+        from judgebench.judges.planning import distinct_tokens, shared_tokens
+
+        return (distinct_tokens if self.source.encoder_decoder else shared_tokens)(prompts, self.token_budget)
+
+    def reader(self, task: ReadingTask) -> Any:
+        """A `Reader`."""
+        from judgebench.judges.loop import Models
+        from judgebench.judges.reader import Reader
+
+        return Reader(
+            judge=self,
+            assistant=task.assistant,
+            decodings=task.decodings,
+            tokenizer=task.tokenizer,
+            prompts=task.prompts,
+            null=task.null,
+            store=task.store(),
+            models=task.models or Models(),
+            worded=task.free_text,
+        )
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """Where a replayed judge comes from: a file, and no model.
+
+    Attributes:
+        path: the file.
+        title: see `Source.title`.
+    """
+
+    path: Path
+    title: str
+    encoder_decoder: ClassVar[bool] = False
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """One that knows no token and has no chat template: a prompt is the rubric's plain text, of 0 tokens."""
+        from tokenizers import Tokenizer
+        from tokenizers.models import BPE
+        from transformers import PreTrainedTokenizerFast
+
+        return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
+
+    def config(self) -> Any:
+        """That of a model that reads a text of any length."""
+        from transformers import PretrainedConfig
+
+        return PretrainedConfig()
+
+    def sha256(self) -> str:
+        """Of the file's bytes, in hexadecimal."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class ReplaySpec(JudgeSettings):
+    """Which answers are scored, as configuration says it.
+
+    Args:
+        path: a file with one JSON object a line, one row an answer.
+        fields: which field of a row holds what; see `AnswerFields`.
+        title: what tables call the judge; None takes the file's name without its ending.
+        mode: `generate`, for the answers are free text.
+        gguf_file, revision, dtype, trust_remote_code, engine: what other parts of a configuration take from the judge;
+            there is no model, so they stay as they are.
 
     Raises:
-        UserError: a decoding that the mode or the assistant cannot serve, or a draft that nobody can write.
+        UserError: a value that is none of these.
     """
-    for name, decoding in decodings.items():
-        if decoding.needs_assistant and assistant.kind == "none":
-            raise UserError(
-                f"decoding {name}: it needs an assistant; choose one with assistant=model, assistant=early_exit or "
-                "assistant=null_context."
+
+    path: str
+    fields: Mapping[str, Any]
+    title: str | None = None
+    mode: str = "generate"
+    gguf_file: None = None
+    revision: None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    engine: str = "prefix"
+    # nothing is computed
+    max_new_tokens: ClassVar[int] = 0
+    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
+    token_budget: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        mistakes = Mistakes()
+        if not isinstance(self.path, str) or not self.path.strip():
+            mistakes.add("judge.path: name the file with the judge's answers, one JSON object a line.")
+        if self.title is not None and (not isinstance(self.title, str) or not self.title.strip()):
+            mistakes.add(f"judge.title: {self.title!r} is not a name; give text, or null for the file's name.")
+        if self.mode != "generate":
+            mistakes.add(
+                f"judge.mode: judge=replay has texts and no probabilities, so it cannot be {self.mode!r}; leave it at "
+                "generate."
             )
-        if judge.mode == "generate" and not decoding.generates:
-            raise UserError(
-                f"decoding {name}: it reads the candidates' probabilities, which judge.mode=generate does not "
-                "give; choose decoding=[greedy] or judge.mode=score_tokens."
+        check_unused(self, mistakes, "judge", "judge=replay loads no model")
+        with mistakes.caught():
+            AnswerFields.parse(self.fields)
+        mistakes.tell()
+
+    @cached_property
+    def source(self) -> AnswerFile:
+        """Where the judge comes from."""
+        path = Path(self.path).expanduser()
+        return AnswerFile(path, self.title or path.stem)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """See `JudgeSettings.gives`."""
+        return frozenset({REPLAYED, GENERATION})
+
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+        """The file's answers to the prompts; see `judgebench.judges.answers.match`."""
+        named, path = AnswerFields.parse(self.fields), self.source.path
+        named.check(list(dict.fromkeys(prompt.condition for prompt in prompts)))
+        return match(json_lines(path, "judge.path"), named, prompts, split, path.name, dataset)
+
+    def reader(self, task: ReadingTask) -> Any:
+        """A `Replayer`."""
+        from judgebench.judges.replay import Replayer
+
+        assert task.answers is not None
+        return Replayer(self.source, task.answers, task.prompts, next(iter(task.decodings)), task.free_text)
+
+
+def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
+    """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
+    for name, left in {"gguf_file": None, "revision": None, **_MODEL}.items():
+        if name in settings.unused and (given := getattr(settings, name)) != left:
+            mistakes.add(
+                f"{role}.{name}: {because}, so {given!r} would change nothing; leave it at "
+                f"{'null' if left is None else left}."
             )
-    if judge.draft_tokens and not (judge.mode == "generate" and judge.engine == "prefix" and assistant.kind == "model"):
-        raise UserError(
-            "judge.draft_tokens: a draft needs judge.mode=generate, judge.engine=prefix and assistant=model; set it "
-            "to 0 otherwise."
-        )
-    if judge.draft_tokens > judge.max_new_tokens:
-        raise UserError(
-            f"judge.draft_tokens: {judge.draft_tokens} is more than judge.max_new_tokens={judge.max_new_tokens}; a "
-            "draft cannot be longer than the answer."
-        )
 
 
-def check_kinds(judge: JudgeSpec, assistant: Assistant) -> None:
-    """Whether the models are of one kind, decoder-only or encoder-decoder, and what is asked of them is that kind's.
-
-    Raises:
-        UserError: they are not, or it is not.
-    """
-    theirs = assistant.source
-    if theirs is not None and theirs.encoder_decoder != judge.source.encoder_decoder:
-        ours, other = ("an encoder-decoder", "a decoder-only")[:: 1 if judge.source.encoder_decoder else -1]
-        raise UserError(
-            f"assistant.path={theirs.path}: {theirs.title} is {other} model and the judge {ours} one; choose an "
-            "assistant of the judge's family."
-        )
-    if not judge.source.encoder_decoder:
-        return
-    kind = judge.source.config().model_type
-    if assistant.kind == "early_exit":
-        raise UserError(
-            f"assistant=early_exit: the judge is an encoder-decoder model ({kind}), which is read after its last "
-            "layer alone; choose assistant=model with a smaller one of its family, or assistant=null_context."
-        )
-    if judge.draft_tokens:
-        raise UserError(
-            f"judge.draft_tokens: the judge is an encoder-decoder model ({kind}), and only decoder-only models read "
-            "drafts; set it to 0."
-        )
+_MODEL = {"path": None, "dtype": "auto", "trust_remote_code": False, "engine": "prefix"}

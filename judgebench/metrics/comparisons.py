@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from judgebench.errors import UserError
 from judgebench.metrics.cells import COMPARED
 from judgebench.metrics.preference import Preferences
+from judgebench.runtime.errors import UserError
 from judgebench.types import FIRST, ORDERS, SECOND
 
 HALF, DAVIDSON = TIES = ("half", "davidson")

@@ -27,12 +27,11 @@ types, never NaN. Besides these keys:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.config.settings import MetricSettings
 from judgebench.metrics.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
 from judgebench.metrics.correlation import CORRELATIONS
@@ -46,9 +45,6 @@ CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "
 """Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
 Spearman depends on the score range (see `is_unstable`). The last two rest on resamples, and are not raised on fewer
 than `FEWEST` groups, whose resamples tell too little."""
-
-MOST_RESAMPLES = 100_000
-"""More would move no third digit of an interval, and fill the memory."""
 
 _USED = ("example_id", "group_id", "system_id", "score", "status", "human")
 
@@ -124,26 +120,9 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     Raises:
         UserError: anything else, named by its config key.
     """
-    if isinstance(levels, str) or not isinstance(levels, Sequence) or not levels:
-        raise UserError(f"metrics.levels: {levels!r} is not a list with at least one of {', '.join(LEVELS)}.")
-    for position, level in enumerate(levels):
-        if level not in LEVELS:
-            raise UserError(f"metrics.levels: {level!r} is not one of {', '.join(LEVELS)}.")
-        if level in levels[:position]:
-            raise UserError(f"metrics.levels: {level!r} stands there twice; name each level once.")
-    for name, value in (("resamples", resamples), ("seed", seed)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
-            raise UserError(f"metrics.{name}: {value!r} is not a whole number of at least 0.")
-    if resamples == 1:
-        raise UserError(
-            "metrics.resamples: a single resample does not vary, so it says nothing of uncertainty; take 0 (no "
-            "intervals), or at least 2: 1000 is usual."
-        )
-    if resamples > MOST_RESAMPLES:
-        raise UserError(
-            f"metrics.resamples: {resamples} is more than {MOST_RESAMPLES}, beyond which intervals gain nothing; "
-            f"1000 is usual, 10000 is plenty."
-        )
+    # numbers of numpy are taken from who calls from Python
+    numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
+    MetricSettings(levels, *numbers)
 
 
 def _correlated(level: str, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> Correlated:

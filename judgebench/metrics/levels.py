@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.errors import UserError
+from judgebench.config.settings import LEVELS
 from judgebench.metrics.correlation import (
     MOST_ENTRIES,
     correlate_rows,
@@ -21,8 +21,7 @@ from judgebench.metrics.correlation import (
 )
 from judgebench.metrics.resampling import RESAMPLES, Resampled, group_weights, left_out, percentile_interval
 from judgebench.metrics.weighted import resampled_correlations
-
-LEVELS = ("dataset", "document", "system")
+from judgebench.runtime.errors import UserError
 
 MOST_SYSTEMS = 1000
 """Systems beyond which they have no intervals: each resample would sort all their means anew."""

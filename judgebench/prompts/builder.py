@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from judgebench.errors import UserError
 from judgebench.prompts.chat import ChatFormat
 from judgebench.prompts.rubrics import Filled, are_comparative, choices_of, fill, load_rubrics, names_range, names_tie
 from judgebench.prompts.tokens import ControlTokens, encode_texts, tokenized
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
 from judgebench.prompts.tokens import AT_ONCE, ControlTokens, Span, tokenized
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

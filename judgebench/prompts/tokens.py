@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import SECONDS, NeverEnds, within
 
 if TYPE_CHECKING:

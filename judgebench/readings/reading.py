@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from judgebench.decoding.scores import key_columns
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Prompt, Reading
 
 _KEY_FORMAT = 1

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.errors import UserError
 from judgebench.readings.reading import FoundReadings, ModelReading, checksum, first_impossible
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
 
 _FORMAT = 2

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from judgebench.errors import UserError
 from judgebench.report.comparison import render_comparison
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 
 _COMPARISON = "comparison.html"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.errors import UserError
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
@@ -29,6 +28,7 @@ from judgebench.report.views.comparisons import (
 )
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import labelled, shown_split
+from judgebench.runtime.errors import UserError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -81,7 +81,7 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     browser = browse([Judged.of(run.content, run.letter) for run in named])
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
-    sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word), {})
+    sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
     title = f"{len(named)} runs compared"
     return render_page("comparison.html.j2", browser, title=title, sections=sections, runs=named, links=links)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +15,7 @@ from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
+from judgebench.report.table import records as table_records
 from judgebench.report.views.correlations import few_groups, level_note, size_of
 from judgebench.results.series import Series, SeriesIndex, labelled, shown_split
 
@@ -39,8 +41,9 @@ def correlation_figure(
     rows = labelled(record for record in records if (record["split"], record["level"]) == (split, level))
     if not len(rows):
         return None
-    found = SeriesIndex(row for row in rows.to_dict("records"))
-    rows["series_id"] = [found.of(row) for row in rows.to_dict("records")]
+    plain = table_records(rows)
+    found = SeriesIndex(plain)
+    rows["series_id"] = pd.Series([found.of(row) for row in plain], dtype=object)
     rows["undefined"] = [bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"]]
     order, groups = marks(found.all), titles.get("groups") or "articles"
     blocks = [part for _, part in rows.groupby("condition", sort=False)]
@@ -83,7 +86,7 @@ def _panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, Mark], correla
         at = [ranges.index(one) + shift for one in own["range"]]
         values = own[correlation].astype(float).to_numpy()
         low, high = (own[f"{correlation}{end}"].astype(float).fillna(own[correlation]) for end in ("_low", "_high"))
-        ends = [(values - low).clip(lower=0), (high - values).clip(lower=0)]
+        ends = [np.maximum(values - low, 0), np.maximum(high - values, 0)]
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
         axis.errorbar(at, values, yerr=ends, color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
         for x, y, empty in zip(at, values, own["undefined"], strict=True):

@@ -9,12 +9,10 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from judgebench.report import attack_differences as fooling
-from judgebench.report import defended, readied, robustness, suffix_curves
 from judgebench.report.browser.data import Browser, browse
 from judgebench.report.browser.judged import Judged
 from judgebench.report.layout import EXAMPLES, PAGE, Drawn, Part, Section
-from judgebench.report.page import TEMPLATES, macros, render_page, shown_figure
+from judgebench.report.page import macros, render_page, shown_figure
 from judgebench.report.render import to_html
 from judgebench.report.views.run import headline
 from judgebench.results.results import Results
@@ -29,7 +27,7 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     browser = browse([Judged.of(results)]) if len(results.readings) else None
     pictures = [shown_figure(name, figure) for name, figure in figures.items()]
     title, lead = headline(results)
-    sections = rendered(PAGE, results, pictures, browser_part(browser, results.examples_word), _context(results))
+    sections = rendered(PAGE, results, pictures, browser_part(browser, results.examples_word))
     named = f"{results.titles['main']} on {results.dataset}"
     return render_page("report.html.j2", browser, title=named, sections=sections, headline=title, lead=lead)
 
@@ -48,7 +46,6 @@ def rendered(
     subject: Any,
     figures: Sequence[Mapping[str, str]],
     bodies: Mapping[str, Markup],
-    context: Mapping[str, Any],
 ) -> list[Rendered]:
     """Those of the sections that have something to show.
 
@@ -65,8 +62,6 @@ def rendered(
     shown = {figure["name"]: next((s for s in starts if figure["name"].startswith(s)), None) for figure in figures}
 
     def body(part: Part) -> Markup:
-        if isinstance(part, str):
-            return Markup(TEMPLATES.get_template(part).render(context))
         if isinstance(part, Drawn):
             own = [figure for start in part.starts for figure in figures if shown[figure["name"]] == start]
             return Markup("").join(macros().picture(figure) for figure in own)
@@ -83,23 +78,3 @@ def browser_part(browser: Browser | None, word: str) -> dict[str, Markup]:
         word: for what is judged.
     """
     return {EXAMPLES.name: Markup("") if browser is None else macros().examples(browser, word)}
-
-
-def _context(results: Results) -> dict[str, Any]:
-    records, groups = results.metrics, results.groups
-    attacks = robustness.arrange_attacks(records)
-    learned = suffix_curves.arrange_suffix(results.suffix)
-    side_by_side = defended.arrange_defenses(records)
-    fooled = fooling.arrange_attack_differences(results.attack_differences)
-    return {
-        "groups": groups,
-        "attacks": attacks,
-        "attacks_note": robustness.attacks_note(records, groups) if attacks else "",
-        "defended": side_by_side,
-        "defended_note": defended.defended_note(side_by_side),
-        "ready": readied.arrange_readied(results, groups),
-        "learned": learned,
-        "suffix_note": suffix_curves.suffix_note(learned, groups),
-        "fooled": fooled,
-        "differences_note": fooling.differences_note(fooled, groups),
-    }

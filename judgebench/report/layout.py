@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.report.views.answers import answers
+from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
 from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts, other_levels
+from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.flags import flags
 from judgebench.report.views.pairs import PAIRS
+from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.points import POINTS
 from judgebench.report.views.rankings import ranking_blocks
 from judgebench.report.views.run import cost, repeat
@@ -29,8 +32,8 @@ class Drawn:
         object.__setattr__(self, "starts", starts)
 
 
-Part = Callable[[Any], Sequence[Any]] | Drawn | str
-"""Results -> blocks, such as a `View`; figures; or the template of a part that is no block."""
+Part = Callable[[Any], Sequence[Any]] | Drawn
+"""Results -> blocks, such as a `View`; or figures."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,7 @@ PAGE = (
         "attacks",
         "Attacks and defenses",
         (
-            "parts/attacks.html.j2",
-            "parts/defenses.html.j2",
-            "parts/learned.html.j2",
-            "parts/fooled.html.j2",
+            *(ATTACKS, DEFENSES, standards, REFERENCES, DETECTORS, COSTS, phrase_blocks, GAPS),
             Drawn("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
         ),
     ),

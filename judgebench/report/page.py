@@ -13,19 +13,10 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report import attack_differences as fooling
-from judgebench.report import (
-    detected,
-    readied,
-    robustness,
-    suffix_curves,
-)
 from judgebench.report.browser.data import Browser
 from judgebench.report.night import with_night
 from judgebench.report.saved_figures import svg_without_caption
-from judgebench.report.tables import interval, percent, signed, three
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 
 _HERE = Path(__file__).parent
 
@@ -33,21 +24,9 @@ TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_HERE / "templates"),
     autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
     undefined=jinja2.StrictUndefined,
-    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else visible(said),
+    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said),
     trim_blocks=True,
     lstrip_blocks=True,
-)
-TEMPLATES.globals.update(
-    correlations=CORRELATIONS,
-    curves=suffix_curves,
-    detected=detected,
-    fooling=fooling,
-    interval=interval,
-    percent=percent,
-    readied=readied,
-    robustness=robustness,
-    signed=signed,
-    three=three,
 )
 
 

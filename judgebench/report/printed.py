@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.printed_attacks import attack_tables
-from judgebench.report.printed_defenses import readied_tables
-from judgebench.report.readied import arrange_readied
 from judgebench.report.table import Paragraph
+from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY
 from judgebench.report.views.comparisons import COMPARISONS
 from judgebench.report.views.correlations import CORRELATION, LEVELS, experts
+from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.flags import flags
 from judgebench.report.views.pairs import PAIRS
+from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.rankings import ranking_blocks
 from judgebench.report.views.run import judges_line, served
 from judgebench.report.views.tuning import TUNING
@@ -23,12 +23,11 @@ from judgebench.results.results import Results
 def terminal_blocks(results: Results) -> list[Any]:
     """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
     own; the other tables are of clean ones."""
-    records, groups = results.metrics, results.groups
     parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
     parts += CORRELATION(results) + LEVELS(results)
     parts += PAIRS(results) + ranking_blocks(results)
-    parts += attack_tables(records, results.suffix, results.attack_differences, groups)
-    parts += readied_tables(arrange_readied(results, groups))
+    for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
+        parts += part(results)
     for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
         parts += part(results)
     return parts

@@ -12,8 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from judgebench.report.style import CAPTION_ID, house_style
+from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
-from judgebench.visible import visible
 
 DPI = 200
 
@@ -50,7 +50,7 @@ def _svg(figure: Figure, **how: Any) -> bytes:
     """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
     with io.BytesIO() as buffer:
         _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
-        return visible(buffer.getvalue().decode()).encode()
+        return escape_control(buffer.getvalue().decode()).encode()
 
 
 def _save(figure: Figure, to: Any, **how: Any) -> None:

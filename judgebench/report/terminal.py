@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 
 WIDTH = 100
 """Columns that tables are made for; a console narrower than this folds cells."""
@@ -23,5 +23,5 @@ class Terminal(Console):
 
 def _printed(segments: Iterable[Segment]) -> Iterator[Segment]:
     for segment in segments:
-        shown = segment.text if segment.control else visible(segment.text)
+        shown = segment.text if segment.control else escape_control(segment.text)
         yield segment if shown == segment.text else type(segment)(shown, segment.style)

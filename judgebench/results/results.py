@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from judgebench.errors import UserError
 from judgebench.metrics.bias import family_records
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
@@ -25,6 +24,7 @@ from judgebench.results.schema import (
     Presence,
 )
 from judgebench.results.series import shown_split
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.defenses import Findings
@@ -115,7 +115,7 @@ class Results:
                 written.append(folder.write(artifact.name, value))
         written += folder.write_phrases(self.phrases)
         if self.vectors:
-            from judgebench.tutor.vector_file import save_vectors
+            from judgebench.tutor.vectors import save_vectors
         for dimension, vectors in self.vectors.items():
             path = folder.path / "defense" / f"vectors_{dimension}.safetensors"
             save_vectors(vectors, path)

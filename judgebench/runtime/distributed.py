@@ -28,7 +28,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
 from torch import distributed
 
-from judgebench.errors import Told, UserError
+from judgebench.runtime.errors import ReportedElsewhere, UserError
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ class Processes:
             errors = self._gathered(None if error is None else str(error))
             failed = next((rank for rank, one in enumerate(errors) if one is not None), None)
             if failed is not None and failed != self.rank:
-                raise Told(str(errors[failed])) from error
+                raise ReportedElsewhere(str(errors[failed])) from error
         if error is not None:
             raise error
         return done
@@ -177,7 +177,7 @@ class Processes:
             return
         values = self._gathered(value)
         if odd := [rank for rank, other in enumerate(values) if other != values[0]]:
-            raise (UserError if self.rank in (0, odd[0]) else Told)(
+            raise (UserError if self.rank in (0, odd[0]) else ReportedElsewhere)(
                 f"trainer: process {odd[0]} has other {what} than process 0; data, templates, tokenizers and the "
                 "versions of judgebench and transformers must be the same on all machines."
             )
@@ -342,7 +342,7 @@ def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
     fine, value = outcome
     if fine:
         return value
-    raise (UserError if first else Told)(value)
+    raise (UserError if first else ReportedElsewhere)(value)
 
 
 @contextmanager

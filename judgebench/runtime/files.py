@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judgebench.errors import UserError
-from judgebench.outside import read_json
-from judgebench.visible import visible
+from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.parsing import read_json
 
 DIGESTS = "digests.json"
 """Digests of a folder's files: one small file, written last, that shows whether any other has changed since, as in
@@ -166,7 +165,7 @@ def csv_cell(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    text = visible(value)
+    text = escape_control(value)
     return f"'{text}" if value.startswith(_FORMULA) and not _is_number(value) else text
 
 

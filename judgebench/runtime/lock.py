@@ -26,7 +26,7 @@ LOCK = ".lock"
 
 
 UNTIL_THE_END = ExitStack()
-"""Holds locks until the work of the command line is done, however that ends; `judgebench.refusals.door` closes it."""
+"""Holds locks until the work of a command is done, however that ends; `judgebench.cli.handle_errors` closes it."""
 
 
 class Held(Exception):

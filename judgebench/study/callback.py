@@ -15,7 +15,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from judgebench.errors import Refusal, UserError
+from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.lock import LOCK, UNTIL_THE_END
 
 _HYDRAS = "multirun.yaml"

@@ -11,9 +11,9 @@ import pandas as pd
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import spearman
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.study.summary import Cell, Trial, cell_of, complete, direction_of
 from judgebench.tuning.optimum import optimum
 from judgebench.types import ScoreRange

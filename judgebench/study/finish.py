@@ -12,10 +12,10 @@ import yaml
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.report.saved_figures import save_figures
 from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.results.masking import mask_secrets
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.study.exact import exact_optima
 from judgebench.study.front import front_figure

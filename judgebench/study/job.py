@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results

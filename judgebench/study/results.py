@@ -13,7 +13,7 @@ import yaml
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF
 from judgebench.study.settings import Settings

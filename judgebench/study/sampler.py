@@ -11,7 +11,7 @@ import numpy as np
 from hydra.utils import instantiate
 from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 _LISTED = ("GridSampler", "BruteForceSampler")
 """Every point once is what `claims` does; these would hand a point to two workers, and end with an exception."""

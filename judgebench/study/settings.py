@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

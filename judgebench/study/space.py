@@ -21,7 +21,7 @@ from optuna.distributions import (
     distribution_to_json,
 )
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 Value = str | int | float | bool
 MOST_POINTS = 1_000_000

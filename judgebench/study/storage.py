@@ -17,7 +17,7 @@ from optuna.storages.journal._file import BaseJournalFileLock
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 try:
     import fcntl

@@ -12,8 +12,8 @@ import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import is_constant, spearman
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
 from judgebench.types import Reading, ScoreRange
 

@@ -45,7 +45,7 @@ from typing import Any
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive, Decoding
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, SplitExamples, parts_of
 from judgebench.tuning.optimum import EQUAL
 from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import LAMBDAS, TEMPERATURES, Cell, Grid, MeasuredCell, Setting, best_of
 from judgebench.types import ScoreRange
 

@@ -1,42 +1,53 @@
-"""Candidates: texts that the tutor writes without being steered, from which the standards are drawn (CAP, 4.2)."""
+"""Candidates: texts that the tutor writes unsteered, their scores by the judge, and their hidden states (CAP, 4.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
+from transformers import PreTrainedModel
 
-from judgebench.tutor.tutor import Tutor
-from judgebench.tutor.writing import Text
-from judgebench.types import Example, Prompt
+from judgebench.decoding.rules import Decoding, Expectation, Greedy
+from judgebench.decoding.scores import decode
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.engine.hardware import out_of_memory
+from judgebench.judges.engine.packing import Groups
+from judgebench.judges.engine.plain import Engine
+from judgebench.judges.passes import batch_tokens, engine_for
+from judgebench.judges.planning import Batch, halves, plan
+from judgebench.judges.reader import Reader
+from judgebench.judges.spec import JudgeSpec
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.tutor.steering import current, decoder_layers
+from judgebench.tutor.tutor import Tutor, written_example
+from judgebench.tutor.writing import PassRunner, Text, Written
+from judgebench.types import FAILED, Condition, Example, Prompt, Reading
+
+TextScorer = Callable[[Sequence[Example]], np.ndarray]
+"""[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Candidate(Written):
     """One text for one context.
 
     Attributes:
         prompt: what the tutor read.
         index: which of the context's texts, from 0.
-        text: what it wrote, trimmed.
-        tokens: [tokens] int32 of it, without what ended it.
-        cut: whether it would have gone on.
     """
 
     prompt: Prompt
     index: int
-    text: str
-    tokens: np.ndarray
-    cut: bool
 
-    def as_example(self, dimension: str) -> Example:
-        """The candidate as a judged text; nobody has rated it, so its human score is NaN."""
-        context = self.prompt.example
-        name = f"{context.group_id}/{self.index}"
-        return Example(
-            name, context.group_id, "tutor", context.source, self.text, {dimension: float("nan")}, context.context
-        )
+    @property
+    def example(self) -> Example:
+        """The candidate as a judged text."""
+        return written_example(self.prompt.example, str(self.index), self.text)
 
 
 def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidate]:
@@ -46,12 +57,152 @@ def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidat
     those that are there as they are.
 
     Args:
-        contexts: of `asking.contexts_of`.
+        contexts: of `tutor.contexts_of`.
     """
-    prompts = tutor.asking.prompts(contexts)
+    prompts = tutor.prompts.build(contexts)
     texts = [Text(prompt, index) for prompt in prompts for index in range(tutor.spec.candidates)]
-    found = tutor.write(texts, tutor.sampling)
+    written = tutor.write(texts, tutor.sampling)
     return [
-        Candidate(text.prompt, text.index, each.text, each.tokens, each.cut)
-        for text, each in zip(texts, found, strict=True)
+        Candidate(**vars(each), prompt=text.prompt, index=text.index) for text, each in zip(texts, written, strict=True)
     ]
+
+
+@dataclass
+class JudgeScorer:
+    """Scores texts as the judge scores any other under one condition, clean and undefended.
+
+    Args:
+        judge: as configured; in `score_tokens` mode its expected score counts (as the paper scores), in `generate` mode
+            the score that it writes.
+        builder: builds the judge's prompts; knows the condition's rubric.
+        condition: dimension and range.
+        runner: computes and keeps the readings; the tutor's, so that one model serves both.
+    """
+
+    judge: JudgeSpec
+    builder: PromptBuilder
+    condition: Condition
+    runner: PassRunner
+
+    def __call__(self, examples: Sequence[Example]) -> np.ndarray:
+        """[examples] float64, in order; NaN where the judge's answer holds no score.
+
+        Args:
+            examples: with an example_id each of its own; nobody has rated them.
+        """
+        unrated = [replace(example, human={self.condition.dimension: math.nan}) for example in examples]
+        columns = decode(self.readings(unrated), {"score": self._decoding})
+        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
+        by_example = dict(zip(columns["example_id"], scores, strict=True))
+        return np.array([by_example[example.example_id] for example in examples])
+
+    def readings(self, examples: Sequence[Example]) -> list[Reading]:
+        """Readings of the judge, group by group.
+
+        Args:
+            examples: with an example_id each of its own.
+        """
+        reader = Reader(
+            judge=self.judge,
+            assistant=Assistant(),
+            decodings={"score": self._decoding},
+            tokenizer=self.builder.tokenizer,
+            prompts=self.builder.build(examples, [self.condition]),
+            null=self.builder.null,
+            store=self.runner.store,
+        )
+        reader.models = self.runner.models
+        reader.read(self.runner.data, self.runner.trainer)
+        return reader.readings({example.group_id: "" for example in examples})
+
+    @property
+    def _decoding(self) -> Decoding:
+        return Greedy() if self.judge.mode == "generate" else Expectation()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the judge's content."""
+        return self.judge.source.fingerprint(self.runner.store.file_digest)
+
+
+def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarray:
+    """Hidden states of the tutor at the last token of each text that it wrote.
+
+    Args:
+        candidates: each at least one token long.
+
+    Returns:
+        [candidates, layers, hidden] float32: the output of every layer; the last layer's before the final norm.
+
+    Raises:
+        UserError: the model's layers are not found; a text does not fit into memory.
+    """
+    prompts = [
+        replace(each.prompt, token_ids=np.concatenate([each.prompt.token_ids, each.tokens]).astype(np.int32))
+        for each in candidates
+    ]
+    position = {id(prompt): i for i, prompt in enumerate(prompts)}
+    order = {prompt.example.group_id: i for i, prompt in reversed(list(enumerate(prompts)))}
+    prompts.sort(key=lambda prompt: order[prompt.example.group_id])
+    runner = tutor.runner
+    runner.models.make_room({tutor.spec.source})
+    with torch.inference_mode():
+        model: Any = runner.models.get(tutor.spec.source).to(runner.device)  # type: ignore[arg-type]
+        engine = engine_for(model, [tutor.view])
+        found: list[np.ndarray] = [np.zeros(0)] * len(prompts)
+        for batch in plan(prompts, tutor.spec.token_budget):
+            for prompt, states in zip(batch.prompts, _of_batch(engine, model, batch), strict=True):
+                found[position[id(prompt)]] = states
+    return np.stack(found)
+
+
+def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torch.Tensor:
+    """The output of every layer at the last token of each text.
+
+    Args:
+        engine: reads `model`.
+        groups: [tokens] token ids of each text, those that begin alike together.
+
+    Returns:
+        [texts, layers, hidden] float32 on the CPU.
+    """
+    # the plain engine reads texts one by one, so each pass over the layers is one text's
+    parts = []
+    with _capturing(model) as kept:
+        engine.start(groups)
+        layers = len(decoder_layers(model))
+        for start in range(0, len(kept), layers):
+            parts.append(torch.stack(kept[start : start + layers], dim=1))
+    return torch.cat(parts)
+
+
+def _of_batch(engine: Engine, model: PreTrainedModel, batch: Batch) -> list[np.ndarray]:
+    try:
+        return list(final_states(engine, model, batch_tokens(batch)).numpy())
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if not out_of_memory(error) or len(batch.prompts) == 1:
+            raise
+    # outside of the handler, which would keep the failed pass's tensors alive
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return [states for half in halves(batch) for states in _of_batch(engine, model, half)]
+
+
+@contextmanager
+def _capturing(model: PreTrainedModel) -> Iterator[list[torch.Tensor]]:
+    """Within it, the current positions' states [texts, hidden] of every layer that runs are put on a list."""
+    kept: list[torch.Tensor] = []
+
+    def hook(module: torch.nn.Module, given: object, output: Any) -> None:
+        states = current(output)
+        if len(states):
+            kept.append(states.float().cpu())
+
+    handles = []
+    try:
+        for layer in decoder_layers(model):
+            handles.append(layer.register_forward_hook(hook))
+        yield kept
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from judgebench.decoding.rules import checked_logits
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn.
+    """Settings by which tokens are drawn.
 
     Args:
         seed: 0 or above.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.errors import UserError
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.settings import ENGINES
-from judgebench.tutor.sampling import Sampling
+from judgebench.judges.spec import ENGINES
+from judgebench.runtime.errors import Mistakes, UserError
 
 ALPHA_UNITS = ("one", "norm")
 
@@ -67,65 +67,43 @@ class TutorSpec:
     revision: str | None = None
     dtype: str = "auto"
     trust_remote_code: bool = False
-    engine: str = "prefix"
-    token_budget: int = 8192
+    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
+    token_budget: Annotated[int, Ge(1)] = 8192
     prompts: str = "summary"
-    max_new_tokens: int | None = None
-    candidates: int = 16
-    temperature: float = 1.0
-    top_p: float = 1.0
-    seed: int = 0
-    high_percentile: float = 80.0
-    low_percentile: float = 20.0
-    components: int | None = None
-    layer: int | None = None
-    alpha_high: float | None = 3.0
-    alpha_low: float | None = 3.0
-    alpha_unit: str = "one"
-    strengths: Sequence[float] | None = None
+    max_new_tokens: Annotated[int, Ge(1)] | None = None
+    candidates: Annotated[int, Ge(1)] = 16
+    temperature: Annotated[float, Gt(0)] = 1.0
+    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
+    seed: Annotated[int, Ge(0)] = 0
+    high_percentile: Annotated[float, Ge(0), Le(100)] = 80.0
+    low_percentile: Annotated[float, Ge(0), Le(100)] = 20.0
+    components: Annotated[int, Ge(1)] | None = None
+    layer: Annotated[int, Ge(1)] | None = None
+    alpha_high: Annotated[float, Ge(0)] | None = 3.0
+    alpha_low: Annotated[float, Ge(0)] | None = 3.0
+    alpha_unit: Annotated[str, OneOf(ALPHA_UNITS)] = "one"
+    strengths: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] | None = None
     sample_references: bool = False
-    vectors: str | None = None
+    vectors: Annotated[str, NotBlank(), Wording("a path")] | None = None
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise UserError(f"tutor.engine: {self.engine!r} is not one of {', '.join(ENGINES)}.")
-        for name, least in (("token_budget", 1), ("candidates", 1), ("seed", 0)):
-            self._whole(name, least)
-        for name in ("max_new_tokens", "components", "layer"):
-            if getattr(self, name) is not None:
-                self._whole(name, 1)
-        Sampling(self.seed, self.temperature, self.top_p)
-        for name, low, high in (
-            ("high_percentile", 0, 100),
-            ("low_percentile", 0, 100),
-            ("alpha_high", 0, float("inf")),
-            ("alpha_low", 0, float("inf")),
-        ):
-            value = getattr(self, name)
-            if value is None and name.startswith("alpha_") and self.strengths:
-                continue
-            if not _is_number(value) or not low <= value <= high or value == float("inf"):
-                ends = f"from {low} to {high}" if high != float("inf") else f"of at least {low}"
-                chosen = ", and tutor.strengths, to choose from, is not given" if value is None else ""
-                raise UserError(f"tutor.{name}: {value!r} is not a number {ends}{chosen}.")
+        mistakes = Mistakes()
+        elsewhere = ("path", "gguf_file", "revision", "dtype", "trust_remote_code", "prompts")
+        with mistakes.caught():
+            check_fields(self, "tutor", of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
+        mistakes.tell()
+        for name in ("alpha_high", "alpha_low"):
+            if getattr(self, name) is None and not self.strengths:
+                mistakes.add(
+                    f"tutor.{name}: None is not a number of at least 0, and tutor.strengths, to choose from, is not "
+                    "given."
+                )
         if self.low_percentile >= self.high_percentile:
-            raise UserError(
+            mistakes.add(
                 f"tutor.low_percentile: {self.low_percentile:g} must lie below "
                 f"tutor.high_percentile={self.high_percentile:g}."
             )
-        if self.alpha_unit not in ALPHA_UNITS:
-            raise UserError(f"tutor.alpha_unit: {self.alpha_unit!r} is not one of {', '.join(ALPHA_UNITS)}.")
-        if self.strengths is not None and (
-            isinstance(self.strengths, str)
-            or not isinstance(self.strengths, Sequence)
-            or not self.strengths
-            or not all(_is_number(one) and 0 <= one < float("inf") for one in self.strengths)
-        ):
-            raise UserError(f"tutor.strengths: {self.strengths!r} is neither null nor a list of numbers of at least 0.")
-        if not isinstance(self.sample_references, bool):
-            raise UserError(f"tutor.sample_references: {self.sample_references!r} is neither true nor false.")
-        if self.vectors is not None and (not isinstance(self.vectors, str) or not self.vectors.strip()):
-            raise UserError(f"tutor.vectors: {self.vectors!r} is not a path.")
+        mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
@@ -158,12 +136,3 @@ class TutorSpec:
                 f"tutor.max_new_tokens: there is no usual length for tutor.prompts={self.prompts}; give a whole number."
             )
         return PRINTED_TOKENS[self.prompts]
-
-    def _whole(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise UserError(f"tutor.{name}: {value!r} is not a whole number of at least {least}.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

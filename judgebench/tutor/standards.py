@@ -1,4 +1,4 @@
-"""Which candidates are high and low, how well a layer tells them apart, and how they lie in a plane, in numbers."""
+"""High and low candidates, and the separability and projection of their states, as plain numbers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
-LEAST = 4
+MINIMUM_TEXTS = 4
 """Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own state."""
 
 
@@ -57,10 +57,10 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
         ("high", high, f"at or above percentile {high_percentile:g}", high_at),
         ("low", low, f"at or below percentile {low_percentile:g}", low_at),
     ):
-        if len(kept) < LEAST:
+        if len(kept) < MINIMUM_TEXTS:
             raise UserError(
                 f"tutor: {len(kept)} of {known.size} candidates scored {which} (score {at:.3g}), too few to average: "
-                f"the {name} set needs at least {LEAST}; {more}, or set tutor.{name}_percentile nearer to 50."
+                f"the {name} set needs at least {MINIMUM_TEXTS}; {more}, or set tutor.{name}_percentile nearer to 50."
             )
     return Retained(low_at, high_at, low, high)
 
@@ -92,24 +92,24 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
 def chance_separability(
     high: np.ndarray, low: np.ndarray, components: int | None = None, seed: int = 0, shuffles: int = 100
 ) -> np.ndarray:
-    """What separability reaches where high and low mean nothing: states dealt to the two sets at random.
+    """Separability by chance, where high and low mean nothing: states assigned to the two sets at random.
 
     Two small sets always lie apart a little: equation 3 is never 0, and larger the fewer texts there are. A layer tells
     high from low only as far as it surpasses this.
 
     Args:
         high, low, components: as in `separability`.
-        seed, shuffles: of the dealing.
+        seed, shuffles: of the assignments.
 
     Returns:
-        [layers] float64, what 95 % of the deals stay below.
+        [layers] float64, what 95 % of the assignments stay below.
     """
     together, draw = np.concatenate([high, low]), np.random.default_rng(seed)
-    deals = []
+    reached = []
     for _ in range(shuffles):
         order = draw.permutation(len(together))
-        deals.append(separability(together[order[: len(high)]], together[order[len(high) :]], components))
-    return np.quantile(np.stack(deals), 0.95, axis=0)
+        reached.append(separability(together[order[: len(high)]], together[order[len(high) :]], components))
+    return np.quantile(np.stack(reached), 0.95, axis=0)
 
 
 def best_layer(separabilities: np.ndarray) -> int:

@@ -2,24 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
-import lightning as L
-import torch
+from transformers import PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
-from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.passes import ModelView
-from judgebench.readings.store import ReadingStore
-from judgebench.tutor.asking import Asking, load_templates
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.writing import Text, WritePass, Written, write
-from judgebench.types import ScoreRange
+from judgebench.tutor.writing import PassRunner, Text, WritePass, Written, write
+from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+
+REFERENCE, GOOD, POOR, SCORED = "reference", "good", "poor", "scored"
+KINDS = (REFERENCE, GOOD, POOR, SCORED)
+"""A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a given score."""
+
+_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+_SOURCES = ("Document", "Dialogue")
+_KNOWN = {*_SOURCES, "Fact", "score", "min_range", "max_range"}
+
+
+def contexts_of(examples: Iterable[Example]) -> list[Example]:
+    """One example a group, in order, without anything that was judged: what a tutor writes must not depend on it."""
+    first: dict[str, Example] = {}
+    for example in examples:
+        first.setdefault(
+            example.group_id,
+            Example(example.group_id, example.group_id, "", example.source, "", {}, example.context),
+        )
+    return list(first.values())
+
+
+def written_example(context: Example, name: str, text: str) -> Example:
+    """A text of the tutor's for a context, as a text to be judged; `name` tells it from the context's others."""
+    return replace(context, example_id=f"{context.group_id}/{name}", system_id="tutor", output=text)
+
+
+def load_templates(collection: str) -> dict[str, str]:
+    """Kind -> template.
+
+    `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which the paper does not
+    print, in words of our own.
+
+    Args:
+        collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for each of `KINDS`.
+
+    Raises:
+        UserError: no such collection, a file that cannot be read, an unknown field, or no source in it.
+    """
+    folder = _folder(collection)
+    templates = {}
+    for kind in KINDS:
+        try:
+            text = (folder / f"{kind}.txt").read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"tutor.prompts={collection}: {kind}.txt cannot be read ({error}); it must be UTF-8 text with "
+                "{{Document}} or {{Dialogue}}."
+            ) from error
+        fields = {doubled or single for doubled, single in _FIELD.findall(text)}
+        if unknown := sorted(fields - _KNOWN):
+            raise UserError(
+                f"tutor.prompts={collection}: {kind}.txt has the unknown field {unknown[0]}; known are "
+                f"{', '.join(sorted(_KNOWN))}."
+            )
+        if not fields & set(_SOURCES):
+            raise UserError(f"tutor.prompts={collection}: {kind}.txt has no {{{{Document}}}} or {{{{Dialogue}}}}.")
+        if ("score" in fields) != (kind == SCORED):
+            raise UserError(f"tutor.prompts={collection}: {{score}} belongs into {SCORED}.txt and into no other file.")
+        templates[kind] = text
+    return templates
+
+
+class TutorPrompts:
+    """Prompts of one tutor. What a context says never becomes a control token (see `ControlTokens`).
+
+    Args:
+        tokenizer: the tutor's.
+        templates: of `load_templates`.
+        max_tokens: longest prompt that the tutor can read, room for its text already taken off.
+        scale: the score range that a text of a given score is asked in.
+        options: truncate and template_options, see `PromptBuilder`.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        templates: Mapping[str, str],
+        max_tokens: int,
+        scale: ScoreRange,
+        **options: Any,
+    ):
+        self._tokenizer, self._templates, self._scale = tokenizer, templates, scale
+        self._options: dict[str, Any] = {"max_tokens": max_tokens, **options}
+
+    def build(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
+        """The prompt of each context, in order.
+
+        Args:
+            contexts: of `contexts_of`.
+            kind: one of `KINDS`.
+            score: for `scored`, the score that the text should get.
+
+        Raises:
+            UserError: a prompt is too long; names the context and both numbers of tokens.
+        """
+        # a score is ours, no text of the example's, so it may be filled before the rest
+        template = self._templates[kind].replace("{score}", "" if score is None else f"{score:.3g}")
+        builder = PromptBuilder(self._tokenizer, {kind: Rubric(kind, template)}, **self._options)
+        return builder.build(contexts, [Condition(kind, self._scale)])
 
 
 @dataclass
@@ -28,38 +128,21 @@ class Tutor:
 
     Args:
         spec: as configured.
-        asking: builds its prompts.
-        store: where texts are kept, the judge's own readings beside them.
-        data: lends its loader to the predict loop; its `batches` are set.
-        trainer: makes a Trainer with the given callbacks.
-        models: the models in memory; the judge's, so that one model serves both.
+        prompts: builds its prompts.
+        runner: computes and keeps what it writes.
     """
 
     spec: TutorSpec
-    asking: Asking
-    store: ReadingStore
-    data: L.LightningDataModule
-    trainer: Trainers
-    models: Models = field(default_factory=Models)
+    prompts: TutorPrompts
+    runner: PassRunner
 
     @classmethod
-    def of(
-        cls,
-        spec: TutorSpec,
-        scale: ScoreRange,
-        store: ReadingStore,
-        data: L.LightningDataModule,
-        trainer: Trainers,
-        models: Models | None = None,
-        truncate: str = "error",
-        template_options: Mapping[str, Any] | None = None,
-    ) -> Tutor:
+    def of(cls, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> Tutor:
         """A tutor with the prompts that its spec names; of the model only tokenizer and configuration are loaded.
 
         Args:
             scale: the score range in which a text of a given score is asked for.
-            models: the judge's.
-            truncate, template_options: of conf/prompt: what the judge's prompts do, the tutor's do.
+            options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
 
         Raises:
             UserError: the model or the prompts cannot be had, or the model is too short for such texts.
@@ -70,19 +153,17 @@ class Tutor:
                 f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
                 f"{spec.sizes.most} that {spec.source.title} can read; lower it."
             )
-        templates = load_templates(spec.prompts)
-        asking = Asking(spec.source.tokenizer(), templates, room, scale, truncate, template_options)
-        return cls(spec, asking, store, data, trainer, Models() if models is None else models)
+        prompts = TutorPrompts(spec.source.tokenizer(), load_templates(spec.prompts), room, scale, **options)
+        return cls(spec, prompts, runner)
 
     @cached_property
-    def voice(self) -> ModelView:
+    def view(self) -> ModelView:
         """The model, by content."""
-        source = self.spec.source
-        return ModelView(source, source.fingerprint(self.store.file_digest), self.spec.engine)
+        return self.runner.view(self.spec.source, self.spec.engine)
 
     @cached_property
     def sampling(self) -> Sampling:
-        """How candidates are drawn."""
+        """The sampling of candidates."""
         return Sampling(self.spec.seed, self.spec.temperature, self.spec.top_p)
 
     def write(
@@ -101,11 +182,19 @@ class Tutor:
         if standard is None and any(text.alpha for text in texts):
             raise ValueError("texts with an alpha need a standard to be steered to")
         tokenizer, longest = self.spec.source.tokenizer(), self.spec.most_tokens
-        pass_ = WritePass(self.voice, tokenizer, texts, longest, sampling, standard)
-        return write(pass_, self.spec.token_budget, self.store, self.models, self.data, self.trainer)
+        pass_ = WritePass(self.view, tokenizer, texts, longest, sampling, standard)
+        return write(pass_, self.runner, self.spec.token_budget)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the configured trainer computes."""
-        device: torch.device = self.trainer([]).strategy.root_device
-        return device
+
+def _folder(collection: Any) -> Traversable | Path:
+    if isinstance(collection, str) and collection.strip():
+        shipped = files("judgebench.tutor") / "prompts" / collection
+        if re.fullmatch(r"\w+", collection) and shipped.is_dir():
+            return shipped
+        folder = Path(collection).expanduser()
+        if folder.is_dir():
+            return folder
+    raise UserError(
+        f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, or a folder with "
+        f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
+    )

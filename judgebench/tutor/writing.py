@@ -1,4 +1,4 @@
-"""A pass in which the tutor writes texts: which, under which keys the store holds them, and how they are computed."""
+"""A pass in which the tutor writes texts, the keys of the texts in the store, and who computes such passes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,44 @@ from judgebench.decoding.rules import Greedy
 from judgebench.judges.engine.generation import Side, generate, stops_of
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers, compute
-from judgebench.judges.passes import ModelView, batch_tokens, engine_for, refuse_nan
+from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.sampling import Sampler, Sampling, stream
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRunner:
+    """Computes passes beside those of the judge, and keeps what they give.
+
+    Attributes:
+        store: where it is kept, the judge's own readings beside it.
+        data: lends its loader to the predict loop; its `batches` are set.
+        trainer: makes a Trainer with the given callbacks.
+        models: the models in memory; the judge's, so that one model serves all.
+    """
+
+    store: ReadingStore
+    data: L.LightningDataModule
+    trainer: Trainers
+    models: Models = field(default_factory=Models)
+
+    def run(self, pass_: Pass, token_budget: int, doing: str) -> None:
+        """Computes what the store lacks of a pass; see `judges.running.compute`."""
+        compute([pass_], token_budget, self.store, self.models, self.data, self.trainer, doing)
+
+    def view(self, source: ModelSource, engine: str) -> ModelView:
+        """A model by its content, as the store's keys name it."""
+        return ModelView(source, source.fingerprint(self.store.file_digest), engine)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the configured trainer computes on."""
+        device: torch.device = self.trainer([]).strategy.root_device
+        return device
 
 
 @dataclass(frozen=True)
@@ -42,7 +73,7 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What the tutor wrote.
+    """A text that a tutor has written.
 
     Attributes:
         tokens: [tokens] int32, without what ended the text.
@@ -62,7 +93,7 @@ class WritePass:
     """Texts of one tutor; see `judges.passes.Pass`.
 
     Args:
-        voice: the tutor.
+        view: the tutor.
         tokenizer: the tutor's.
         texts: what is to be written; those that come out the same are written once.
         max_new_tokens: most tokens of a text.
@@ -73,7 +104,7 @@ class WritePass:
         prompts: one for each different text, condition by condition, contexts together.
     """
 
-    voice: ModelView
+    view: ModelView
     tokenizer: PreTrainedTokenizerBase
     texts: Sequence[Text]
     max_new_tokens: int
@@ -96,19 +127,19 @@ class WritePass:
     @property
     def sources(self) -> Sequence[ModelSource]:
         """See `Pass`."""
-        return [self.voice.source]
+        return [self.view.source]
 
     def key(self, text: Text) -> str:
-        """Where the store holds a text. A strength of 0 is the plain tutor's text, whatever the standard."""
-        steered = self.standard is not None and text.alpha != 0
+        """Key of a text in the store. A strength of 0 is the plain tutor's text, whatever the standard."""
+        steered = None
+        if self.standard is not None and text.alpha != 0:
+            steered = {"standard": self.standard.fingerprint, "alpha": float(text.alpha)}
         identity = {
-            **self.voice.identity(),
+            **self.view.identity(),
             "mode": "write",
             "max_new_tokens": self.max_new_tokens,
             "sampling": None if self.sampling is None else {**vars(self.sampling), "index": text.index},
-            "steering": {"standard": self.standard.fingerprint, "alpha": float(text.alpha)}
-            if steered and self.standard is not None
-            else None,
+            "steering": steered,
         }
         return reading_key(identity, text.prompt.token_ids)
 
@@ -118,8 +149,8 @@ class WritePass:
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """See `Pass`."""
-        self._model = models[self.voice.source]
-        self._engine = engine_for(self._model, [self.voice])
+        self._model = models[self.view.source]
+        self._engine = engine_for(self._model, [self.view])
         self._roots = roots(self.prompts)
         self._stops = stops_of(self._model, self.tokenizer)
 
@@ -131,7 +162,7 @@ class WritePass:
         """See `Pass`."""
         began = time.perf_counter()
         prompts, ids = batch.prompts, batch_tokens(batch)
-        if self.voice.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
+        if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:
             answers = self._write(ids, prompts, self._roots[prompts[0].condition])
@@ -166,30 +197,22 @@ class WritePass:
 
             def logits() -> tuple[torch.Tensor, None]:
                 now = answers.logits[0]
-                refuse_nan(now.sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.voice.source)
+                refuse_nan(now.sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.view.source)
                 return now, None
 
             return generate(sides, logits, sampler or Greedy(), self._stops, self.max_new_tokens)
 
 
-def write(
-    pass_: WritePass,
-    token_budget: int,
-    store: ReadingStore,
-    models: Models,
-    data: L.LightningDataModule,
-    trainer: Trainers,
-    doing: str = "Writing",
-) -> list[Written]:
+def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing") -> list[Written]:
     """The texts of a pass, in order; those that the store lacks are written.
 
     Args:
-        token_budget, store, models, data, trainer, doing: see `judges.running.compute`.
+        token_budget, doing: see `judges.running.compute`.
     """
-    compute([pass_], token_budget, store, models, data, trainer, doing)
+    runner.run(pass_, token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
-    held = store.get(keys)
-    return [_written(held[key], pass_.max_new_tokens) for key in keys]
+    readings = runner.store.get(keys)
+    return [_written(readings[key], pass_.max_new_tokens) for key in keys]
 
 
 def _written(reading: ModelReading, max_new_tokens: int) -> Written:

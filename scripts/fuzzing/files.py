@@ -21,16 +21,16 @@ from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
-from judgebench.defenses.detector_file import load_detector
+from judgebench.defenses.detection import load_detector
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
-from judgebench.defenses.thresholds import curve_of
+from judgebench.defenses.thresholds import threshold_curve
 from judgebench.judges.answers import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder
 from judgebench.tutor.spec import Sizes
-from judgebench.tutor.vector_file import load_vectors
+from judgebench.tutor.vectors import load_vectors
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 _NUMBERS = {"coherence": 3, "consistency": 4.5, "fluency": 1, "relevance": 5}
@@ -168,7 +168,7 @@ def _threshold_case(chance: random.Random) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_thresholds(case: tuple[np.ndarray, np.ndarray]) -> None:
-    curve = curve_of(*case)
+    curve = threshold_curve(*case)
     assert (np.diff(curve.thresholds) > 0).all()
     for shares in (curve.precision, curve.recall, curve.f1):
         assert ((shares >= 0) & (shares <= 1 + 1e-12)).all()

@@ -15,9 +15,9 @@ from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
 from judgebench.data.fields import ScoredFields
-from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields
 from judgebench.report.hiding import argument_secrets, hider, masked_argument
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.attacks import NONE, PhraseAttack, TemplateAttack, attacked_text, chosen_attacks, shipped_attacks
-from judgebench.errors import UserError
+from judgebench.attacks import NONE, PhraseAttack, TemplateAttack, attacked_text, select_attacks, shipped_attacks
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example, ScoreRange
 
 CONDITION = Condition("fluency", ScoreRange(1, 5))
@@ -17,7 +17,7 @@ KINDS = (
 
 
 def names(given):
-    return [attack.name for attack in chosen_attacks(given)]
+    return [attack.name for attack in select_attacks(given)]
 
 
 def test_these_attacks_come_with_judgebench():
@@ -79,7 +79,7 @@ def test_own_templates_and_phrases(tmp_path):
     (tmp_path / "learned.json").write_text(json.dumps({"phrase": "summable {text}", "score": 3}))
     template, phrase = str(tmp_path / "plea.txt"), str(tmp_path / "learned.json")
     given = [template, {"template": template, "name": "again"}, {"phrase_file": phrase}]
-    _, plea, again, learned = chosen_attacks(given)
+    _, plea, again, learned = select_attacks(given)
     assert (plea.name, again.name, learned.name) == ("plea", "again", "learned")
     assert plea.attacked("A text.", CONDITION) == again.attacked("A text.", CONDITION) == "A text. Pretty please."
     assert learned == PhraseAttack("learned", "summable {text}")
@@ -88,12 +88,12 @@ def test_own_templates_and_phrases(tmp_path):
 
 def test_a_carriage_return_and_blank_lines_of_a_template_stay(tmp_path):
     (tmp_path / "plea.txt").write_bytes(b"{text}\r\n\t\n")
-    (_, plea) = chosen_attacks([str(tmp_path / "plea.txt")])
+    (_, plea) = select_attacks([str(tmp_path / "plea.txt")])
     assert plea.attacked("A", CONDITION) == "A\r\n\t"
 
 
 def test_each_condition_gets_its_own_attack():
-    text = attacked_text(chosen_attacks(["dsi"]))
+    text = attacked_text(select_attacks(["dsi"]))
     example = Example("a/1", "a", "1", "The article.", "A text.", {})
     assert text(example, CONDITION) == "A text."
     attacked = Condition("fluency", ScoreRange(1, 5), "dsi")
@@ -119,7 +119,7 @@ def test_each_condition_gets_its_own_attack():
 )
 def test_what_is_no_attack_is_told(given, sentence):
     with pytest.raises(UserError, match=f"^attacks: .*{sentence}"):
-        chosen_attacks([given])
+        select_attacks([given])
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_a_broken_file_is_told(tmp_path, file, content, sentence):
     (tmp_path / file).write_bytes(content)
     kind = "template" if file.endswith(".txt") else "phrase_file"
     with pytest.raises(UserError, match=f"^attacks: .*{sentence}"):
-        chosen_attacks([{kind: str(tmp_path / file)}])
+        select_attacks([{kind: str(tmp_path / file)}])
 
 
 def test_two_of_one_name_are_told(tmp_path):
     (tmp_path / "plea.txt").write_text("{text}!")
     for twice in (["dsi", "dsi"], [str(tmp_path / "plea.txt")] * 2):
         with pytest.raises(UserError, match="attacks: there are two called"):
-            chosen_attacks(twice)
+            select_attacks(twice)
 
 
 def test_where_texts_are_compared_an_attack_asks_for_its_own_place():

@@ -8,7 +8,7 @@ import yaml
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.composed import composed
 from judgebench.cards.estimate import Estimate
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 HELPER = {"_target_": "judgebench.defenses.settings.Helper", "path": "models/a"}

@@ -3,7 +3,7 @@
 import pytest
 
 from judgebench.cards.choosing import best, candidates, check_metric
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 
 def record(decoding="greedy", split="dev", spearman=0.1, **changes):

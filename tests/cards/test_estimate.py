@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.cards.estimate import Estimate, fit
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 RANGE = ScoreRange(0, 10)

@@ -16,7 +16,7 @@ from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import JsonPairs
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CLASSES = {

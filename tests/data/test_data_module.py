@@ -9,7 +9,7 @@ from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
 from judgebench.data.dataset import Dataset
 from judgebench.data.module import JudgeDataModule
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 ORDER = ["b", "a", "b", "c", "a", "d", "c", "e"]

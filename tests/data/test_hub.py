@@ -38,7 +38,7 @@ def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(
 def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path: Path) -> None:
     program = (
         "from judgebench.data.benchmarks import SummEval\n"
-        "from judgebench.errors import UserError\n"
+        "from judgebench.runtime.errors import UserError\n"
         "for path in ('hub', 'some-owner/some-name'):\n"
         "    try:\n        SummEval(path).setup()\n"
         "    except UserError as error:\n        print(error)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from judgebench.data.dataset import group_hash
 from judgebench.data.jsonl import JsonLines
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from judgebench.data.pairs import JsonPairs, Labels, PairFields, paired_systems
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 FIELDS = {
     "source": "prompt", "first": "answer_a", "second": "answer_b", "preference": "winner", "first_system": "model_a",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from judgebench.data.dataset import Dataset, group_hash, validate
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 GOOD = [

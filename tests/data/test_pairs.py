@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.data.pairs import Rivals, pairs
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 

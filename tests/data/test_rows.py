@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgebench.data.rows import FileRow, is_parquet, json_array, json_lines, json_rows, parquet_rows
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 ROW = FileRow(
     {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1}},

@@ -12,7 +12,7 @@ import pytest
 
 from judgebench.data.benchmarks import SummEval
 from judgebench.data.dataset import group_hash
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 EXPERTS = [dict(zip(DIMENSIONS, scores, strict=True)) for scores in ((1, 2, 3, 4), (2, 2, 3, 5), (4, 2, 3, 5))]

@@ -7,7 +7,7 @@ import pytest
 
 from judgebench.data.benchmarks import TopicalChat
 from judgebench.data.dataset import group_hash
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 SCORES = {"understandability": 1.0, "naturalness": 3.0, "coherence": 2.0, "engagingness": 1.0, "groundedness": 0.0,
           "overall": 5.0}  # fmt: skip

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from scipy.special import log_softmax
 
 from judgebench.decoding import Contrastive, Decoding, Expectation, Greedy, contrast, has_answer
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 INF = math.inf

@@ -9,5 +9,5 @@ def settings(seed: int = 0) -> DefenseSettings:
 
 
 SETTINGS = settings()
-WORDED = ("none", "delimiters", "instruction", "sandwich", "retokenization", "cot")
+BY_PROMPT = ("none", "delimiters", "instruction", "sandwich", "retokenization", "cot")
 """Those that need no computing."""

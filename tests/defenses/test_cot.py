@@ -3,7 +3,7 @@
 import pytest
 
 from judgebench.decoding.parser import parse_final
-from judgebench.defenses.cot import Cot
+from judgebench.defenses.prompts import Cot
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.types import CLAMPED, FAILED, PARSED, Example, ScoreRange
 

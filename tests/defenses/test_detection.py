@@ -16,14 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detection import WARNING, planned_detection
-from judgebench.defenses.detectors import ASKED, DETECTORS
-from judgebench.defenses.judged_texts import JudgedTexts
-from judgebench.defenses.logistic import Logistic
-from judgebench.defenses.perplexity import perplexity, windowed_perplexity
-from judgebench.errors import UserError
+from judgebench.defenses.detectors import ASKED, DETECTORS, Logistic, perplexity, windowed_perplexity
+from judgebench.defenses.prepared import JudgedTexts
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
-from tests.defenses.means import RANGE, SAID, examples, means, refuse, settings
+from tests.defenses.resources import RANGE, SAID, examples, refuse, resources, settings
 
 ROWS = st.lists(st.floats(-30, 0), min_size=1, max_size=30)
 CONDITION = Condition("coherence", RANGE)
@@ -64,7 +62,7 @@ def test_the_regression_is_scikit_learns_with_numbers_alone():
 
 
 def test_texts_are_looked_at_once_in_all_their_roles(tiny_pair, tmp_path):
-    ready = means(tiny_pair[0], tmp_path, "perplexity", ("none", "dsi", "empty"))
+    ready = resources(tiny_pair[0], tmp_path, "perplexity", ("none", "dsi", "empty"))
     texts = JudgedTexts.of(replace(ready, conditions=[*ready.conditions, *ready.conditions]), "perplexity")
     assert [(role.attack, role.group_id) for role in texts.roles if not role.attack] == [("", "a")] * 2 + [
         ("", "b")
@@ -77,13 +75,13 @@ def test_texts_are_looked_at_once_in_all_their_roles(tiny_pair, tmp_path):
 
 def test_rivals_are_clean_texts_of_their_own(tiny_pair, tmp_path):
     pair = Example("0~1", "a", "0", "", "One.", {}, rival_id="1", rival="Two.")
-    texts = JudgedTexts.of(means(tiny_pair[0], tmp_path, "perplexity", ("none",), [pair]), "perplexity")
+    texts = JudgedTexts.of(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), [pair]), "perplexity")
     assert [(role.text, role.attack) for role in texts.roles] == [("One.", ""), ("Two.", "")]
     assert [one.group_id for one in texts.examples] == ["0", "1"]
 
 
 def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_of(tiny_pair, tmp_path):
-    ready = means(tiny_pair[0], tmp_path, "perplexity")
+    ready = resources(tiny_pair[0], tmp_path, "perplexity")
     defense = planned_detection("perplexity", settings(tiny_pair[0])).prepared(ready)
     (record,) = defense.findings.detectors
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_pair[0]), ready.builder.tokenizer
@@ -106,12 +104,12 @@ def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair, tmp_path, name):
-    first = planned_detection(name, settings(tiny_pair[0])).prepared(means(tiny_pair[0], tmp_path, name))
+    first = planned_detection(name, settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, name))
     (record,) = first.findings.detectors
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps([record]))
     again = planned_detection(name, settings(tiny_pair[0], detectors=str(file)))
-    second = again.prepared(means(tiny_pair[0], tmp_path, name, trainer=refuse))
+    second = again.prepared(resources(tiny_pair[0], tmp_path, name, trainer=refuse))
     assert second.flagged == first.flagged
     assert second.findings.detectors == first.findings.detectors
     costs = first.findings.costs[name]
@@ -125,7 +123,7 @@ def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path, name):
     other = {"a": SAID["a"], "b": ("Wholly other words, and many more of them than before.", "Yes.")}
     found = []
     for texts in (SAID, other):
-        ready = means(tiny_pair[0], tmp_path, name, texts=examples(texts))
+        ready = resources(tiny_pair[0], tmp_path, name, texts=examples(texts))
         (record,) = planned_detection(name, settings(tiny_pair[0])).prepared(ready).findings.detectors
         found.append({**record, "test": None})
     # in batches with other texts probabilities differ in their last bits
@@ -135,7 +133,7 @@ def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path, name):
 
 def test_the_helper_is_asked_about_each_text(tiny_pair, tmp_path):
     """Its probability of yes is what the tiny model itself gives to 1, of 0 and 1, after the question."""
-    ready = means(tiny_pair[0], tmp_path, "llm_detector", ("none", "dsi"), examples()[:1])
+    ready = resources(tiny_pair[0], tmp_path, "llm_detector", ("none", "dsi"), examples()[:1])
     detector = planned_detection("llm_detector", settings(tiny_pair[0])).detector
     texts = JudgedTexts.of(ready, "llm_detector").examples
     found = detector.measure(texts, ready).features[:, 0]
@@ -154,18 +152,18 @@ def test_the_helper_is_asked_about_each_text(tiny_pair, tmp_path):
 
 def test_texts_too_short_are_never_warned_of(tiny_pair, tmp_path):
     texts = examples({"a": SAID["a"], "b": ("a", "")})
-    ready = means(tiny_pair[0], tmp_path, "perplexity", texts=texts)
+    ready = resources(tiny_pair[0], tmp_path, "perplexity", texts=texts)
     defense = planned_detection("perplexity", settings(tiny_pair[0])).prepared(ready)
     assert [defense.text(text, texts[2], CONDITION) for text in ("a", "", " ")] == ["a", "", " "]
 
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pair, tmp_path, name):
-    first = planned_detection(name, settings(tiny_pair[0])).prepared(means(tiny_pair[0], tmp_path, name))
+    first = planned_detection(name, settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, name))
     plan = planned_detection(name, settings(tiny_pair[0]))
     plan = replace(plan, record=first.findings.detectors[0])
     empty = examples({"a": ("", " "), "b": ("", "")})
-    defense = plan.prepared(means(tiny_pair[0], tmp_path, name, ("none",), empty, refuse))
+    defense = plan.prepared(resources(tiny_pair[0], tmp_path, name, ("none",), empty, refuse))
     assert not defense.flagged
     assert defense.findings.detectors[0]["test"]["false_positive_rate"] == 0
 
@@ -173,11 +171,11 @@ def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pa
 def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
     plan = planned_detection("perplexity", settings(tiny_pair[0]))
     with pytest.raises(UserError, match=r"^defenses: perplexity learns from attacked texts .* add one"):
-        plan.prepared(means(tiny_pair[0], tmp_path, "perplexity", ("none",)))
+        plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",)))
     with pytest.raises(UserError, match=r"^defenses: perplexity can measure none of the attacked texts"):
-        plan.prepared(means(tiny_pair[0], tmp_path, "perplexity", ("none", "empty")))
+        plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none", "empty")))
     with pytest.raises(UserError, match=r"^defenses: perplexity needs a development split to find a threshold on"):
-        plan.prepared(replace(means(tiny_pair[0], tmp_path, "perplexity"), split={"a": "test", "b": "test"}))
+        plan.prepared(replace(resources(tiny_pair[0], tmp_path, "perplexity"), split={"a": "test", "b": "test"}))
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +184,7 @@ def saved(tiny_pair, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     return [
         planned_detection(name, settings(tiny_pair[0]))
-        .prepared(means(tiny_pair[0], folder, name))
+        .prepared(resources(tiny_pair[0], folder, name))
         .findings.detectors[0]
         for name in ("classifier", "windowed_perplexity")
     ]
@@ -229,7 +227,7 @@ def test_a_record_serves_its_own_helper_window_and_training_groups_alone(tiny_pa
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps(saved))
     reused = {"detectors": str(file)}
-    ready = means(tiny_pair[0], tmp_path, "classifier")
+    ready = resources(tiny_pair[0], tmp_path, "classifier")
     with pytest.raises(UserError, match=r"was fitted with window 10, and this run has 4; set defense.window=10"):
         planned_detection("windowed_perplexity", settings(tiny_pair[0], window=4, **reused))
     with pytest.raises(

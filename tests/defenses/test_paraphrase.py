@@ -6,15 +6,15 @@ from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detectors import ASKED
 from judgebench.defenses.paraphrase import Paraphrase, PlannedParaphrase
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition
 from tests.conftest import tiny_llama
-from tests.defenses.means import RANGE, examples, means, refuse, settings
+from tests.defenses.resources import RANGE, examples, refuse, resources, settings
 
 
 def ready(model, folder, tokens=6, **more):
     plan = PlannedParaphrase(settings(model).helper, tokens)
-    given = means(model, folder, "paraphrase", **more)
+    given = resources(model, folder, "paraphrase", **more)
     return plan.prepared(given), given
 
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from judgebench.attacks import attacked_text, chosen_attacks
+from judgebench.attacks import attacked_text, select_attacks
 from judgebench.defenses import Defense, shipped_defenses
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import ORDERS, PLACES, Condition, Example, ScoreRange
-from tests.defenses.conftest import SETTINGS, WORDED
+from tests.defenses.conftest import BY_PROMPT, SETTINGS
 
-DEFENSES = {name: make() for name, make in shipped_defenses(SETTINGS).items() if name in WORDED}
+DEFENSES = {name: make() for name, make in shipped_defenses(SETTINGS).items() if name in BY_PROMPT}
 RANGE = ScoreRange(1, 5)
-ATTACKS = chosen_attacks(["dsi", "adaptive", "empty"])
+ATTACKS = select_attacks(["dsi", "adaptive", "empty"])
 ARTICLE = "Engineers closed the old bridge on Monday after they had found cracks in two of its pillars."
 
 

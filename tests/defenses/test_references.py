@@ -2,12 +2,12 @@
 
 import pytest
 
-from judgebench.attacks import attacked_text, chosen_attacks
-from judgebench.defenses import chosen_defenses
+from judgebench.attacks import attacked_text, select_attacks
+from judgebench.defenses import select_defenses
 from judgebench.defenses.references import ReferenceDefense
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.references import Reference
 from judgebench.types import Condition, Example, ScoreRange
 from tests.defenses.conftest import SETTINGS
@@ -20,7 +20,7 @@ EXAMPLES = [Example(f"a/{i}", "a", str(i), "The source.", f"Judged text {i}.", {
 def prompts(tokenizer, collection, dimension, pair=PAIR, swapped=False, examples=EXAMPLES, score_range=RANGE):
     defense = ReferenceDefense("cap", {dimension: {"a": pair}}, swapped)
     builder = PromptBuilder(tokenizer, load_rubrics(collection, [dimension]), 4000).under([defense])
-    attacks = chosen_attacks(["adaptive"])
+    attacks = select_attacks(["adaptive"])
     return builder.build(examples, [Condition(dimension, score_range, "adaptive", "cap")], attacked_text(attacks))
 
 
@@ -87,7 +87,7 @@ def test_the_prompt_about_nothing_has_references_of_nothing(smollm2_tokenizer):
 @pytest.mark.parametrize("name", ["cap", "w_cap", "random_reference"])
 def test_without_a_tutor_there_are_no_references(name):
     with pytest.raises(UserError, match=rf"^defenses: {name} needs a tutor"):
-        chosen_defenses([name], SETTINGS)
+        select_defenses([name], SETTINGS)
 
 
 @pytest.mark.parametrize(

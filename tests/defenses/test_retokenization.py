@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.defenses.retokenization import Retokenization
+from judgebench.defenses.prompts import Retokenization
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 
 TEXT = "Engineers closed the old bridge on Monday, after 12 months of repairs. " * 40

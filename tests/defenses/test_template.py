@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.defenses import NONE, TemplateDefense, shipped_defenses
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import fill, load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
-from tests.defenses.conftest import SETTINGS, WORDED
+from tests.defenses.conftest import BY_PROMPT, SETTINGS
 
 EXAMPLE = Example("a/1", "a", "1", "The source.", "The judged text.", {}, rival="The rival.")
 ALONE = [
@@ -28,7 +28,7 @@ def filled(defense, rubric, order="", text="The judged text."):
     return held.text
 
 
-@pytest.mark.parametrize("name", WORDED)
+@pytest.mark.parametrize("name", BY_PROMPT)
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
 def test_each_text_stands_in_the_prompt_once_and_no_field_is_left(name, collection, dimension):
     order = "first" if collection.startswith("comparative") else ""
@@ -141,7 +141,7 @@ def test_a_task_that_is_not_there_cannot_be_repeated(template):
 def test_defenses_give_the_text_as_it_is_and_all_differ():
     rubric, condition = asked("cap_summary", "joint"), Condition("joint", ScoreRange(1, 5))
     worded = [
-        one for one in (shipped_defenses(SETTINGS)[name]() for name in WORDED) if isinstance(one, TemplateDefense)
+        one for one in (shipped_defenses(SETTINGS)[name]() for name in BY_PROMPT) if isinstance(one, TemplateDefense)
     ]
     assert len({one.rubric(rubric, []).template for one in worded}) == len(worded) == 4
     assert {one.text("A text.", EXAMPLE, condition) for one in worded} == {"A text."}

@@ -10,15 +10,15 @@ import optuna
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.report.paper.__main__ import main as tables
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
-from judgebench.tutor.vector_file import load_vectors
+from judgebench.tutor.vectors import load_vectors
 from tests.conftest import tiny_llama
 from tests.faults.conftest import QUICK, told
 from tests.test_reference_runs import ASKED, TUTOR
@@ -197,7 +197,7 @@ def test_a_tokenizer_and_a_configuration(judgebench, tmp_path, smollm2_tokenizer
 def test_a_search_whose_steps_are_cut_off_is_done_again(tmp_path):
     import pandas as pd
 
-    from judgebench.attacks.search.journal import Journal
+    from judgebench.attacks.search.walk import Journal
 
     journal = Journal(tmp_path, {"words": 3})
     journal.put("word_1", pd.DataFrame({"score": [1.0] * 50}))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from judgebench import prompts
-from judgebench.attacks import attacked_text, chosen_attacks
-from judgebench.defenses import chosen_defenses
+from judgebench.attacks import attacked_text, select_attacks
+from judgebench.defenses import select_defenses
 from judgebench.defenses.references import ReferenceDefense
 from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.builder import PromptBuilder
@@ -46,8 +46,8 @@ def rubrics_of(collection):
 def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer, collection):
     rubrics = rubrics_of(collection)
     compared = are_comparative(rubrics)
-    attacks = chosen_attacks(ATTACKS)
-    defenses = list(chosen_defenses(DEFENSES[1:], DefenseSettings(Helper("nowhere")), None))
+    attacks = select_attacks(ATTACKS)
+    defenses = list(select_defenses(DEFENSES[1:], DefenseSettings(Helper("nowhere")), None))
     if not compared:
         pairs = {name: {"g": Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
         defenses.append(ReferenceDefense("cap", pairs))

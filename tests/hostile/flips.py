@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judgebench.errors import UserError
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.environment import describe_environment
@@ -28,6 +27,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.results.texts import TEXTS_SCHEMA, read_examples
+from judgebench.runtime.errors import UserError
 
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.cards.composed import composed
-from judgebench.errors import UserError
 from judgebench.experiment import Experiment
+from judgebench.runtime.errors import UserError
 from tests.hostile.cards import RUBRIC, changed, served_card, written
 from tests.served import SmallServer
 

@@ -1,5 +1,5 @@
-"""Mistakes of the command line: one sentence of ours, exit code 2, nothing left behind, and advice that is not refused
-again; told before torch is imported, where torch is not needed to know."""
+"""Mistakes of the command line: a sentence of ours for each, exit code 2, nothing left behind, and advice that is not
+refused again; told before torch is imported, where torch is not needed to know."""
 
 import os
 import re
@@ -9,10 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgebench.refusals import door, told
+from judgebench.cli import as_sentence, handle_errors
+from judgebench.config.checks import check_config
+from judgebench.config.groups import FOLDER
+from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
+from judgebench.defenses.detectors import DETECTORS
+from judgebench.defenses.paraphrase import PARAPHRASE
+from judgebench.defenses.references import REFERENCE_DEFENSES
 from tests.test_cli import REPOSITORY
 
 MISTAKES = {
@@ -135,17 +142,29 @@ MISTAKES = {
 }
 
 
+def sentences_of(err):
+    """The sentences of one refusal: the only one, or a line each and perhaps one with advice."""
+    first, *lines = err.splitlines()
+    if not (several := re.fullmatch(r"judgebench: (\d+) mistakes:", first)):
+        assert not lines, err
+        return [first]
+    sentences = [line for line in lines if line.startswith("- ")]
+    assert len(sentences) == int(several[1]) > 1, err
+    assert lines[len(sentences) :] == [] or re.match(r"All of this is mended so: write `.*`\.$", lines[-1]), err
+    return sentences
+
+
 @pytest.fixture
 def commanded(judgebench):
-    """Arguments, as a shell reads them -> the one sentence of a mistake, after which nothing is left."""
+    """Arguments, as a shell reads them -> a sentence for each mistake, after which nothing is left."""
 
     def call(line: str) -> str:
         code, out, err = judgebench(*shlex.split(line.replace("${", "$" + "{")), mistaken=True)
         assert code == 2, out + err
         assert out == ""
         assert err.startswith("judgebench: ")
-        assert err.count("\n") == 1
-        assert err.endswith(".\n")
+        assert sentences_of(err)
+        assert err.endswith((".\n", "?\n"))
         assert list(Path().iterdir()) == []
         return err
 
@@ -153,7 +172,7 @@ def commanded(judgebench):
 
 
 @pytest.mark.parametrize("line", MISTAKES, ids=lambda line: line[:60])
-def test_a_mistake_is_one_sentence_and_its_advice_is_taken(commanded, judgebench, line):
+def test_a_mistake_is_a_sentence_and_its_advice_is_taken(commanded, judgebench, line):
     sentence = commanded(line)
     assert MISTAKES[line] in sentence
     for advised in re.findall(r"write `python -m judgebench (.*?)`", sentence):
@@ -161,6 +180,61 @@ def test_a_mistake_is_one_sentence_and_its_advice_is_taken(commanded, judgebench
         if any("=range(" in one or re.search(r"=\w+,", one) for one in arguments):
             arguments = [re.sub(r"=(range\((\d)|(\w+)).*", r"=\2\3", one) for one in arguments]  # the first job
         assert judgebench("--cfg", "job", *arguments)[0] == 0, sentence
+
+
+SEVERAL = {
+    # an experiment's settings against the command line's: all in one, with the command that runs
+    "+exp=demo assistant=none": (
+        ["+exp=demo sets decoding=[greedy,expectation,contrastive], which assistant=none contradicts"],
+        "+exp=demo assistant=none 'decoding=[greedy,expectation]'",
+    ),
+    "+exp=cd_smollm2 data=mini assistant=none": (
+        ["contrastive, contrastive_expectation: needs an assistant", "+exp=cd_smollm2 sets tune=dev"],
+        "+exp=cd_smollm2 data=mini assistant=none 'decoding=[greedy,expectation]' tune=none",
+    ),
+    "jugde=smollm2 decoding=[contrastive]": (
+        ["did you mean judge?", "The default is assistant=none, which decoding=[contrastive] contradicts"],
+        "judge=smollm2 'decoding=[contrastive]' assistant=null_context",
+    ),
+    # mistakes of every part, and no command where a value is the user's to know
+    "judge=api metrics.seed=a ranges=[[5,1]] dry_run=maybe data.dev_share=2": (
+        [
+            "judge.model is not",
+            "judge.url is not",
+            "metrics.seed: 'a'",
+            "[5, 1]",
+            "dry_run: 'maybe'",
+            "data.dev_share: 2",
+        ],
+        None,
+    ),
+    "judge.mode=guess judge.token_budget=0 assistant=early_exit": (
+        ["assistant.layer", "judge.mode: 'guess'", "judge.token_budget: 0 is not a whole number of at least 1"],
+        None,
+    ),
+    "metrics.sed=1 judge.pth=x": (["did you mean metrics.seed?", "did you mean judge.path?"], None),
+}
+
+
+@pytest.mark.parametrize("line", SEVERAL)
+def test_all_mistakes_are_told_together(commanded, judgebench, line):
+    expected, command = SEVERAL[line]
+    said = commanded(line)
+    for words in expected:
+        assert words in said
+    advised = re.findall(r"write `python -m judgebench (.*?)`", said)
+    assert advised == ([] if command is None else [command])
+    for arguments in advised:
+        check_config(composed(shlex.split(arguments)))
+
+
+def composed(arguments):
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        return compose("config", arguments)
+
+
+def test_names_that_rules_know_without_torch_are_those_of_defenses():
+    assert {NEED_TUTOR, NEED_HELPER} == {REFERENCE_DEFENSES, (*DETECTORS, PARAPHRASE)}
 
 
 def in_its_own_process(folder, *arguments):
@@ -196,7 +270,7 @@ print("told")
 """
     done = in_its_own_process(tmp_path, "-c", script)
     assert done.stdout == "told\n", done.stdout + done.stderr
-    assert done.stderr.count("\n") == len(TYPICAL)
+    assert done.stderr.count("judgebench: ") == len(TYPICAL)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -214,7 +288,7 @@ def test_every_command_has_the_same_door(tmp_path, module, line, expected):
     done = in_its_own_process(tmp_path, "-m", module, *line.split(" "))
     assert done.returncode == 2
     assert expected in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert sentences_of(done.stderr)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -229,7 +303,7 @@ def test_an_own_key_that_something_refers_to_is_no_mistake(judgebench):
 
 def test_a_fault_of_ours_keeps_its_traceback(capfd, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["judgebench"])
-    with pytest.raises(SystemExit) as end, door("judgebench"), told():
+    with pytest.raises(SystemExit) as end, handle_errors("judgebench"), as_sentence():
         _ = 1 // 0
     assert end.value.code == 1
     assert "ZeroDivisionError" in (said := capfd.readouterr().err)
@@ -254,4 +328,4 @@ def test_a_mistyped_command_is_understood_or_refused_in_a_sentence(judgebench, d
     words[place] = word[:at] + mark + word[at + data.draw(st.integers(0, 2)) :]
     code, out, err = judgebench("--cfg", "job", *words, mistaken=True)
     assert code in (0, 2), out + err
-    assert code == 0 or (err.startswith("judgebench: ") and err.rstrip("\n").count("\n") == 0)
+    assert code == 0 or (err.startswith("judgebench: ") and sentences_of(err))

@@ -7,11 +7,11 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.chat import text_prompts
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))

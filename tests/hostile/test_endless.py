@@ -8,10 +8,10 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime import timing
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import NeverEnds, within
 from judgebench.types import Condition, Example, ScoreRange
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from judgebench.attacks.learned import read_phrase
-from judgebench.errors import UserError
+from judgebench.attacks.attack import read_phrase
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
 from tests.hostile.flips import SILENT, campaign, made_run
 

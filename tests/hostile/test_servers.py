@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge
-from judgebench.errors import UserError
 from judgebench.judges.api.billing import Bill
 from judgebench.judges.api.client import Client
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, RequestPrompt, answer_of, request
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.outside import parse_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import parse_json
 from tests.hostile.cards import served_card, written
 from tests.hostile.test_cards import mutated
 from tests.served import Handler, SmallServer, answer, garbage

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
+from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 
+from judgebench.config.rules import MODELS, Asked, check_rules
 from judgebench.decoding.rules import Contrastive, Greedy
-from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine import hardware
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -19,7 +20,8 @@ from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check
 from judgebench.judges.engine.generation import generate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
-from judgebench.judges.spec import JudgeSpec, check_kinds
+from judgebench.judges.spec import JudgeSpec
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
 
@@ -90,6 +92,10 @@ def by_hand(model, ids, start):
 
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.inference_mode()
+def check_models(judge, assistant):
+    check_rules(MODELS, Asked(OmegaConf.create(), judge, assistant, {}))
+
+
 def test_reading_is_the_whole_models_forward_pass_of_every_candidate(name):
     model = model_of(name)
     start = [2, 0] if name == "bart" else [0]
@@ -252,17 +258,17 @@ def test_float16_is_refused(tiny_t5_pair, tmp_path, monkeypatch):
 def test_what_it_cannot_do_is_refused(tiny_t5_pair, tiny_pair):
     main, other = (str(folder) for folder in tiny_t5_pair)
     judge = JudgeSpec(main)
-    check_kinds(judge, Assistant("model", ModelSource(other, role="assistant")))
-    check_kinds(judge, Assistant("null_context"))
+    check_models(judge, Assistant("model", ModelSource(other, role="assistant")))
+    check_models(judge, Assistant("null_context"))
     with pytest.raises(UserError, match=r"assistant=early_exit: .*choose assistant=model"):
-        check_kinds(judge, Assistant("early_exit", layer=1))
+        check_models(judge, Assistant("early_exit", layer=1))
     drafts = JudgeSpec(main, mode="generate", draft_tokens=2)
     with pytest.raises(UserError, match=r"judge\.draft_tokens: .*set it to 0"):
-        check_kinds(drafts, Assistant("model", ModelSource(other, role="assistant")))
+        check_models(drafts, Assistant("model", ModelSource(other, role="assistant")))
     llama = str(tiny_pair[0])
     with pytest.raises(UserError, match=r"assistant\.path=.* is a decoder-only model and the judge an encoder-decoder"):
-        check_kinds(judge, Assistant("model", ModelSource(llama, role="assistant")))
+        check_models(judge, Assistant("model", ModelSource(llama, role="assistant")))
     with pytest.raises(UserError, match=r"assistant\.path=.* is an encoder-decoder model and the judge a decoder-only"):
-        check_kinds(JudgeSpec(llama), Assistant("model", ModelSource(main, role="assistant")))
+        check_models(JudgeSpec(llama), Assistant("model", ModelSource(main, role="assistant")))
     with pytest.raises(UserError, match=r"tutor\.path=.* cannot write texts that are steered"):
         _ = TutorSpec(main).sizes

@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.errors import UserError
 from judgebench.judges.engine import blocks, kernels, packing
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.heads import Head, check_head
@@ -16,6 +15,7 @@ from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
+from judgebench.runtime.errors import UserError
 
 SIZES = {
     "vocab_size": 300,

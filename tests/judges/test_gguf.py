@@ -7,9 +7,9 @@ import pytest
 import torch
 import transformers
 
-from judgebench.errors import UserError
 from judgebench.judges import model_files
 from judgebench.judges.loading import ModelSource
+from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2, tiny_llama
 
 

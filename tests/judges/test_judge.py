@@ -4,13 +4,13 @@ import sys
 import pytest
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges import loop as judging
 from judgebench.judges.engine.hardware import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import JudgeModule, Models
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch, halves
+from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
 

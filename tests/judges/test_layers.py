@@ -9,11 +9,11 @@ from torch import nn
 from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, Phi3Config, Qwen2Config
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from judgebench.errors import UserError
 from judgebench.judges.engine import hardware, kernels, layers
 from judgebench.judges.engine import prefix as engines
 from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
+from judgebench.runtime.errors import UserError
 from tests.judges.fake_cuda import restore_rotary
 from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
 

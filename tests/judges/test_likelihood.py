@@ -9,7 +9,6 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.benchmarks import Mini
-from judgebench.errors import UserError
 from judgebench.judges.engine import heads, kernels
 from judgebench.judges.engine.kernels import attend_plain
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
@@ -21,6 +20,7 @@ from judgebench.judges.passes import LikelihoodPass, ModelView
 from judgebench.judges.planning import plan
 from judgebench.prompts.chat import text_prompts
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 from tests.conftest import SMOLLM2
 from tests.judges.test_engine import CONFIGS, model_of, prompts

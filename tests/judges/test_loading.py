@@ -4,8 +4,8 @@ import shutil
 import pytest
 import torch
 
-from judgebench.errors import UserError
 from judgebench.judges.loading import ModelSource
+from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
-from judgebench.attacks import attacked_text, chosen_attacks
+from judgebench.attacks import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.packing import unique_tokens
@@ -141,7 +141,7 @@ def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
     """Of clean and attacked texts in two ranges; besides, a token that candidates begin with is read once a prompt."""
     data = Mini(limit_groups=3)
     data.setup()
-    attacks = chosen_attacks(["none", "dsi"])
+    attacks = select_attacks(["none", "dsi"])
     conditions = [
         Condition("coherence", ScoreRange(*ends), attack.name) for ends in ((1, 5), (0, 4)) for attack in attacks
     ]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from judgebench.data.rows import json_lines
-from judgebench.errors import UserError
 from judgebench.judges.answers import AnswerFields
 from judgebench.judges.replay import Replayer, ReplaySpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 FIELDS = {"text": "text", "example_id": "example_id", "group_id": "group_id", "system_id": "system_id"}

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.metrics.levels import correlate
 from judgebench.metrics.paired import compare, corrected_together, default_pairs
 from judgebench.metrics.resampling import group_weights, holm, percentile_interval
+from judgebench.runtime.errors import UserError
 
 PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
 KEYS = [

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.metrics.evaluation import MOST_RESAMPLES, check_metric_settings, evaluate
 from judgebench.metrics.levels import correlate
 from judgebench.metrics.resampling import FEWEST
+from judgebench.runtime.errors import UserError
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")

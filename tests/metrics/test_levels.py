@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import kendall, pearson, spearman
 from judgebench.metrics.levels import correlate
 from judgebench.metrics.resampling import group_weights
+from judgebench.runtime.errors import UserError
 
 ALL = (pearson, spearman, kendall)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.errors import UserError
 from judgebench.metrics.objective import default_objective, objective_cells, objective_values, parse_objective
+from judgebench.runtime.errors import UserError
 
 PAIR = {"judge": "pair", "decoding": "contrastive"}
 

@@ -2,9 +2,9 @@ import copy
 
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
 
 CONDITION = Condition("coherence", ScoreRange(1, 5))

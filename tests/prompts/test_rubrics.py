@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.prompts.rubrics import Filled, are_comparative, fill, load_rubrics, names_tie
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")

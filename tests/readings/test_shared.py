@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from judgebench.errors import UserError
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.shared import SharedStore, _packed, _unpacked, open_store
 from judgebench.readings.store import ReadingStore, journal_mode
 from judgebench.runtime.distributed import Processes, here
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
 
 READINGS = st.lists(

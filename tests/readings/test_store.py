@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.readings.reading import ModelReading, check_shares, checksum, reading_key
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 OLD = """

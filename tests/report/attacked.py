@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, default_pairs
 from judgebench.metrics.suffix import Suffix, suffix_records
+from judgebench.report.html import render_report
+from judgebench.report.printed import terminal_blocks
+from judgebench.report.render import to_terminal
+from judgebench.results.results import Results
+from judgebench.types import ScoreRange
 from tests.report.conftest import RULES, Run, columns
+
+HOSTILE = "</script><b>'&[red]\x1b"
 
 PHRASES = ("truly", "truly great", "truly great wow")
 GAINS = {"main": 0.2, "assistant": 0.1, "pair": 0.4}
@@ -45,3 +56,62 @@ def attacked_run(run: Run, phrases=PHRASES, resamples=60, systems=("system-0", "
         attack_differences(given, default_pairs(given, RULES), "summeval", resamples),
         learned,
     )
+
+
+def results_of(run: Run, **more) -> Results:
+    """The results of a run, as far as tables need them."""
+    about = {"titles": run.titles, "scale": run.scale, "agreement": {}}
+    parts = {"config": {"seed": 1}, "about": about, "scores": run.scores, "metrics": run.records}
+    packages = {"packages": {}, "python": "3", "platform": "Linux", "git_commit": None, "git_changed": None}
+    environment = packages | {"device": "cpu", "model_fingerprints": {}, "seconds": {}, "tokens": {}}
+    return Results(**parts | {"environment": environment} | more)
+
+
+def attacks_on(run: Run, gains: dict[str, dict[str, float]], kept=lambda defense: slice(None), **settings) -> Results:
+    """The results of clean texts and of attacks that raise every score by so much.
+
+    Args:
+        gains: defense -> attack -> points.
+        kept: defense -> decodings under it.
+    """
+    parts = []
+    for defense, by_attack in gains.items():
+        clean = run.scores.assign(defense=defense)
+        clean = clean.set_index("decoding").loc[kept(defense)].reset_index()
+        parts.append(clean)
+        for attack, gain in by_attack.items():
+            parts.append(clean.assign(attack=attack, score=np.minimum(clean["score"] + gain, clean["range_max"])))
+    scores = pd.concat(parts, ignore_index=True)
+    how = {"resamples": 50, "scale": run.scale, "rules": RULES} | settings
+    return results_of(replace(run, scores=scores, records=evaluate(columns(scores), "summeval", ["dataset"], **how)))
+
+
+def with_cot(builder, decodings) -> Results:
+    """A judge that is read by probabilities without defense and under `words`, and answers in words under `cot`."""
+    run = builder(ranges=[ScoreRange(1, 5)], articles=6, systems=4, assistant=False)
+    gains = {"cot": {"dsi": 0.5}, "none": {"dsi": 1.0}, "words": {"dsi": 0.25}}
+    return attacks_on(run, gains, lambda defense: ["greedy"] if defense == "cot" else decodings, resamples=20)
+
+
+def in_terminal(results: Results) -> str:
+    """The end of a run's output, at a terminal of 100 columns."""
+    file = io.StringIO()
+    Console(file=file, width=100).print(to_terminal(terminal_blocks(results)))
+    text = file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= 100
+    return text
+
+
+def on_page(results: Results) -> str:
+    """The page's markup, without figures and examples."""
+    return render_report(replace(results, readings=results.readings.head(0)), {})
+
+
+def words_of(text: str) -> str:
+    """A text without markup, its white space single."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def texts_of(table) -> list[list[str]]:
+    """The cells of a table as texts, a list a row."""
+    return [[str(cell) for cell in row] for section in table.sections for row in section.rows]

@@ -11,7 +11,7 @@ import pytest
 
 from judgebench.report.comparison import render_comparison
 from judgebench.results.results import RunContent
-from judgebench.visible import visible
+from judgebench.runtime.errors import escape_control
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
 CHROMIUM = shutil.which("chromium")
@@ -139,7 +139,7 @@ def test_an_example_opens_with_all_that_is_known_of_it(opened):
         tab.locator(f'{TABLE} [tabulator-field="human"]').first.click()
         tab.wait_for_selector("#example[open] .inside")
         shown = tab.inner_text("#example")
-        assert f"A summary called {name}. {visible(HOSTILE)}" in shown
+        assert f"A summary called {name}. {escape_control(HOSTILE)}" in shown
         assert source_of(name.split("/")[0]) in shown
         assert tab.locator("#changed-text ins").all_inner_texts() == [f" {ATTACK}"]
         assert tab.locator("#changed-text del").count() == 0
@@ -150,7 +150,7 @@ def test_an_example_opens_with_all_that_is_known_of_it(opened):
         tab.get_by_text("Prompt as read").click()
         prompt = tab.inner_text("#example .prompt")
         assert prompt.startswith("Rate coherence from ")
-        assert f"{visible(output_of(name))} {ATTACK}" in prompt
+        assert f"{escape_control(output_of(name))} {ATTACK}" in prompt
 
 
 def test_a_link_opens_an_example_and_the_browser_s_back_closes_it(opened):
@@ -194,7 +194,7 @@ def test_what_a_text_says_is_text(opened):
         assert tab.locator("script", has_text="got you").count() == 0
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open]")
-        assert visible(HOSTILE) in tab.inner_text("#example")
+        assert escape_control(HOSTILE) in tab.inner_text("#example")
         marked = tab.eval_on_selector_all("#example .text .unseen", "found => found.map(one => one.textContent)")
         assert marked[:3] == [r"\u202e", r"\u200b", r"\x1b"]
         assert tab.locator("#example img, #example script").count() == 0

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judgebench.report.defense_files import DefenseRecords
 
-from judgebench.report.candidates_figure import candidates_figure
-from judgebench.report.defense_figures import defense_figures
-from judgebench.report.embeddings_figure import embeddings_figure
 from judgebench.report.figures import draw_all
-from judgebench.report.front_figure import front_figure, unbeaten
-from judgebench.report.separability_figure import separability_figure
-from judgebench.report.strengths_figure import strengths_figure
+from judgebench.report.figures.defenses import (
+    candidates_figure,
+    defense_figures,
+    defense_front_figure,
+    detector_figure,
+    embeddings_figure,
+    separability_figure,
+    strengths_figure,
+    unbeaten,
+)
 from judgebench.report.style import STANDARDS, defense_marks
+from judgebench.results.results import Results
 from judgebench.results.schema import FIGURE
-from tests.report.defended_records import STRENGTHS, defense_records, standard, strength
-from tests.report.test_worded import with_cot
+from tests.report.attacked import results_of, with_cot
+from tests.report.defended_records import RECORD, defense_records, standard, strength
+
+
+def of(draw, about=None, **more):
+    """One figure of what a run with CAP leaves.
+
+    Args:
+        about: its record of standards.json.
+    """
+    return draw(defense_records(standards=[about or standard()], **more), "joint")
 
 
 def lines_of(axis, color):
@@ -31,29 +47,29 @@ def legend(figure):
 
 
 def test_bars_hold_every_candidate_and_the_thresholds_part_them():
-    figure = candidates_figure(standard(), "dialogues")
+    figure = of(candidates_figure)
     (axis,) = figure.axes
     counts = [sum(bar.get_height() for bar in bars) for bars in axis.containers]
     assert counts == [2, 1, 2]
     assert {line.get_xdata()[0] for line in axis.get_lines()} == {1.5, 3.5}
     assert legend(figure) == ["low set, 2", "neither", "high set, 2"]
-    assert "6 texts that Some-Tutor-1B wrote, 3 for each of 2 dialogues of mini, n = 5" in figure.get_label()
-    assert candidates_figure(standard(scores=[])) is None
+    assert "6 texts that Some-Tutor-1B wrote, 3 for each of 2 articles of mini, n = 5" in figure.get_label()
+    assert of(candidates_figure, standard(scores=[])) is None
 
 
 def test_points_are_those_of_the_sets_and_the_crosses_their_means():
-    figure = embeddings_figure(standard())
+    figure = of(embeddings_figure)
     (axis,) = figure.axes
     drawn = [points.get_offsets().tolist() for points in axis.collections]
     assert drawn == [[[1, 0], [3, 2]], [[2, 1]], [[-1, 0], [-3, 2]], [[-2, 1]]]
     assert "50 % of the variance" in axis.get_xlabel()
     assert "25 %" in axis.get_ylabel()
     assert "hold 75 % of their variance" in figure.get_label()
-    assert embeddings_figure(standard(low_points=[])) is None
+    assert of(embeddings_figure, standard(low_points=[])) is None
 
 
 def test_separability_stands_beside_chance_and_the_layer_is_marked():
-    figure = separability_figure(standard(layer=3))
+    figure = of(separability_figure, standard(layer=3))
     (axis,) = figure.axes
     chance, found, marked = axis.get_lines()
     assert list(found.get_xdata()) == [1, 2, 3]
@@ -62,11 +78,11 @@ def test_separability_stands_beside_chance_and_the_layer_is_marked():
     assert (list(marked.get_xdata()), list(marked.get_ydata())) == ([3], [0.6])
     assert "as 1 of 3 do here" in figure.get_label()
     assert "Layer 2 separates best; another was asked for" in figure.get_label()
-    assert "asked for" not in separability_figure(standard()).get_label()
+    assert "asked for" not in of(separability_figure).get_label()
 
 
 def test_strengths_have_means_bands_targets_and_the_nearest():
-    figure = strengths_figure(STRENGTHS, standard(), defense_records().references)
+    figure = of(strengths_figure)
     (axis,) = figure.axes
     for side, means, target, nearest in (("high", [2.0, 2.5, 3.25], 3.5, 0.2), ("low", [2.0, 1.5, 0.75], 1.5, 0.1)):
         line, flat = lines_of(axis, STANDARDS[side])[:2]
@@ -86,19 +102,20 @@ def test_strengths_have_means_bands_targets_and_the_nearest():
     assert "cut where they leave the score range" in figure.get_label()
     assert "steered with 0.2 to the high and 0.1 to the low standard" in figure.get_label()
     assert "n = 4" in figure.get_label()
-    assert strengths_figure([strength("high", 0.0, 1.0) | {"mean": None}]) is None
+    assert of(strengths_figure, strengths=[strength("high", 0.0, 1.0) | {"mean": None}]) is None
+    assert of(strengths_figure, strengths=[]) is None
 
 
 def test_the_front_has_a_point_a_defense_at_its_records_numbers(builder):
-    run = with_cot(builder, ["expectation"])
-    figure = front_figure(run.records, "coherence", run.titles)
+    results = with_cot(builder, ["expectation"])
+    figure = defense_front_figure(results, "coherence")
     (axis,) = figure.axes
     found = {}
     for container in axis.containers:
         ((x,), (y,)) = container.lines[0].get_data()
         found[container.lines[0].get_color()] = (x, y)
     assert legend(figure) == ["no defense", "cot (its number)", "words", "beaten by no other in both"]
-    records = {(r["defense"], r["attack"]): r for r in run.records if r["split"] == "test"}
+    records = {(r["defense"], r["attack"]): r for r in results.metrics if r["split"] == "test"}
     colors = {
         name.split()[0]: mark.color for name, mark in defense_marks(["none", "cot (its number)", "words"]).items()
     }
@@ -106,8 +123,9 @@ def test_the_front_has_a_point_a_defense_at_its_records_numbers(builder):
     for name, color in colors.items():
         assert found[color] == (records[name, "dsi"]["delta"], records[name, "none"]["spearman"])
     assert "answers in words" in figure.get_label()
-    assert front_figure([r for r in run.records if r["defense"] == "none"], "coherence", run.titles) is None
-    assert front_figure([r for r in run.records if r["attack"] == "none"], "coherence", run.titles) is None
+    for name in ("defense", "attack"):
+        bare = [record for record in results.metrics if record[name] == "none"]
+        assert defense_front_figure(replace(results, metrics=bare), "coherence") is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1))
@@ -121,18 +139,43 @@ def test_the_staircase_is_what_nobody_beats(points):
 
 
 def test_a_run_draws_them_under_names_that_its_folder_clears(run):
-    names = {f"{kind}_joint" for kind in ("candidates", "embeddings", "separability", "strengths")}
-    drawn = draw_all(run.readings, run.scores, run.records, run.scale, run.titles, defense=defense_records())
-    assert names <= set(drawn)
+    kinds = ("candidates", "embeddings", "separability", "strengths")
+    prepared = defense_records(detectors=[RECORD])
+    names = ("standards", "strengths", "references", "detectors")
+    parts = {name: getattr(prepared, name) for name in names}
+    drawn = draw_all(results_of(run, readings=run.readings, **parts))
+    assert {*(f"{kind}_joint" for kind in kinds), "detectors"} <= set(drawn)
     assert all(FIGURE.fullmatch(f"{name}.png") for name in drawn)
-    assert set(defense_figures([], DefenseRecords(), {})) == set()
-    assert ("strengths", "joint") not in defense_figures([], defense_records(strengths=[]), {})
+    assert not any(defense_figures(results_of(run)).values())
 
 
-def test_titles_and_captions_stay_inside(run):
-    long = standard(tutor="tutor-" * 30, judge="judge-" * 30, dimension="dimension " * 20)
-    for figure in (candidates_figure(long), embeddings_figure(long), separability_figure(long)):
+def test_a_panel_a_detector_with_its_curve_its_choice_and_its_test():
+    other = copy.deepcopy(RECORD)
+    other["defense"] = "classifier"
+    other["test"] |= dict.fromkeys(("precision", "recall", "f1"))
+    figure = detector_figure(Results(detectors=[RECORD, other]))
+    first, second = figure.axes
+    assert [axis.get_title("left") for axis in figure.axes] == ["perplexity", "classifier"]
+    # the curve ends where nothing is claimed
+    np.testing.assert_allclose(first.lines[1].get_xydata(), [[1, 0.5], [0.9, 0.75], [0.2, 0.8], [0, 1]])
+    np.testing.assert_allclose(first.lines[2].get_xydata(), [[0.9, 0.75]])
+    np.testing.assert_allclose(first.lines[3].get_xydata(), [[0.7, 0.6]])
+    assert len(second.lines) == 3  # no test texts were attacked
+    (told,) = (text.get_text() for text in first.texts)
+    assert told.splitlines() == [
+        "best F1 0.818",
+        "precision 0.750, recall 0.900",
+        "test F1 0.646",
+        "test, clean texts warned of: 47 %",
+    ]
+    assert "(dsi, bed)" in figure.get_label()
+
+
+def test_titles_and_captions_stay_inside():
+    long = "dimension " * 20
+    results = Results(standards=[standard(tutor="tutor-" * 30, judge="judge-" * 30, dimension=long)])
+    for draw in (candidates_figure, embeddings_figure, separability_figure):
+        figure = draw(results, long)
         figure.draw_without_rendering()
         width = figure.bbox.width
         assert all(text.get_window_extent().x1 <= width for text in figure.texts)
-    assert np.isfinite(strengths_figure(STRENGTHS).bbox.width)

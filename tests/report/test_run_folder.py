@@ -10,12 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
 from judgebench.results.texts import write_examples
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 

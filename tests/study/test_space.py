@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.study.space import Space, point_key
 
 MEANT = {

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Grid, Setting, best_of, same
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Grid, Setting, same
 from judgebench.tuning.tuners import PublishedSettings
 from judgebench.types import ScoreRange

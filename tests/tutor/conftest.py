@@ -9,9 +9,9 @@ import pytest
 
 from judgebench.data.benchmarks import Mini
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.asking import contexts_of
 from judgebench.tutor.spec import TutorSpec
-from judgebench.tutor.tutor import Tutor
+from judgebench.tutor.tutor import Tutor, contexts_of
+from judgebench.tutor.writing import PassRunner
 from judgebench.types import ScoreRange
 
 
@@ -44,7 +44,8 @@ def make_tutor(tiny_pair, mini, tmp_path):
     def make(store: str = "store.sqlite", trainer=trainer, **settings) -> Tutor:
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        return Tutor.of(spec, ScoreRange(1, 5), ReadingStore(Path(tmp_path / store)), mini, trainer)
+        runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), data=mini, trainer=trainer)
+        return Tutor.of(spec, ScoreRange(1, 5), runner)
 
     return make
 

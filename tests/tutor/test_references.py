@@ -8,8 +8,8 @@ import shutil
 import pytest
 import torch
 
-from judgebench.errors import UserError
-from judgebench.tutor.references import asked_references, scored_references, steered_references, steered_texts
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.references import asked_references, steered_references, steered_texts
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Text
 from tests.tutor.conftest import refuse, tokens
@@ -40,30 +40,31 @@ def test_a_strength_that_was_tried_costs_nothing(make_tutor, contexts):
 def test_strength_0_is_the_plain_tutor(make_tutor, contexts):
     pairs = steered_references(make_tutor(), contexts, STANDARD, 0.0, 0.0)
     tutor = make_tutor("plain.sqlite")
-    plain = tutor.write([Text(prompt) for prompt in tutor.asking.prompts(contexts)])
+    plain = tutor.write([Text(prompt) for prompt in tutor.prompts.build(contexts)])
     assert [pair.high for pair in pairs] == [pair.low for pair in pairs] == [each.text for each in plain]
 
 
-def test_sampled_references_follow_seed_and_index(make_tutor, contexts):
-    def found(index=0, **settings):
+def test_sampled_references_follow_the_seed(make_tutor, contexts):
+    def sampled(**settings):
         tutor = make_tutor(sample_references=True, **settings)
-        return steered_references(tutor, contexts, STANDARD, 3.0, 3.0, index)
+        return steered_references(tutor, contexts, STANDARD, 3.0, 3.0)
 
-    assert found() == found()
-    assert len({tuple(pair.high for pair in pairs) for pairs in (found(), found(1), found(seed=1))}) == 3
+    assert sampled() == sampled()
+    plain = steered_references(make_tutor(), contexts, STANDARD, 3.0, 3.0)
+    assert len({tuple(pair.high for pair in pairs) for pairs in (plain, sampled(), sampled(seed=1))}) == 3
 
 
 def test_unsteered_pairs_answer_different_questions(make_tutor, contexts):
     tutor = make_tutor()
-    asked, scored = asked_references(tutor, contexts), scored_references(tutor, contexts, 4.0, 2.0)
+    asked, scored = asked_references(tutor, contexts), asked_references(tutor, contexts, (4.0, 2.0))
     assert len({asked[0].high, asked[0].low, scored[0].high, scored[0].low}) == 4
-    assert scored_references(make_tutor(trainer=refuse), contexts, 2.0, 4.0)[0].high == scored[0].low
+    assert asked_references(make_tutor(trainer=refuse), contexts, (2.0, 4.0))[0].high == scored[0].low
 
 
 def test_an_empty_reference_is_refused(make_tutor, contexts, tiny_pair, tmp_path):
     """A tutor that ends where it would begin its text on the second context."""
     tutor = make_tutor()
-    first = tutor.write([Text(prompt) for prompt in tutor.asking.prompts(contexts)])[1].tokens[0]
+    first = tutor.write([Text(prompt) for prompt in tutor.prompts.build(contexts)])[1].tokens[0]
     folder = tmp_path / "silent"
     shutil.copytree(tiny_pair[0], folder)
     settings = json.loads((folder / "generation_config.json").read_text())

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.sampling import Sampler, Sampling, draw, stream
 
 PROBABILITIES = [0.5, 0.0, 0.3, 0.2]

@@ -9,12 +9,16 @@ from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.tutor.candidates import write_candidates
-from judgebench.tutor.scoring import JudgeScorer
+from judgebench.tutor.candidates import JudgeScorer, write_candidates
+from judgebench.tutor.writing import PassRunner
 from judgebench.types import Condition, ScoreRange
 from tests.tutor.conftest import refuse, trainer
 
 CONDITION = Condition("joint", ScoreRange(1, 5))
+
+
+def examples_of(candidates):
+    return [candidate.example for candidate in candidates]
 
 
 @pytest.fixture
@@ -22,36 +26,37 @@ def scorer(tiny_pair, mini, make_tutor):
     def make(trainer=trainer, **settings):
         judge = JudgeSpec(str(tiny_pair[0]), dtype="float32", **settings)
         builder = PromptBuilder(judge.source.tokenizer(), load_rubrics("cap_summary", ["joint"]), 3000)
-        return JudgeScorer(judge, builder, CONDITION, make_tutor().store, mini, trainer)
+        runner = PassRunner(store=make_tutor().runner.store, data=mini, trainer=trainer)
+        return JudgeScorer(judge, builder, CONDITION, runner)
 
     return make
 
 
 def test_scores_are_expected_ones_by_a_plain_pass(scorer, make_tutor, contexts):
     candidates = write_candidates(make_tutor(), contexts)[::-1]
-    found = scorer()(candidates)
+    found = scorer()(examples_of(candidates))
     judge = scorer().judge.source
     trie = CandidateTrie.of(judge.tokenizer(), CONDITION.range.candidates)
-    prompts = scorer().builder.build([each.as_example("joint") for each in candidates], [CONDITION])
+    prompts = scorer().builder.build(examples_of(candidates), [CONDITION])
     with torch.inference_mode():
         logprobs = PlainEngine(judge.model()).read([[prompt.token_ids] for prompt in prompts], trie)[0]
     probabilities = logprobs.double().softmax(dim=1).numpy()
     assert all(each.text in prompt.text for each, prompt in zip(candidates, prompts, strict=True))
     np.testing.assert_allclose(found, probabilities @ np.arange(1, 6), atol=1e-4)
-    np.testing.assert_array_equal(scorer(trainer=refuse)(candidates[::-1]), found[::-1])
+    np.testing.assert_array_equal(scorer(trainer=refuse)(examples_of(candidates[::-1])), found[::-1])
 
 
 def test_an_answer_without_a_number_is_no_score(scorer, make_tutor, contexts):
     """A random model writes no scores; the lowest one, which stands in elsewhere, would make low standards of them."""
     candidates = write_candidates(make_tutor(), contexts)
-    found = scorer(mode="generate", max_new_tokens=2)(candidates)
+    found = scorer(mode="generate", max_new_tokens=2)(examples_of(candidates))
     assert np.isnan(found).all()
 
 
 def test_a_judge_that_tutors_is_held_once(scorer, make_tutor, contexts):
     tutor, judge = make_tutor(), scorer()
-    judge.models = tutor.models
+    judge.runner = tutor.runner
     candidates = write_candidates(tutor, contexts)
-    model = tutor.models.get(tutor.spec.source)
-    judge(candidates)
-    assert judge.models.get(judge.judge.source) is model
+    model = tutor.runner.models.get(tutor.spec.source)
+    judge(examples_of(candidates))
+    assert judge.runner.models.get(judge.judge.source) is model

@@ -4,9 +4,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from judgebench.errors import UserError
 from judgebench.judges.loop import Models
 from judgebench.judges.spec import JudgeSpec
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes, TutorSpec
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -46,13 +46,13 @@ def test_judge_and_tutor_of_one_model_hold_it_once(tiny_pair):
         ({"candidates": 0}, "tutor.candidates: 0 is not a whole number of at least 1"),
         ({"max_new_tokens": 0}, "tutor.max_new_tokens: 0"),
         ({"seed": -1}, "tutor.seed: -1"),
-        ({"alpha_low": -2}, "tutor.alpha_low: -2 is not a number of at least 0"),
+        ({"alpha_low": -2}, "tutor.alpha_low: -2 is neither null nor a number of at least 0"),
         ({"alpha_high": float("nan")}, "tutor.alpha_high: nan"),
         ({"high_percentile": 101}, "tutor.high_percentile: 101 is not a number from 0 to 100"),
         ({"low_percentile": 80}, "tutor.low_percentile: 80 must lie below tutor.high_percentile=80"),
         ({"temperature": 0}, "tutor.temperature: 0"),
         ({"sample_references": "yes"}, "tutor.sample_references: 'yes' is neither true nor false"),
-        ({"vectors": 3}, "tutor.vectors: 3 is not a path"),
+        ({"vectors": 3}, "tutor.vectors: 3 is neither null nor a path"),
         ({"dtype": "int8"}, "tutor.dtype: 'int8'"),
     ],
 )

@@ -6,8 +6,7 @@ import torch
 
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.tutor.candidates import write_candidates
-from judgebench.tutor.states import candidate_states, final_states
+from judgebench.tutor.candidates import candidate_states, final_states, write_candidates
 from tests.judges.test_engine import model_of, prompts
 
 

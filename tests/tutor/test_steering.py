@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding.rules import Greedy
-from judgebench.errors import UserError
 from judgebench.judges.engine.generation import generate
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.tutor.layers import current, decoder_layers, with_current
-from judgebench.tutor.steering import Standard, Steer, edit, steering
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.steering import Standard, Steer, current, decoder_layers, edit, steering, with_current
 from tests.judges.test_engine import SIZES, model_of, prompts
 
 LAYERS = [1, 2, 4]

@@ -5,10 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
-from judgebench.errors import UserError
-from judgebench.tutor.references import steered_texts
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.references import measure_strengths, selected_strength, steered_texts
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.strengths import chosen_strength, measure_strengths
 
 STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_seed(1)))
 ALPHAS = [0.0, 3.0, 9.0]
@@ -20,7 +19,7 @@ def by_length(examples):
 
 
 def measured(make_tutor, contexts, scorer=by_length, targets=(10.0, 30.0), alphas=ALPHAS):
-    return measure_strengths(make_tutor(), contexts, STANDARD, alphas, scorer, "joint", targets)
+    return measure_strengths(make_tutor(), contexts, STANDARD, alphas, scorer, targets)
 
 
 def test_mean_variance_and_interval_of_each_strength(make_tutor, contexts):
@@ -44,12 +43,12 @@ def test_the_nearest_to_the_target_is_chosen_once_a_side(make_tutor, contexts):
         assert [one.target for one in own] == [target] * 3
         best = min(own, key=lambda one: abs(one.mean - one.target))
         assert [one.chosen for one in own] == [one is best for one in own]
-        assert chosen_strength(found, side) == best.alpha
+        assert selected_strength(found, side) == best.alpha
 
 
 def test_of_equals_the_weakest_is_chosen(make_tutor, contexts):
     found = measured(make_tutor, contexts, lambda examples: np.ones(len(examples)))
-    assert chosen_strength(found, "high") == chosen_strength(found, "low") == 0.0
+    assert selected_strength(found, "high") == selected_strength(found, "low") == 0.0
 
 
 def test_texts_without_a_score_do_not_count(make_tutor, contexts):

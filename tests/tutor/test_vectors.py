@@ -10,18 +10,16 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from judgebench.errors import UserError
-from judgebench.tutor.candidates import write_candidates
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.candidates import candidate_states, write_candidates
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.standards import project, separability
-from judgebench.tutor.states import candidate_states
-from judgebench.tutor.vector_file import load_vectors, save_vectors
-from judgebench.tutor.vectors import find_vectors
+from judgebench.tutor.vectors import find_vectors, load_vectors, save_vectors
 
 
-def by_length(candidates):
+def by_length(examples):
     """A judge that is plain to see through: the more letters, the better."""
-    return np.array([len(each.text) for each in candidates], dtype=np.float64)
+    return np.array([len(example.output) for example in examples], dtype=np.float64)
 
 
 def found_by(tutor, contexts, scorer=by_length):
@@ -40,7 +38,7 @@ def vectors(tutor, contexts):
 
 def test_vectors_are_means_of_the_outer_fifths(tutor, contexts, vectors):
     candidates = write_candidates(tutor, contexts)
-    scores = by_length(candidates)
+    scores = by_length([candidate.example for candidate in candidates])
     high = [c for c, s in zip(candidates, scores, strict=True) if s >= np.percentile(scores, 80)]
     low = [c for c, s in zip(candidates, scores, strict=True) if s <= np.percentile(scores, 20)]
     ours, theirs = candidate_states(tutor, high), candidate_states(tutor, low)
@@ -70,8 +68,8 @@ def test_a_standard_is_one_layer_of_them(vectors):
 
 
 def test_candidates_without_a_score_count_for_nothing(tutor, contexts):
-    def without_the_longest(candidates):
-        scores = by_length(candidates)
+    def without_the_longest(examples):
+        scores = by_length(examples)
         scores[scores.argmax()] = np.nan
         return scores
 
@@ -92,7 +90,7 @@ def test_too_few_candidates_are_told(make_tutor, contexts):
 def test_a_file_gives_them_back(vectors, tutor, tmp_path):
     path = tmp_path / "deep" / "vectors.safetensors"
     save_vectors(vectors, path)
-    again = load_vectors(path, tutor.voice.fingerprint, tutor.spec.sizes)
+    again = load_vectors(path, tutor.view.fingerprint, tutor.spec.sizes)
     for field in dataclasses.fields(vectors):
         ours, theirs = getattr(again, field.name), getattr(vectors, field.name)
         if isinstance(theirs, np.ndarray):
@@ -118,7 +116,7 @@ def test_any_reader_of_safetensors_sees_where_they_come_from(vectors, tmp_path):
 
 def test_vectors_of_another_model_are_refused(vectors, tutor, tmp_path):
     save_vectors(vectors, tmp_path / "v")
-    mine = tutor.voice.fingerprint
+    mine = tutor.view.fingerprint
     with pytest.raises(UserError, match="with 4 layers of size 32, and the tutor has 5 layers of size 32"):
         load_vectors(tmp_path / "v", mine, Sizes(5, 32, 0))
     with pytest.raises(UserError, match="with 4 layers of size 32, and the tutor has 4 layers of size 64"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from judgebench.judges.loop import Models
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.steering import Standard, Steer, steering
@@ -19,7 +19,7 @@ STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_se
 
 def asked(tutor, contexts, alphas=(0.0,), indices=(0,)):
     return [
-        Text(prompt, index, alpha) for prompt in tutor.asking.prompts(contexts) for index in indices for alpha in alphas
+        Text(prompt, index, alpha) for prompt in tutor.prompts.build(contexts) for index in indices for alpha in alphas
     ]
 
 
@@ -62,10 +62,10 @@ def test_what_is_written_costs_nothing_again(make_tutor, contexts):
 
 def test_all_that_a_text_depends_on_is_in_its_key(make_tutor, contexts):
     tutor = make_tutor()
-    (here, there), drawn = tutor.asking.prompts(contexts)[:2], Sampling(0)
+    (here, there), drawn = tutor.prompts.build(contexts)[:2], Sampling(0)
 
-    def key(text, longest=8, sampling=drawn, standard=STANDARD, voice=tutor.voice):
-        return WritePass(voice, tutor.spec.source.tokenizer(), [text], longest, sampling, standard).key(text)
+    def key(text, longest=8, sampling=drawn, standard=STANDARD, view=tutor.view):
+        return WritePass(view, tutor.spec.source.tokenizer(), [text], longest, sampling, standard).key(text)
 
     base = Text(here, 0, 2.0)
     other_layer = Standard(3, STANDARD.high, STANDARD.low)
@@ -81,7 +81,7 @@ def test_all_that_a_text_depends_on_is_in_its_key(make_tutor, contexts):
         key(base, sampling=Sampling(0, 0.7)),
         key(base, sampling=Sampling(0, 1.0, 0.9)),
         key(base, standard=other_layer),
-        key(base, voice=make_tutor(dtype="bfloat16").voice),
+        key(base, view=make_tutor(dtype="bfloat16").view),
     ]
     assert len(set(keys)) == len(keys)
     assert key(Text(here, 0, 0.0), standard=None) == key(Text(here, 0, 0.0))
@@ -103,7 +103,7 @@ def test_interrupted_candidates_are_resumed_and_are_the_same(make_tutor, context
     broken = make_tutor("broken.sqlite", trainer=lambda callbacks: trainer([*callbacks, Interrupted()]), **settings)
     with pytest.raises(OSError, match="the power is gone"):
         write_candidates(broken, contexts)
-    broken.store.close()
+    broken.runner.store.close()
     batches = []
 
     class Counting(Callback):
@@ -128,11 +128,11 @@ def test_more_candidates_leave_the_first_as_they_are(make_tutor, contexts):
 
 def test_a_candidate_is_a_judged_text_of_its_context(make_tutor, contexts):
     found = write_candidates(make_tutor(), contexts)
-    examples = [each.as_example("joint") for each in found]
+    examples = [each.example for each in found]
     assert len({example.example_id for example in examples}) == 9
     assert [example.group_id for example in examples] == [c.group_id for c in contexts for _ in range(3)]
     assert all(example.source == contexts[i // 3].source for i, example in enumerate(examples))
-    assert all(np.isnan(example.human["joint"]) for example in examples)
+    assert all(not example.human for example in examples)
     assert all(each.cut == (len(each.tokens) == 8) for each in found)
 
 
@@ -144,12 +144,11 @@ def test_a_text_to_be_steered_needs_a_standard(make_tutor, contexts):
 
 def test_models_are_shared_and_left_unsteered(make_tutor, contexts):
     tutor = make_tutor()
-    tutor.models = Models()
     plain = tokens(tutor.write(asked(tutor, contexts)))
-    model = tutor.models.get(tutor.spec.source)
+    model = tutor.runner.models.get(tutor.spec.source)
     tutor.write(asked(tutor, contexts, alphas=(40.0,)), None, STANDARD)
-    assert tutor.models.get(tutor.spec.source) is model
+    assert tutor.runner.models.get(tutor.spec.source) is model
     assert not any(module._forward_hooks for module in model.modules())
     afresh = make_tutor("afresh.sqlite")
-    afresh.models = tutor.models
+    afresh.runner = replace(afresh.runner, models=tutor.runner.models)
     assert tokens(afresh.write(asked(afresh, contexts))) == plain

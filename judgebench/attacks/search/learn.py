@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,10 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.learned import ADV_SUFFIX, LearnedPhrase
-from judgebench.attacks.search.gaps import Gap, gaps_of, in_place
-from judgebench.attacks.search.journal import Journal
-from judgebench.attacks.search.objective import Objective
-from judgebench.attacks.search.scoring import Listener, PhraseScorer, worth
+from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer, worth
 from judgebench.attacks.search.suffix import AdvSuffix
-from judgebench.attacks.search.vocabulary import chosen_words
-from judgebench.attacks.search.words import Walk, Walked, walk
+from judgebench.attacks.search.vocabulary import Gap, gaps_of, in_place, select_words
+from judgebench.attacks.search.walk import Journal, Walk, Walked, walk
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.reader import Reader
@@ -34,8 +32,8 @@ used longest ago go, and are read anew."""
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What a search has found.
+class LearnedPhrases:
+    """Phrases that searches have found.
 
     Attributes:
         phrases: one an objective.
@@ -48,7 +46,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What phrases are learned on.
+    """Texts that phrases are learned on.
 
     Attributes:
         examples: the texts.
@@ -71,60 +69,48 @@ def learn(
     device: torch.device,
     folder: Path,
     report: Callable[[str], None] = lambda text: None,
-) -> Learned:
+) -> LearnedPhrases:
     """Learns a phrase for each objective; what an earlier, killed run has learned is taken from its journal.
 
     Args:
         reader: of the judge that is attacked; its models are moved to `device`.
         folder: where journals are kept.
-        report: told what is under way.
+        report: receives what is under way.
 
     Raises:
         UserError: the vocabulary is empty, or no phrase can be placed.
     """
-    builder = lesson.builder
-    tokenizer = builder.tokenizer
-    words = chosen_words(tokenizer, suffix.vocabulary, suffix.words)
+    builder, tokenizer = lesson.builder, lesson.builder.tokenizer
+    words = select_words(tokenizer, suffix.vocabulary, suffix.words)
     gaps = gaps_of(builder, lesson.examples, lesson.conditions, suffix.length)
     tries = {gap.condition.range: CandidateTrie.of(tokenizer, gap.condition.range.candidates) for gap in gaps}
-    ears = _Ears(reader, device)
+    engines = _EngineCache(reader, device)
     phrases, traces = [], []
     for objective in objectives:
-
-        def told(text: str, name: str = objective.name) -> None:
-            report(f"{name}, {text}")
-
-        main, assistant = ears.of(objective)
-        scorer = PhraseScorer(main, assistant, objective, tries, gaps, reader.judge.token_budget)
-        journal = Journal(folder, _identity(suffix, objective, reader, gaps, tries, words))
+        scorer = PhraseScorer(*engines.exits(objective), objective, tries, gaps, reader.judge.token_budget)
         began = time.perf_counter()
-        how = Walk(
-            suffix.search,
-            words,
-            suffix.length,
-            suffix.beam,
-            suffix.refine,
-            suffix.seed,
-            journal,
-            lambda text, tokens: in_place(builder, gaps, text, tokens),
-            told,
+        settings = Walk(
+            search=suffix.search,
+            words=words,
+            length=suffix.length,
+            beam=suffix.beam,
+            refine=suffix.refine,
+            seed=suffix.seed,
+            journal=Journal(folder, _identity(suffix, objective, reader, gaps, tries, words)),
+            holds=partial(in_place, builder, gaps),
+            report=lambda text, name=objective.name: report(f"{name}, {text}"),  # type: ignore[misc]
         )
-        walked = walk(scorer, tokenizer, how)
+        walked = walk(scorer, tokenizer, settings)
+        about = _about(walked, suffix, objective, reader, lesson)
+        about |= {"seconds_now": round(time.perf_counter() - began, 3), "steps_resumed": walked.resumed}
+        about |= {"journal": settings.journal.key}
+        groups, systems = ({getattr(x, key) for x in lesson.examples} for key in ("group_id", "system_id"))
         prefix = ADV_SUFFIX if len(objectives) == 1 else f"{ADV_SUFFIX}_{objective.name}"
-        about = _about(walked, suffix, objective, reader, lesson, journal, time.perf_counter() - began)
-        phrases.append(
-            LearnedPhrase(
-                _best(walked),
-                objective.name,
-                frozenset(example.group_id for example in lesson.examples),
-                frozenset(example.system_id for example in lesson.examples),
-                about,
-                prefix,
-            )
-        )
+        best = [phrase.text for phrase in walked.best]
+        phrases.append(LearnedPhrase(best, objective.name, frozenset(groups), frozenset(systems), about, prefix))
         traces.append(walked.trace.assign(against=objective.name))
         scorer.forget()
-    return Learned(phrases, pd.concat(traces, ignore_index=True))
+    return LearnedPhrases(phrases, pd.concat(traces, ignore_index=True))
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -132,38 +118,37 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
 
 
-class _Ears:
+class _EngineCache:
     """The judge's engines, each made once."""
 
     def __init__(self, reader: Reader, device: torch.device):
         self._reader, self._device = reader, device
-        self._main: Listener | None = None
-        self._other: Listener | None = None
+        self._main: EngineExit | None = None
+        self._other: EngineExit | None = None
 
-    def of(self, objective: Objective) -> tuple[Listener, Listener | None]:
-        """What an objective listens to."""
-        reader = self._reader
-        voices = [reader.main]
-        other = reader.other if objective.decoding.needs_assistant else None
+    def exits(self, objective: Objective) -> tuple[EngineExit, EngineExit | None]:
+        """The exits of main model and assistant that an objective takes; None where it needs no assistant."""
+        reader, early = self._reader, self._reader.assistant.kind == "early_exit"
         if self._main is None:
-            if reader.assistant.kind == "early_exit" and reader.other is not None:
-                voices.append(reader.other)
-            self._main = Listener(self._engine(voices))
+            views = [reader.main, reader.other] if early and reader.other is not None else [reader.main]
+            self._main = EngineExit(self._engine(views))
+        other = reader.other if objective.decoding.needs_assistant else None
         if other is None:
             return self._main, None
         if self._other is None:
-            if reader.assistant.kind == "early_exit":
-                self._other = Listener(self._main.engine, 1)
+            if early:
+                self._other = EngineExit(self._main.engine, 1)
             elif reader.nulls is not None:
-                self._other = Listener(self._main.engine, 0, {c: null.token_ids for c, null in reader.nulls.items()})
+                nulls = {condition: null.token_ids for condition, null in reader.nulls.items()}
+                self._other = EngineExit(self._main.engine, 0, nulls)
             else:
-                self._other = Listener(self._engine([other]))
+                self._other = EngineExit(self._engine([other]))
         return self._main, self._other
 
-    def _engine(self, voices: Sequence[ModelView]) -> Any:
-        model = self._reader.models.get(voices[0].source).to(self._device)  # type: ignore[arg-type]
+    def _engine(self, views: Sequence[ModelView]) -> Any:
+        model = self._reader.models.get(views[0].source).to(self._device)  # type: ignore[arg-type]
         with torch.no_grad():
-            return engine_for(model, voices, ROOM)
+            return engine_for(model, views, ROOM)
 
 
 def _identity(
@@ -195,24 +180,8 @@ def _identity(
     }
 
 
-def _best(walked: Walked) -> list[str]:
-    """The best phrase of each length; the longest as refined."""
-    texts = [phrase.text for phrase in walked.by_length]
-    return texts if walked.refined is None else [*texts[:-1], walked.refined.text]
-
-
-def _about(
-    walked: Walked,
-    suffix: AdvSuffix,
-    objective: Objective,
-    reader: Reader,
-    lesson: Lesson,
-    journal: Journal,
-    seconds: float,
-) -> dict[str, Any]:
-    scores = [phrase.score for phrase in walked.by_length]
-    if walked.refined is not None:
-        scores[-1] = walked.refined.score
+def _about(walked: Walked, suffix: AdvSuffix, objective: Objective, reader: Reader, lesson: Lesson) -> dict[str, Any]:
+    """The record of a search in a phrase file."""
     trace = walked.trace
     return {
         **lesson.known,
@@ -223,7 +192,7 @@ def _about(
         "tokenizer": tokenizer_digest(lesson.builder.tokenizer),
         "texts": len(lesson.examples),
         "clean_score": walked.clean,
-        "scores": scores,
+        "scores": [phrase.score for phrase in walked.best],
         **suffix.settings(),
         "vocabulary": suffix.vocabulary,
         "refine": suffix.refine,
@@ -232,7 +201,4 @@ def _about(
         "unstable": int((~trace["survives"].astype(bool)).sum()),
         "forward_tokens": round(float(trace["forward_tokens"].sum())),
         "seconds": round(float(trace["seconds"].sum()), 3),
-        "seconds_now": round(seconds, 3),
-        "steps_resumed": walked.resumed,
-        "journal": journal.key,
     }

@@ -1,26 +1,65 @@
-"""What phrases are worth in gaps: everything up to the gap is read once, and only phrase and tail for each phrase."""
+"""Values of phrases in gaps: all up to the gap is read once, and only phrase and tail for each phrase."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from judgebench.attacks.search.gaps import Gap
-from judgebench.attacks.search.objective import Objective
-from judgebench.errors import UserError
+from judgebench.attacks.search.vocabulary import Gap
+from judgebench.decoding.rules import Contrastive, Decoding, Expectation, contrast
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import forget_gradients
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 
 
 @dataclass(frozen=True)
-class Listener:
-    """One of the judge's voices: an engine, and which of its exits is read.
+class Objective:
+    """The expected score of a decoding, as in the CAP paper (2.1): sum over k of value_k * p(k), p normalized over the
+    candidates; where the decoding contrasts, under the softmax of the adjusted scores.
+
+    Args:
+        name: of the decoding, as in scores.parquet.
+        decoding: `Expectation`, or `Contrastive` by its expectation.
+
+    Raises:
+        UserError: a decoding that picks one candidate: its score moves in jumps, which no search can follow.
+    """
+
+    name: str
+    decoding: Decoding
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.decoding, Expectation | Contrastive) or self.decoding.rule != "expectation":
+            raise UserError(
+                f"attack.against: {self.name} picks one candidate, so that most words change nothing in its score; "
+                "choose expectation or contrastive_expectation (a decoding with decoding.rule=expectation)."
+            )
+
+    def of(self, main: torch.Tensor, assistant: torch.Tensor | None, values: torch.Tensor) -> torch.Tensor:
+        """[N] the expected values.
+
+        Args:
+            main: [N, K] log-probabilities of the candidates.
+            assistant: the same of the assistant, where the decoding needs it.
+            values: [K] what each candidate is worth.
+        """
+        adjusted = main
+        if isinstance(self.decoding, Contrastive):
+            assert assistant is not None
+            adjusted = contrast(main, assistant, self.decoding.kappa, self.decoding.alpha)
+        return torch.softmax(adjusted, dim=1) @ values.to(adjusted)
+
+
+@dataclass(frozen=True)
+class EngineExit:
+    """One of the judge's models: an engine, and which of its exits is read.
 
     Attributes:
         nulls: condition -> [tokens] the prompt about nothing, if that is what it reads whatever the phrase.
@@ -47,8 +86,8 @@ class PhraseScorer:
 
     def __init__(
         self,
-        main: Listener,
-        assistant: Listener | None,
+        main: EngineExit,
+        assistant: EngineExit | None,
         objective: Objective,
         tries: Mapping[ScoreRange, CandidateTrie],
         gaps: Sequence[Gap],
@@ -56,32 +95,33 @@ class PhraseScorer:
     ):
         self.gaps = gaps
         self._main, self._assistant, self._objective = main, assistant, objective
+        self._exits = [main] if assistant is None else [main, assistant]
         self._tries, self._budget = tries, token_budget
         self._silent: dict[Condition, torch.Tensor] = {}
 
     @property
     def tokens(self) -> int:
         """Tokens computed so far, of all models, those of gradients twice more: for the way back."""
-        engines = {id(one.engine): one.engine for one in (self._main, self._assistant) if one is not None}
+        engines = {id(exit_.engine): exit_.engine for exit_ in self._exits}
         return sum(engine.computed for engine in engines.values())
 
     @torch.no_grad()
     def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> np.ndarray:
         """[phrases, gaps] float64 the objective of each phrase (tokens) in the gaps numbered `at`."""
-        found = np.empty((len(phrases), len(at)))
+        values = np.empty((len(phrases), len(at)))
         for column, number in enumerate(at):
             gap = self.gaps[number]
             for rows in self._parts(phrases, gap):
                 prompts = [gap.filled(phrases[row]) for row in rows.tolist()]
                 main, assistant = self._logprobs(gap, prompts)
-                found[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
-        if np.isnan(found).any():
-            number = at[int(np.isnan(found).any(axis=0).argmax())]
+                values[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
+        if np.isnan(values).any():
+            number = at[int(np.isnan(values).any(axis=0).argmax())]
             raise UserError(
                 f"The judge answers to example {self.gaps[number].example.example_id} with NaN, so its weights or its "
                 "dtype are not fit to be searched."
             )
-        return found
+        return values
 
     @torch.no_grad()
     def estimates(
@@ -105,7 +145,7 @@ class PhraseScorer:
             at: the gaps whose mean is estimated.
             seed: of the drawing.
         """
-        found = np.zeros(len(words))
+        estimates = np.zeros(len(words))
         lengths = np.array([len(word) for word in words])
         for length in np.unique(lengths):
             members = np.flatnonzero(lengths == length)
@@ -113,20 +153,20 @@ class PhraseScorer:
             drawn = np.random.default_rng([*seed, int(length)]).permutation(len(tokens))
             _, first = np.unique(tokens[drawn, 0], return_index=True)  # the engine wants different first tokens
             around = tokens[drawn[np.sort(first)[:anchors]]]
-            found[members] = self._linear(before, after, tokens, around, at)
-        if np.isnan(found).any():
+            estimates[members] = self._linear(before, after, tokens, around, at)
+        if np.isnan(estimates).any():
             raise UserError(
                 "The judge's gradient is NaN, so no word can be chosen by it; take search=exhaustive or halving, or "
                 "judge.dtype=float32."
             )
-        return found
+        return estimates
 
     def forget(self) -> None:
         """Gives back the memory that only a search needs."""
-        for one in (self._main, self._assistant):
-            if one is not None and isinstance(one.engine, PrefixEngine):
-                forget_gradients(one.engine.model)
-                one.engine.roots.clear()
+        for engine in (exit_.engine for exit_ in self._exits):
+            if isinstance(engine, PrefixEngine):
+                forget_gradients(engine.model)
+                engine.roots.clear()
 
     def _linear(
         self,
@@ -139,27 +179,24 @@ class PhraseScorer:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]
         base = 0.0
-        slopes: dict[int, torch.Tensor] = {}
-        embed: dict[int, torch.nn.Module] = {}
+        slopes: dict[Any, torch.Tensor] = {}
         for number in at:
             gap = self.gaps[number]
             prompts = [gap.filled(phrase) for phrase in phrases]
             main, assistant = self._logprobs(gap, prompts)
             base += float(self._worth(gap, main, assistant).mean())
             start = len(gap.head) + len(before)
-            for one, slope in self._slopes(gap, prompts, slice(start, start + anchors.shape[1]), main, assistant):
-                model = one.engine.model  # type: ignore[attr-defined]
-                embed[id(model)] = model.get_input_embeddings()
-                slopes[id(model)] = slopes.get(id(model), 0) + slope / len(anchors)
+            for model, slope in self._slopes(gap, prompts, slice(start, start + anchors.shape[1]), main, assistant):
+                slopes[model] = slopes.get(model, 0) + slope / len(anchors)
         rise = np.zeros(len(words))
-        for name, slope in slopes.items():
-            device = slope.device
-            # sum over anchors a and places m of slope[a, m] . (embedding(word m) - embedding(a, m))
-            own = embed[name](torch.as_tensor(anchors, device=device)).float()
+        for model, slope in slopes.items():
+            device, embed = slope.device, model.get_input_embeddings()
+            # sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a, m))
+            own = embed(torch.as_tensor(anchors, device=device)).float()
             there = torch.einsum("pmh,pmh->", slope, own)
             total = slope.sum(0)
             for rows in np.array_split(np.arange(len(words)), max(1, len(words) // 4096)):
-                embedded = embed[name](torch.as_tensor(words[rows], device=device)).float()
+                embedded = embed(torch.as_tensor(words[rows], device=device)).float()
                 rise[rows] += (torch.einsum("mh,wmh->w", total, embedded) - there).double().cpu().numpy()
         return (base + rise) / len(at)
 
@@ -167,11 +204,11 @@ class PhraseScorer:
         self,
         gap: Gap,
         prompts: Sequence[np.ndarray],
-        places: slice,
+        positions: slice,
         main: torch.Tensor,
         assistant: torch.Tensor | None,
-    ) -> list[tuple[Listener, torch.Tensor]]:
-        """For each model that hears the phrase [prompts, places, hidden] the gradient of the summed objective."""
+    ) -> list[tuple[Any, torch.Tensor]]:
+        """For each model that reads the phrase [prompts, positions, hidden] the gradient of the summed objective."""
         trie = self._tries[gap.condition.range]
         together = self._assistant is not None and self._assistant.engine is self._main.engine
 
@@ -185,16 +222,15 @@ class PhraseScorer:
             assert self._assistant is not None
             return self._worth(gap, main, exits[self._assistant.exit]).sum()
 
-        heard: list[tuple[Listener, torch.Tensor]] = []
-        for one, value in ((self._main, of_main), (self._assistant, of_assistant)):
-            if one is None or (one is self._assistant and together):
-                continue
-            if not isinstance(one.engine, PrefixEngine):
+        slopes: list[tuple[Any, torch.Tensor]] = []
+        objectives = [of_main] if together else [of_main, of_assistant]
+        for engine, objective in zip((exit_.engine for exit_ in self._exits), objectives, strict=False):
+            if not isinstance(engine, PrefixEngine):
                 raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
-            began = one.engine.computed
-            heard.append((one, one.engine.gradient(prompts, trie, places, value, gap.head)))
-            one.engine.computed += 2 * (one.engine.computed - began)  # the way back costs twice the way there
-        return heard
+            began = engine.computed
+            slopes.append((engine.model, engine.gradient(prompts, trie, positions, objective, gap.head)))
+            engine.computed += 2 * (engine.computed - began)  # the way back costs twice the way there
+        return slopes
 
     def _parts(self, phrases: Sequence[Sequence[int]], gap: Gap) -> list[np.ndarray]:
         """Rows of phrases that are read together, about `token_budget` tokens each."""
@@ -223,7 +259,7 @@ class PhraseScorer:
 
 
 def worth(condition: Condition) -> tuple[float, ...]:
-    """[K] what each candidate is worth to who is judged: the score itself; where texts are compared, 1 for the place of
+    """[K] the worth of each candidate to who is judged: the score itself; where texts are compared, 1 for the place of
     the judged text, 0 for its rival's and 1/2 for a tie."""
     if condition.order in ORDERS:
         own = ORDERS.index(condition.order) + 1

@@ -1,4 +1,4 @@
-"""How the next word of a phrase is chosen: which words are tried, in how many gaps, and which are tried on."""
+"""The choice of the next word of a phrase: the words that are tried, in how many gaps, and which go on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from judgebench.attacks.search.scoring import PhraseScorer
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 _FEWEST = 4
-"""Words that a round leaves for each place in the beam, at least: what few gaps say is noisy."""
+"""Words that a round leaves for each phrase of the beam, at least: what few gaps say is noisy."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Search:
 
     @property
     def takes_gradient(self) -> bool:
-        """Whether the gradient leaves some words out."""
+        """True where the gradient leaves some words out."""
         return self.shortlist < 1
 
     def rounds(self, gaps: int, words: int, beam: int) -> list[tuple[int, int]]:
@@ -90,13 +90,13 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A word in its place of a phrase.
+class WordCandidate:
+    """A word in its position of a phrase.
 
     Attributes:
         before, after: tokens of the phrase on its sides.
         tokens: its own.
-        words: the phrase's words with it in place.
+        words: the phrase's words with it among them.
         stem: number of the phrase of the beam that it goes on from.
     """
 
@@ -114,8 +114,8 @@ class Candidate:
 
 
 @dataclass
-class Found:
-    """What one choice has tried and kept.
+class Choice:
+    """Result of one choice: the words that were tried, and those that were kept.
 
     Attributes:
         kept: numbers of the best candidates, the best first.
@@ -138,12 +138,12 @@ class Found:
 def choose(
     search: Search,
     scorer: PhraseScorer,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[WordCandidate],
     beam: int,
     seed: Sequence[int],
-    holds: Callable[[Candidate], bool],
+    holds: Callable[[WordCandidate], bool],
     report: Callable[[str], None] = lambda text: None,
-) -> Found:
+) -> Choice:
     """The best candidates by the mean objective over all gaps, as `search` looks for them.
 
     Args:
@@ -151,54 +151,54 @@ def choose(
         beam: how many are kept.
         seed: of the order in which gaps are taken, and of the gradient's anchors.
         holds: whether a candidate reads in every whole prompt as it was scored; asked of the best alone.
-        report: told what is under way.
+        report: receives what is under way.
     """
     count, gaps = len(candidates), len(scorer.gaps)
     scores, counts, estimates, seconds, tokens = (np.full(count, fill) for fill in (np.nan, 0.0, np.nan, 0.0, 0.0))
-    found = Found([], scores, counts, estimates, seconds, tokens)
+    choice = Choice([], scores, counts, estimates, seconds, tokens)
     order = _spread(scorer, seed)
     alive = np.arange(count)
     if search.takes_gradient:
         report(f"gradient over {count} words")
         began, before = time.perf_counter(), scorer.tokens
         used = order[: max(1, int(np.ceil(search.gradient_contexts * gaps)))]
-        found.estimates = _estimated(search, scorer, candidates, used, seed)
+        choice.estimates = _estimated(search, scorer, candidates, used, seed)
         left = min(count, max(int(np.ceil(search.shortlist * count)), _FEWEST * beam))
-        alive = np.sort(np.argsort(-found.estimates, kind="stable")[:left])
-        found.seconds += (time.perf_counter() - began) / count
-        found.tokens += (scorer.tokens - before) / count
+        alive = np.sort(np.argsort(-choice.estimates, kind="stable")[:left])
+        choice.seconds += (time.perf_counter() - began) / count
+        choice.tokens += (scorer.tokens - before) / count
     sums = np.zeros(count)
     done = 0
     for number, (wanted, left) in enumerate(search.rounds(gaps, len(alive), beam), 1):
         began, before = time.perf_counter(), scorer.tokens
-        for place in range(done, wanted):  # gap by gap: each is a sign of life
-            report(f"round {number}, {len(alive)} words, context {place + 1} of {wanted}")
-            sums[alive] += scorer.values([candidates[i].phrase for i in alive.tolist()], [order[place]])[:, 0]
+        for turn in range(done, wanted):  # gap by gap: each is a sign of life
+            report(f"round {number}, {len(alive)} words, context {turn + 1} of {wanted}")
+            sums[alive] += scorer.values([candidates[i].phrase for i in alive.tolist()], [order[turn]])[:, 0]
         done = wanted
-        found.gaps[alive] = done
-        found.scores[alive] = sums[alive] / done
-        found.seconds[alive] += (time.perf_counter() - began) / len(alive)
-        found.tokens[alive] += (scorer.tokens - before) / len(alive)
-        ranked = alive[np.argsort(-found.scores[alive], kind="stable")]
+        choice.gaps[alive] = done
+        choice.scores[alive] = sums[alive] / done
+        choice.seconds[alive] += (time.perf_counter() - began) / len(alive)
+        choice.tokens[alive] += (scorer.tokens - before) / len(alive)
+        ranked = alive[np.argsort(-choice.scores[alive], kind="stable")]
         if number == len(search.contexts):
             for i in ranked.tolist():
-                if len(found.kept) == left:
+                if len(choice.kept) == left:
                     break
-                (found.kept if holds(candidates[i]) else found.unstable).append(i)
+                (choice.kept if holds(candidates[i]) else choice.unstable).append(i)
         else:
             alive = np.sort(ranked[:left])
-    return found
+    return choice
 
 
 def _estimated(
-    search: Search, scorer: PhraseScorer, candidates: Sequence[Candidate], used: Sequence[int], seed: Sequence[int]
+    search: Search, scorer: PhraseScorer, candidates: Sequence[WordCandidate], used: Sequence[int], seed: Sequence[int]
 ) -> np.ndarray:
     estimates = np.empty(len(candidates))
     for stem in dict.fromkeys(candidate.stem for candidate in candidates):
         members = [i for i, candidate in enumerate(candidates) if candidate.stem == stem]
-        one = candidates[members[0]]
+        first = candidates[members[0]]
         words = [candidates[i].tokens for i in members]
-        estimates[members] = scorer.estimates(one.before, one.after, words, search.anchors, used, [*seed, stem])
+        estimates[members] = scorer.estimates(first.before, first.after, words, search.anchors, used, [*seed, stem])
     return estimates
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.attacks.search.objective import Objective
+from judgebench.attacks.search.scoring import Objective
 from judgebench.attacks.search.search import Search
 from judgebench.decoding.rules import Decoding
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 _LONGEST = 20
@@ -24,7 +24,7 @@ class AdvSuffix:
     Args:
         length: words of the phrase; the best shorter ones are judged with as well.
         against: names of decodings whose expected score is raised, a phrase each.
-        vocabulary, words: see `chosen_words`.
+        vocabulary, words: see `select_words`.
         contexts: group_ids to learn on, or how many of the development split's; None is all of these.
         systems: system_ids to learn on, or how many; None is all.
         search: how each word is chosen.
@@ -71,7 +71,7 @@ class AdvSuffix:
             raise UserError(f"search: {self.search!r} is no way of searching; conf/search has them.")
 
     def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
-        """What is maximized, a phrase each.
+        """The objectives that are maximized, a phrase each.
 
         Args:
             decodings: the run's.
@@ -139,7 +139,7 @@ class AdvSuffix:
         return frozenset(asked)
 
     def settings(self) -> dict[str, Any]:
-        """What its words depend on beside texts and judge, plain; not how many they are."""
+        """All that its words depend on beside texts and judge, plain; not how many they are."""
         return {
             "vocabulary": self.vocabulary,
             "words": self.words,

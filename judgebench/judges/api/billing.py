@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.judges.api.price import Price
 from judgebench.judges.api.protocol import Request, Usage
+from judgebench.runtime.errors import UserError
 
 
 @dataclass

@@ -17,12 +17,12 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.errors import UserError
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.http import Response, Unusable, api_key, http_client, post, without_key
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.outside import Limits, parse_json
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import Limits, parse_json
 
 _TEMPORARY = (408, 409, 425, 429)
 _LARGEST_RATIO = 16.0

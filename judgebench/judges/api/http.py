@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from judgebench.errors import UserError
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.runtime.errors import UserError
 
 _CODINGS = ("gzip", "x-gzip", "deflate")
 _MIB = 2**20

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
@@ -25,9 +24,10 @@ from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, Usage
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
-from judgebench.outside import Limits, parse_json
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Prompt, ScoreRange
 
 _HALF = re.compile("[\ud800-\udfff]")

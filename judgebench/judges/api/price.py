@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.errors import UserError
-from judgebench.shape import shown
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import shown
 
 _MOST = 1e9
 

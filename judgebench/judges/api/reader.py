@@ -13,7 +13,6 @@ import lightning as L
 
 from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import key_columns
-from judgebench.errors import UserError
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
@@ -23,6 +22,7 @@ from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.reader import BaseReader, null_prompts
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
@@ -30,7 +30,7 @@ _GREEDY = "greedy"
 
 @dataclass
 class ApiReader(BaseReader):
-    """Asks a served judge, and its assistant, that `check_served`.
+    """Asks a served judge, and its assistant, that keep `judgebench.config.rules.SETTINGS`.
 
     Args:
         judge, assistant: as configured.

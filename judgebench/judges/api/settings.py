@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,16 +11,29 @@ from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
 
-from judgebench.errors import UserError
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
 from judgebench.judges.api.endpoint import Endpoint
 from judgebench.judges.api.extra_body import parse_extra
-from judgebench.judges.api.price import Price, is_number
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.api.price import Price
+from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.spec import (
+    GENERATION,
+    LOG_PROBABILITIES,
+    PROBABILITIES,
+    SERVED,
+    TOKENS,
+    JudgeSettings,
+    ReadingTask,
+    check_unused,
+)
 from judgebench.prompts.tokens import SpelledNames
-from judgebench.shape import shown
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.types import Condition, Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from judgebench.judges.assistants import Assistant
 
 PROTOCOLS = ("chat", "completions")
 WAYS = ("logprobs", "samples", "text")
@@ -30,26 +42,16 @@ LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 MOST_LISTED = 2**18
 """Tokens of a list."""
 
-_WHOLE = {
-    "top_logprobs": (1, MOST_LISTED),
-    "samples": (1, 1000),  # whose share has a standard error of at most 0.016
-    "max_new_tokens": (1, 2**20),
-    "concurrency": (1, 1024),
-    "retries": (0, 100),
-    "seed": (0, 2**63 - 1),
-    "context": (1, 2**40),
-}
-"""Whole numbers, and between which ends they lie."""
 _DAY = 86_400.0
-_SLOWEST = 1 / 1440
-"""Requests or tokens a minute."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_MODEL = {"path": None, "dtype": "auto", "engine": "prefix"}
+
+_Seconds = Annotated[float, Gt(0), Le(_DAY), Wording("a number of seconds above 0 (at most a day)")]
+_PerMinute = Annotated[float, Ge(1 / 1440), Wording("a number above 0 and at least one a day")]
 
 
 @dataclass(frozen=True)
-class ApiSpec:
+class ApiSpec(JudgeSettings):
     """How a served model judges, as configuration says it.
 
     Args:
@@ -97,58 +99,60 @@ class ApiSpec:
     url: str
     model: str
     key_variable: str | None = None
-    title: str | None = None
-    protocol: str = "chat"
-    scores_from: str = "logprobs"
-    explicit: str | None = None
-    top_logprobs: int = 20
-    follow_above: float = 0.001
-    samples: int = 8
-    temperature: float | None = None
-    seed: int | None = 0
-    max_new_tokens: int = 16
-    length_name: str = "max_tokens"
+    title: Annotated[str, NotBlank()] | None = None
+    protocol: Annotated[str, OneOf(PROTOCOLS)] = "chat"
+    scores_from: Annotated[str, OneOf(WAYS)] = "logprobs"
+    explicit: Annotated[str, OneOf(EXPLICIT)] | None = None
+    top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
+    follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
+    samples: Annotated[int, Ge(1), Le(1000)] = 8  # whose share has a standard error of at most 0.016
+    temperature: Annotated[float, Ge(0), Le(2)] | None = None
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
+    max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
+    length_name: Annotated[str, OneOf(LENGTH_NAMES)] = "max_tokens"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     tokenizer: str | None = None
     gguf_file: str | None = None
     revision: str | None = None
     trust_remote_code: bool = False
-    context: int | None = None
-    concurrency: int = 8
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    timeout: float = 120.0
-    retries: int = 5
-    backoff: float = 1.0
-    longest_wait: float = 300.0
+    context: Annotated[int, Ge(1), Le(2**40)] | None = None
+    concurrency: Annotated[int, Ge(1), Le(1024)] = 8
+    requests_per_minute: _PerMinute | None = None
+    tokens_per_minute: _PerMinute | None = None
+    timeout: _Seconds = 120.0
+    retries: Annotated[int, Ge(0), Le(100)] = 5
+    backoff: _Seconds = 1.0
+    longest_wait: _Seconds = 300.0
     price: Any = None
-    max_cost: float | None = None
+    max_cost: Annotated[float, Gt(0), Wording("an amount of USD above 0")] | None = None
     path: None = None
     dtype: str = "auto"
     engine: str = "prefix"
     role: str = "judge"
     # batches are made of requests, not of tokens
     token_budget: ClassVar[int] = 1
+    unused: ClassVar = ("path", "dtype", "engine")
 
     def __post_init__(self) -> None:
         for name in ("extra_body", "price"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
-        self._check_address()
-        self._check_choices()
-        self._check_numbers()
-        for name, left in _MODEL.items():
-            if getattr(self, name) != left:
-                raise UserError(
-                    f"{self.role}.{name}: a served model is loaded elsewhere, so {getattr(self, name)!r} would change "
-                    f"nothing; leave it at {'null' if left is None else left}."
+        mistakes = Mistakes()
+        self._check_address(mistakes)
+        # a key may stand in an address by mistake, and what a model is called and loaded by has sentences of its own
+        elsewhere = ("url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role")
+        with mistakes.caught():
+            check_fields(self, self.role, of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
+        self._check_tokenizer(mistakes)
+        check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
+        with mistakes.caught():
+            object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
+        with mistakes.caught():
+            if self.max_cost is not None and not self.priced.known:
+                mistakes.add(
+                    f"{self.role}.max_cost: what a request costs is not known; give {self.role}.price.input and "
+                    f"{self.role}.price.output, in USD per million tokens."
                 )
-        object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
-        Price.parse(self.price, self.role)
-        if self.max_cost is not None and not self.priced.known:
-            raise UserError(
-                f"{self.role}.max_cost: what a request costs is not known; give {self.role}.price.input and "
-                f"{self.role}.price.output, in USD per million tokens."
-            )
+        mistakes.tell()
 
     @property
     def mode(self) -> str:
@@ -180,14 +184,73 @@ class ApiSpec:
             return float(self.temperature)
         return 1.0 if self.scores_from == "samples" else 0.0
 
-    def _check_address(self) -> None:
+    @property
+    def gives(self) -> frozenset[str]:
+        """See `JudgeSettings.gives`."""
+        scores = {
+            "logprobs": {PROBABILITIES, LOG_PROBABILITIES},
+            "samples": {PROBABILITIES},  # most shares are 0, and their logarithms nothing to contrast
+            "text": {GENERATION},
+        }
+        return frozenset({SERVED, *scores[self.scores_from], *([TOKENS] if self.protocol == "completions" else [])})
+
+    @property
+    def name(self) -> str:
+        """What the server calls the model."""
+        return self.model
+
+    @property
+    def note(self) -> str:
+        """A sentence on where its scores come from."""
+        given = {
+            "logprobs": f"the log-probabilities that {self.url} lists",
+            "samples": f"the shares of {self.samples} answers of {self.url} at temperature {self.degree():g}",
+            "text": f"one answer of {self.url} at temperature {self.degree():g}",
+        }
+        counted = "; prompt tokens are estimated, at four characters each" if self.protocol == "chat" else ""
+        return f"Scores from {given[self.scores_from]} ({self.protocol}{counted})."
+
+    def check_assistant(self, assistant: Assistant) -> None:
+        """See `JudgeSettings.check_assistant`; what is sent with `completions` are the judge's tokens."""
+        if assistant.served is None:
+            return
+        other = assistant.served.spec(self)
+        if self.own_tokenizer is not None and other.own_tokenizer is not None and self.protocol == "completions":
+            check_vocabularies(self.own_tokenizer.tokenizer(), other.own_tokenizer.tokenizer())
+
+    def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
+        """See `JudgeSettings.spelled_names`."""
+        if self.protocol != "chat":
+            return None
+        own = self.own_tokenizer
+        return SpelledNames(tokenizer, None if own is None else own.tokenizer())
+
+    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
+        """See `JudgeSettings.tokens`; the server bills every prompt whole."""
+        from judgebench.judges.planning import whole_tokens
+
+        return whole_tokens(prompts)
+
+    def estimate(self, task: ReadingTask) -> str:
+        """Requests, tokens and money that all prompts would take where nothing is stored."""
+        from judgebench.judges.api.reader import served_estimate
+
+        return served_estimate(self, task.assistant, task.decodings, task.prompts, task.null, task.free_text)
+
+    def reader(self, task: ReadingTask) -> Any:
+        """An `ApiReader`."""
+        from judgebench.judges.api.reader import ApiReader
+
+        return ApiReader(self, task.assistant, task.decodings, task.prompts, task.null, task.store(), task.free_text)
+
+    def _check_address(self, mistakes: Mistakes) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
-            raise UserError(f"{self.role}.model: name the model as the server calls it.")
-        # neither message repeats what was given: a key may stand in it by mistake
+            mistakes.add(f"{self.role}.model: name the model as the server calls it.")
+        # no message repeats what was given: a key may stand in it by mistake
         if self.key_variable is not None and (
             not isinstance(self.key_variable, str) or not _VARIABLE.fullmatch(self.key_variable)
         ):
-            raise UserError(
+            mistakes.add(
                 f"{self.role}.key_variable: give the name of an environment variable in capitals, as OPENAI_API_KEY, "
                 "or null; a key itself has no place in a configuration."
             )
@@ -199,48 +262,26 @@ class ApiSpec:
         except ValueError:
             good = False
         if not good:
-            raise UserError(f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1.")
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-            raise UserError(
+            mistakes.add(f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1.")
+        elif parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            mistakes.add(
                 f"{self.role}.url: the address holds a user, a password or a query, which would stand in every file of "
                 f"the run; put the key into the environment and name it with {self.role}.key_variable."
             )
 
-    def _check_choices(self) -> None:
-        for name, known in (("protocol", PROTOCOLS), ("scores_from", WAYS), ("length_name", LENGTH_NAMES)):
-            if getattr(self, name) not in known:
-                raise UserError(f"{self.role}.{name}: {getattr(self, name)!r} is not one of {', '.join(known)}.")
-        if self.explicit is not None and self.explicit not in EXPLICIT:
-            raise UserError(f"{self.role}.explicit: {self.explicit!r} is not one of {', '.join(EXPLICIT)}, or null.")
+    def _check_tokenizer(self, mistakes: Mistakes) -> None:
+        with mistakes.caught():
+            self.own_tokenizer  # noqa: B018 - checks what names it
         if self.protocol == "completions" and self.tokenizer is None:
-            raise UserError(
+            mistakes.add(
                 f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
                 f"tokenizer, as {self.role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
             )
         if self.explicit in ("vllm", "sglang") and self.protocol != "completions":
-            raise UserError(
+            mistakes.add(
                 f"{self.role}.explicit: {self.explicit} takes tokens by their numbers, so it needs "
                 "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
             )
-
-    def _check_numbers(self) -> None:
-        for name, (least, most) in _WHOLE.items():
-            value = getattr(self, name)
-            if value is not None or name not in ("seed", "context"):
-                _whole(value, least, most, f"{self.role}.{name}")
-        for name in ("timeout", "backoff", "longest_wait"):
-            _positive(getattr(self, name), f"{self.role}.{name}", "a number of seconds above 0 (at most a day)", _DAY)
-        for name in ("requests_per_minute", "tokens_per_minute"):
-            if (value := getattr(self, name)) is not None:
-                _positive(value, f"{self.role}.{name}", "a number above 0, or null")
-                if value < _SLOWEST:
-                    raise UserError(f"{self.role}.{name}: {value!r} is fewer than one a day; give more, or null.")
-        if self.max_cost is not None:
-            _positive(self.max_cost, f"{self.role}.max_cost", "an amount of USD above 0, or null")
-        for name, top in (("follow_above", 1.0), ("temperature", 2.0)):
-            value = getattr(self, name)
-            if (value is not None or name != "temperature") and (not is_number(value) or not 0 <= value <= top):
-                raise UserError(f"{self.role}.{name}: {value!r} is not a number from 0 to {top:g}.")
 
 
 @dataclass(frozen=True)
@@ -284,43 +325,5 @@ class ServedAssistant:
         return self.model.rstrip("/").split("/")[-1]
 
 
-def spelled_names(judge: Any, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-    """How names of control tokens are written where a server tokenizes what is sent; None where tokens are sent.
-
-    Args:
-        judge: any judge's settings.
-        tokenizer: that of its source.
-    """
-    if not isinstance(judge, ApiSpec) or judge.protocol != "chat":
-        return None
-    own = judge.own_tokenizer
-    return SpelledNames(tokenizer, None if own is None else own.tokenizer())
-
-
-def how_scored(judge: Any) -> str | None:
-    """A sentence on where the scores of a served judge come from; None for another."""
-    if not isinstance(judge, ApiSpec):
-        return None
-    given = {
-        "logprobs": f"the log-probabilities that {judge.url} lists",
-        "samples": f"the shares of {judge.samples} answers of {judge.url} at temperature {judge.degree():g}",
-        "text": f"one answer of {judge.url} at temperature {judge.degree():g}",
-    }
-    counted = "; prompt tokens are estimated, at four characters each" if judge.protocol == "chat" else ""
-    return f"Scores from {given[judge.scores_from]} ({judge.protocol}{counted})."
-
-
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-
-
-def _positive(value: object, key: str, what: str, most: float = sys.float_info.max) -> None:
-    if not is_number(value) or not 0 < value <= most:  # type: ignore[operator]
-        raise UserError(f"{key}: {shown(value)} is not {what}.")
-
-
-def _whole(value: object, least: int, most: int, key: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UserError(f"{key}: {shown(value)} is not a whole number of at least {least}.")
-    if value > most:
-        raise UserError(f"{key}: {shown(value)} is more than {most:,}, the most that there may be.")

@@ -15,7 +15,7 @@ from functools import lru_cache
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.errors import UserError
+from judgebench.runtime.errors import UserError
 
 LEADS = ("", " ")
 """What may stand before a candidate: both surface forms `4` and ` 4` count as the answer 4."""

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from transformers import EncoderDecoderCache, PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.hardware import keep_freed
 from judgebench.judges.engine.heads import Head
 from judgebench.judges.engine.packing import Groups
+from judgebench.runtime.errors import UserError
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""

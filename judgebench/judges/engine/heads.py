@@ -14,8 +14,8 @@ import torch
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.attention import own_attention
+from judgebench.runtime.errors import UserError
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.errors import UserError
 from judgebench.judges.engine.attention import NAME, AttentionPass, attending
 from judgebench.judges.engine.cache import Cache, Root, Roots, Step
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -26,6 +25,7 @@ from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Groups, Packed, following_tokens, pack_prompts, root_of
 from judgebench.judges.engine.plain import Continuations, PlainEngine, Wanted
 from judgebench.judges.engine.prefill import Prefill, ReadRoot, only_read
+from judgebench.runtime.errors import UserError
 
 _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from judgebench.errors import UserError
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
-from judgebench.report.assessment_figure import assessment_figure, is_comparative
+from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text
@@ -21,8 +20,8 @@ from judgebench.report.saved_figures import file_name, save_figures
 from judgebench.report.tutors import tutor_title
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
-from judgebench.visible import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print(visible("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
+    print(escape_control("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
     return 0
 
 
@@ -65,8 +64,8 @@ def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
     for title in dict.fromkeys(run.titles["main"] for run in runs):
         own = [run for run in runs if run.titles["main"] == title]
         records = [record for run in own for record in run.records]
-        comparative = [record for record in records if is_comparative(record)]
-        absolute = [record for record in records if not is_comparative(record)]
+        comparative = [record for record in records if is_win_probability(record)]
+        absolute = [record for record in records if not is_win_probability(record)]
         if figure := assessment_figure(absolute, comparative, own[0].titles):
             figures[f"assessment_{file_name(title or 'main')}"] = figure
     return figures

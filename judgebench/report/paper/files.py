@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from judgebench.errors import UserError
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap import ChangeTable
 from judgebench.report.paper.cap_build import build_cap
@@ -18,6 +17,7 @@ from judgebench.report.paper.tables import CorrelationTable, SettingTable
 from judgebench.report.paper.text import correlation_text, setting_text
 from judgebench.report.paper.tidy import correlation_csv, setting_csv
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 
 Table = CorrelationTable | SettingTable | ChangeTable | CellTable
 

@@ -7,9 +7,11 @@ import pandas as pd
 from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.table import Block, Facts, records
+from judgebench.report.views.attacks import attack_sentences, gap_sentences
 from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.defenses import defense_sentences, preparation_sentences
 from judgebench.report.views.pairs import pair_sentences
 from judgebench.report.views.rankings import ranking_sentences
 from judgebench.results.results import Results
@@ -30,6 +32,8 @@ def answers(results: Results) -> list[Block]:
             *spread_sentences(results),
         ],
         "Does contrasting help?": change_sentences(results),
+        "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
+        "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }
     told = [(question, sentences) for question, sentences in asked.items() if sentences]
     return [Facts(told or [("No answer", ["This run has no scores to tell of."])])]

@@ -97,7 +97,7 @@ def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[st
         given = own[own["who"] == judge]
         if not len(given):
             continue
-        top = given.loc[given["share"].idxmax()]
+        top = given.iloc[int(given["share"].to_numpy().argmax())]
         sentence = f"{dimension}: {judge} says {top['score']} for {percent(top['share'])} of the texts in range "
         sentence += f"{top['range']}{', where it is most set on one score' if len(given) > 1 else ''}"
         human = own[(own["who"] == HUMANS) & (own["range"] == top["range"])]

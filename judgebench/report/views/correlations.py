@@ -208,7 +208,7 @@ def _levels_frame(results: Results) -> pd.DataFrame:
     told = rows.get("within"), rows.get("over")
     if not any(one is not None and one.notna().any() for one in told):
         return rows.head(0)
-    rows = rows.assign(without=[_without(row) for row in records(rows)])
+    rows = rows.assign(without=pd.Series([_without(row) for row in records(rows)], index=rows.index, dtype=object))
     rows["size"] = [str(one).format(groups=results.groups, examples=results.examples_word) for one in rows["size"]]
     return rows
 

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judgebench.attacks.search.gaps import gaps_of
-from judgebench.attacks.search.objective import Objective
-from judgebench.attacks.search.scoring import Listener, PhraseScorer
+from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer
+from judgebench.attacks.search.vocabulary import gaps_of
 from judgebench.decoding import Contrastive, Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
@@ -52,7 +51,7 @@ def engines():
 
 @pytest.fixture
 def scorer(engines, tries, gaps):
-    return PhraseScorer(Listener(engines.main), None, Objective("expectation", Expectation()), tries, gaps, 512)
+    return PhraseScorer(EngineExit(engines.main), None, Objective("expectation", Expectation()), tries, gaps, 512)
 
 
 @pytest.fixture
@@ -60,11 +59,11 @@ def scorers(engines, tries, gaps, builder, scorer):
     """By kind of assistant, and the plain one."""
     objective = Objective("contrastive", Contrastive(0.7, 1.5, rule="expectation"))
     nulls = {CONDITION: builder.null(CONDITION).token_ids}
-    main = Listener(engines.main)
+    main = EngineExit(engines.main)
     others = {
-        "model": Listener(engines.assistant),
-        "early_exit": Listener(engines.main, 1),
-        "null_context": Listener(engines.main, 0, nulls),
+        "model": EngineExit(engines.assistant),
+        "early_exit": EngineExit(engines.main, 1),
+        "null_context": EngineExit(engines.main, 0, nulls),
     }
     return {"none": scorer} | {
         kind: PhraseScorer(main, other, objective, tries, gaps, 512) for kind, other in others.items()

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.attacks.search.objective import Objective
-from judgebench.attacks.search.scoring import Listener, PhraseScorer, worth
+from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer, worth
 from judgebench.decoding import Contrastive, Expectation, Greedy
-from judgebench.errors import UserError
 from judgebench.judges.engine.plain import PlainEngine
+from judgebench.runtime.errors import UserError
 from judgebench.types import PLACES, Condition
 from tests.attacks.search.conftest import CONDITION, RANGE
 
@@ -113,7 +112,9 @@ def test_nan_is_refused(engines, tries, gaps):
     model = engines.assistant.model
     head = model.get_output_embeddings().weight
     kept = head[0, 0].clone()
-    scorer = PhraseScorer(Listener(engines.assistant), None, Objective("expectation", Expectation()), tries, gaps, 512)
+    scorer = PhraseScorer(
+        EngineExit(engines.assistant), None, Objective("expectation", Expectation()), tries, gaps, 512
+    )
     try:
         with torch.no_grad():
             head[0, 0] = float("nan")
@@ -128,7 +129,7 @@ def test_nan_is_refused(engines, tries, gaps):
 
 def test_the_plain_engine_scores_but_has_no_gradient(engines, tries, gaps, scorer):
     plain = PhraseScorer(
-        Listener(PlainEngine(engines.main.model)), None, Objective("expectation", Expectation()), tries, gaps, 512
+        EngineExit(PlainEngine(engines.main.model)), None, Objective("expectation", Expectation()), tries, gaps, 512
     )
     assert np.allclose(plain.values(PHRASES[:2], [1]), scorer.values(PHRASES[:2], [1]), atol=1e-4)
     with pytest.raises(UserError, match=r"judge\.engine=prefix"):

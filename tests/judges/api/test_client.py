@@ -6,11 +6,11 @@ from email.utils import formatdate
 
 import pytest
 
-from judgebench.errors import UserError
 from judgebench.judges.api.billing import Bill
 from judgebench.judges.api.client import Client, RateLimit
 from judgebench.judges.api.protocol import RequestPrompt, request
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.runtime.errors import UserError
 from tests.served import answer, drip, free_port, garbage, half, hangup, silence, status
 
 PRICE = {"input": 1.0, "output": 2.0}

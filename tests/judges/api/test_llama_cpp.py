@@ -15,7 +15,7 @@ from judgebench.decoding import Expectation
 from judgebench.judges.api.billing import Bill
 from judgebench.judges.api.bounds import endpoint_paths
 from judgebench.judges.api.passes import ListedPass, answer_record, unstacked
-from judgebench.judges.api.settings import ApiSpec, spelled_names
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch
@@ -47,8 +47,7 @@ def exact(server, **more):
 
 def prompts_of(spec, conditions, texts=TEXTS):
     tokenizer = spec.source.tokenizer()
-    control = spelled_names(spec, tokenizer)
-    builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 2000).spelling(control)
+    builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 2000).spelling(spec.spelled_names(tokenizer))
     return builder.build(examples(texts), conditions)
 
 
@@ -131,7 +130,7 @@ def test_tokens_that_are_sent_hold_no_forged_turn_either(llama_server, smollm2_t
 
 def test_a_server_that_is_killed_in_the_middle_is_a_sentence_and_what_it_said_is_kept(tmp_path):
     pytest.importorskip("xllamacpp")
-    from judgebench.errors import UserError
+    from judgebench.runtime.errors import UserError
 
     server = LlamaServer()
     try:

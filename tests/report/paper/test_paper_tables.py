@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.errors import UserError
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
@@ -25,6 +24,7 @@ from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable,
 from judgebench.report.results import Estimate
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 from tests.report.paper.conftest import record
 

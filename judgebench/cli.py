@@ -1,0 +1,241 @@
+"""Commands: exceptions become sentences, and an experiment is run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hydra import compose
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, InstantiationException
+from hydra.types import RunMode
+from omegaconf import DictConfig, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from judgebench.config.checks import check_config
+from judgebench.config.command import Command
+from judgebench.config.overrides import Look, Overrides
+from judgebench.report.hiding import hiding, masked_argument
+from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
+from judgebench.runtime.lock import UNTIL_THE_END
+from judgebench.study import job
+
+if TYPE_CHECKING:
+    from judgebench.results.results import Results
+
+_NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""How the system says that a disk is full, a quota used up, or a file system read-only."""
+
+_NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""How it says that nothing can have such a name."""
+
+_RAISES = "HYDRA_FULL_ERROR"
+
+_FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
+"""Stands below what goes wrong once a command has been understood, and tells it from what Hydra does not understand."""
+
+
+@contextmanager
+def handle_errors(module: str, config_name: str = "config", look: Look | None = None) -> Iterator[None]:
+    """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
+    SIGTERM one and 143.
+
+    Args:
+        module: how the command is started, as in `python -m judgebench`.
+        config_name: of the configuration that it composes, without its ending.
+        look: refuses a configuration of a run, as far as that is known in a second; the jobs of a multirun are looked
+            at before it begins.
+    """
+    given = sys.argv[1:]
+    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
+        command = Command(module, config_name, given)
+        try:
+            with as_sentence():
+                command.check(look)
+            try:
+                yield
+            except Exception as error:
+                if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
+                    raise
+                with as_sentence():
+                    raise command.explained(error) from error
+        except Refusal as refusal:
+            print(f"judgebench: {_with_advice(refusal, command, look)}", file=sys.stderr)
+            raise
+        except KeyboardInterrupt as stop:
+            kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
+            again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
+            # the processes that help to read are told by the same key, and have nothing of their own to say
+            if not int(os.environ.get("LOCAL_RANK") or 0):
+                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
+            sys.exit(143 if _by_sigterm(stop) else 130)
+        except Exception:  # Python itself would print it after secrets are hidden no more
+            traceback.print_exc()
+            sys.exit(1)
+
+
+@contextmanager
+def _raised_by_hydra() -> Iterator[None]:
+    """Hydra raises what it cannot do; without this variable it prints its own words, and ends the program with 1."""
+    before = os.environ.get(_RAISES)
+    os.environ[_RAISES] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_RAISES, None)
+        else:
+            os.environ[_RAISES] = before
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    def end(number: int, frame: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _by_sigterm(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+@contextmanager
+def as_sentence() -> Iterator[None]:
+    """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
+    try:
+        yield
+    except ReportedElsewhere as error:
+        raise SystemExit(2) from error  # one sentence is enough
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            error.add_note(_FAULT)
+            raise
+        raise Refusal(sentence) from error
+
+
+def _sentence(error: Exception) -> str | None:
+    """Advice on what a user can do about it; None where the fault is ours."""
+    if (mistake := _mistake(error)) is not None:
+        return str(mistake)
+    if isinstance(error, OmegaConfBaseException):
+        return f"The configuration does not hold together: {str(error).splitlines()[0]}"
+    if isinstance(error, InstantiationException):
+        return f"The configuration does not fit: {' '.join(str(error).split())}"
+    if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
+        name = str(error.filename)
+        shown = name if len(name) < 200 else f"{name[:100]}..."
+        return f"{shown}: cannot be a path here ({error.strerror}); name another"
+    if isinstance(error, OSError) and error.errno in _NO_WRITING:
+        name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
+        where = f"{name}: cannot be written" if name else "A file cannot be written"
+        return f"{where} ({error.strerror}); make room, then give the same command again"
+    return None
+
+
+def _mistake(error: BaseException | None) -> UserError | None:
+    """The user's mistake that an exception tells; Hydra wraps what a constructor raises."""
+    cause = error.__cause__ if isinstance(error, InstantiationException) else error
+    return cause if isinstance(cause, UserError) else None
+
+
+def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
+    """All mistakes of a command that was refused, and the command that has none, as far as they are known."""
+    mistake = _mistake(refusal.__cause__)
+    return refusal.sentence if mistake is None else f"{command.told(mistake, look).rstrip('.')}."
+
+
+def run_overrides(overrides: Sequence[str]) -> Results:
+    """The results of one experiment; see `judgebench.run`.
+
+    Raises:
+        UserError: a mistake that the user can mend.
+    """
+    if isinstance(overrides, str):
+        raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
+    command = Command("judgebench", "config", [str(override) for override in overrides])
+    for flag in command.given:
+        if flag.startswith("-"):
+            raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
+    with hiding(command.given):
+        try:
+            with as_sentence(), _composed(command) as config:
+                from judgebench.pipeline import run_pipeline  # it takes seconds to import
+                from judgebench.results.results import Results
+
+                return run_pipeline(config) or Results()
+        except Refusal as refusal:
+            raise UserError(_with_advice(refusal, command, check_config)) from refusal.__cause__
+
+
+@contextmanager
+def _composed(command: Command) -> Iterator[DictConfig]:
+    """The checked configuration of one run. Until the block ends it is the one that Hydra knows; then Hydra's state is
+    again what it was.
+
+    Raises:
+        UserError: mistakes in it.
+    """
+    command.check(check_config)
+    try:
+        with Overrides(command) as conf:
+            config = compose(conf.name, command.given, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise command.explained(error) from error
+    known = HydraConfig.instance()
+    before = known.cfg
+    known.set_config(config)
+    try:
+        with open_dict(config):
+            del config["hydra"]
+        job.check_one_run(HydraConfig.get())
+        check_config(config)
+        yield config
+    finally:
+        known.cfg = before
+
+
+def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
+    """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
+    sweeping = hydra_config.mode == RunMode.MULTIRUN
+    try:
+        with as_sentence():
+            if sweeping:
+                job.as_job(config, hydra_config)
+            else:
+                job.check_one_run(hydra_config)
+            check_config(config)
+            objective = job.checked_objective(config)
+            if sweeping:
+                job.check_processes(config)
+            from judgebench.pipeline import run_pipeline  # it takes seconds to import
+
+            finished = run_pipeline(config)
+            outcome = job.outcome(finished, objective) if finished is not None and sweeping else None
+    except Refusal as refusal:
+        if sweeping and job.runs_elsewhere():
+            raise job.JobFailed(refusal.sentence) from refusal
+        raise
+    except KeyboardInterrupt as stop:
+        raise Interrupted(job.kept_so_far(config, hydra_config)) from stop
+    if finished is not None:
+        print(finished.path)
+    return outcome

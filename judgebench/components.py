@@ -1,0 +1,215 @@
+"""Components that configuration names: by `_target_`, by the name of one that comes with judgebench, or by a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_text
+
+TARGET = "_target_"
+"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""
+
+_HYDRAS = {"_args_", "_convert_", "_partial_", "_recursive_"}
+_FIELD = re.compile(r"\{(\w+)\}")
+Component = TypeVar("Component")
+
+
+@dataclass(frozen=True)
+class Catalog(Generic[Component]):
+    """The components that the entries of one config key may name.
+
+    Attributes:
+        key: the config key, which is also the name of the package that `base` is in.
+        base: the class of every component; each has a `name` that is text.
+        shipped: the names of those that come with judgebench.
+        make: makes one of them.
+        readers: for each key that names a file, makes a component of its name and that file; the first of them is meant
+            where an entry is a path alone.
+        others: what else an entry may name beside a shipped name, a template and a class, for an error.
+    """
+
+    key: str
+    base: type[Component]
+    shipped: Collection[str]
+    make: Callable[[str], Component]
+    readers: Mapping[str, Callable[[str, Path], Component]]
+    others: str = ""
+
+    def select(self, entries: Sequence[Any]) -> list[Component]:
+        """The components that entries name, in their order.
+
+        Args:
+            entries: each a shipped name, the path of a template (`.txt`), a mapping with one of `readers` (a path) and
+                `name`, by default the file's; or a mapping with `_target_`, a subclass of `base`, and what that takes.
+
+        Raises:
+            UserError: an entry that is none of these, a file or class that cannot be read, or two of one name.
+        """
+        selected = [self._entry(entry) for entry in entries]
+        names = [component.name for component in selected]  # type: ignore[attr-defined]
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise UserError(
+                f"{self.key}: there are two called {twice[0]!r}; name each once, or give files and classes names of "
+                "their own, as in {template: FILE.txt, name: mine}."
+            )
+        return selected
+
+    def _entry(self, entry: Any) -> Component:
+        key, noun = self.key, self.base.__name__.lower()
+        if isinstance(entry, str):
+            if entry in self.shipped:
+                return self.make(entry)
+            if not entry.endswith(".txt") and "/" not in entry:
+                raise UserError(
+                    f"{key}: there is no {noun} {entry!r}; there are {', '.join(self.shipped)}, templates of your own "
+                    f"(the path of a .txt file){self.others} and classes of your own ({{_target_: file.Class}})."
+                )
+            entry = {next(iter(self.readers)): entry}
+        if isinstance(entry, Mapping) and TARGET in entry:
+            component = self._of_class(entry)
+            self._refuse_shipped(component.name, f"what {entry[TARGET]!r} gives", "name")  # type: ignore[attr-defined]
+            return component
+        kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
+        if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
+            raise UserError(
+                f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a mapping with "
+                f"{' or '.join(self.readers)}, and name if you like, or one with _target_, a class of your own."
+            )
+        kind, path = kinds[0], entry[kinds[0]]
+        if not isinstance(path, str) or not path.strip():
+            raise UserError(f"{key}: {kind} must be the path of a file, got {path!r}.")
+        file = Path(path).expanduser()
+        name = entry.get("name", file.stem)
+        if not isinstance(name, str) or not name.strip():
+            raise UserError(f"{key}: the name of {path} must be text, got {name!r}.")
+        self._refuse_shipped(name, path, f"name, as in {{{kind}: {path}, name: mine}}")
+        return self.readers[kind](name, file)
+
+    def _refuse_shipped(self, name: str, subject: str, remedy: str) -> None:
+        if name in self.shipped:
+            noun = self.base.__name__.lower()
+            article = "an" if noun[0] in "aeiou" else "a"
+            raise UserError(
+                f"{self.key}: {subject} would be called {name!r}, as {article} {noun} that comes with judgebench is; "
+                f"give it another {remedy}."
+            )
+
+    def _of_class(self, entry: Mapping[str, Any]) -> Component:
+        """The component that a class of the user's makes of the entry's other keys."""
+        key, base, target = self.key, self.base, entry[TARGET]
+        remedy = f"subclass judgebench.{key}.{base.__name__}, as its docstring shows"
+        try:
+            made = build_component(entry)
+        except InstantiationException as error:
+            if isinstance(error.__cause__, UserError):
+                raise error.__cause__ from error
+            if isinstance(error.__cause__, ImportError):
+                remedy = "it must lie in the folder where the command is started, in one of PYTHONPATH, or be installed"
+            reason = " ".join(str(error.__cause__ or error).split())
+            raise UserError(f"{key}: {target!r} gives nothing ({reason}); {remedy}.") from error
+        if not isinstance(made, base):
+            raise UserError(
+                f"{key}: {target!r} gives {type(made).__name__}, which is no {base.__name__.lower()}; {remedy}."
+            )
+        name = getattr(made, "name", None)
+        if not isinstance(name, str) or not name.strip():
+            raise UserError(f"{key}: what {target!r} gives has the name {name!r}; it must be text, as tables show it.")
+        return made
+
+
+def build_component(node: Any) -> Any:
+    """Makes the objects that an entry of a configuration names, of plain values.
+
+    References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves what was resolved,
+    so that a text which only looks like a reference, escaped as it may be, reads the environment after all.
+
+    Args:
+        node: a node of a configuration, or a plain value.
+
+    Raises:
+        UserError: a class refuses what it is given, in a sentence.
+        InstantiationException: no such class, or it does not take what it is given.
+        OmegaConfBaseException: a value is missing, or a reference leads nowhere.
+    """
+    plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True) if OmegaConf.is_config(node) else node
+    return instantiate(node) if _needs_hydra(plain) else _made(plain)
+
+
+def shipped_templates(package: str) -> dict[str, str]:
+    """Name -> text of the template files that come with a package, by name."""
+    folder = files(package) / "templates"
+    return {item.name.removesuffix(".txt"): item.read_text("utf-8") for item in sorted(folder.iterdir(), key=str)}
+
+
+def read_template(file: Path, key: str) -> str:
+    """The text of a template file of the user's.
+
+    Args:
+        key: the config key that names it, for the error.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    return read_text(file, f"{key}: template {file}", remedy="give an existing text file")
+
+
+def template_fields(template: str, known: Sequence[str], owner: str) -> list[str]:
+    """The `{fields}` of a template, in order.
+
+    Args:
+        known: the fields that there are.
+        owner: config key and name of the component, as in "attacks: the template of mine", for the error.
+
+    Raises:
+        UserError: a field that is not known.
+    """
+    fields = _FIELD.findall(template)
+    if unknown := [field for field in fields if field not in known]:
+        listed = ", ".join(f"{{{field}}}" for field in known)
+        raise UserError(f"{owner} has the unknown field {{{unknown[0]}}}; known are {listed}.")
+    return fields
+
+
+def fill_fields(template: str, values: Mapping[str, str]) -> str:
+    """The template with every field filled in one pass: what a value says is never read as a template."""
+    return _FIELD.sub(lambda match: values[match[1]], template)
+
+
+def without_line_end(text: str) -> str:
+    """A file's text without the line end that editors put last."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _made(plain: Any) -> Any:
+    if isinstance(plain, list | tuple):
+        return [_made(item) for item in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    given = {key: _made(value) for key, value in plain.items()}
+    if TARGET not in given:
+        return given
+    target = given.pop(TARGET)
+    maker = instantiate({TARGET: target, "_partial_": True})  # finds the class; no value passes through it
+    try:
+        return maker(**given)
+    except (UserError, InstantiationException):
+        raise
+    except Exception as error:
+        raise InstantiationException(f"Error in call to target {target!r}:\n{error!r}") from error
+
+
+def _needs_hydra(plain: Any) -> bool:
+    """True where anything in an entry is to be made as Hydra alone can."""
+    if isinstance(plain, Mapping):
+        return bool(_HYDRAS & set(plain)) or any(map(_needs_hydra, plain.values()))
+    return isinstance(plain, list | tuple) and any(map(_needs_hydra, plain))

@@ -1,0 +1,243 @@
+"""First check of a configuration: what can be refused within a second, before torch is imported, which takes many.
+
+Everything is checked again, and by the same code, where it is used; what needs torch to be known is left to there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from judgebench.attacks import select_attacks
+from judgebench.components import TARGET, build_component
+from judgebench.config.fields import named
+from judgebench.config.groups import FOLDER, nearest
+from judgebench.config.keys import choice_of, list_at, path_of, without_repeats
+from judgebench.config.rules import SETTINGS, Asked, check_rules
+from judgebench.config.settings import MetricSettings, RunSettings
+from judgebench.data.rows import existing, is_hub_id
+from judgebench.data.settings import DataSettings
+from judgebench.decoding.rules import Decoding
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.loading import ModelSource
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.types import ScoreRange
+
+_LIGHT = {
+    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",  # so configurations and cards spell it
+    "judgebench.judges.replay.ReplaySpec": "judgebench.judges.spec.ReplaySpec",
+    **{
+        name: name
+        for name in (
+            "judgebench.judges.api.settings.ApiSpec",
+            "judgebench.judges.assistants.assistant",
+            "judgebench.judges.assistants.served_assistant",
+            "judgebench.tutor.spec.TutorSpec",
+        )
+    },
+}
+"""Target of a part -> where it is found without torch."""
+
+_MOST_DEVICES = 64
+"""On one machine, unless it has more cores."""
+
+_NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
+"""Keys without which there is no run."""
+
+
+def check_config(config: DictConfig, dear: bool = True) -> None:
+    """Refuses a configuration of a run whose mistakes are known without torch.
+
+    Args:
+        dear: whether it is tried that the run folder can be written, which takes a second to import.
+
+    Raises:
+        UserError: all that are found: a part is missing or not given; a key that its part does not take; a value of
+            another kind, or out of its bounds; parts that do not fit each other; a file, folder or model that is not
+            there. Where there is none of these: a run folder that cannot be written.
+    """
+    mistakes = Mistakes()
+    for key in _NEEDED:
+        if config.get(key) is None and (key not in config or OmegaConf.is_dict(config._get_node(key))):
+            mistakes.add(f"{key}: this configuration has none, and a run needs it; leave out what takes it away.")
+    mistakes.tell()  # what is missing altogether is looked for below
+    incomplete = _check_given(config, mistakes)
+    parts = {key: _part(config, key, mistakes) for key in ("judge", "assistant", "tutor") if key not in incomplete}
+    asked = None
+    with mistakes.caught():
+        decodings = decodings_of(config.get("decoding") or {})
+        if parts.get("judge") is not None and parts.get("assistant") is not None:
+            asked = Asked(config, parts["judge"], parts["assistant"], decodings)
+    if asked is not None:
+        with mistakes.caught():
+            check_rules(SETTINGS, asked, mistakes)
+            if asked.assistant.served is not None and isinstance(asked.judge, ApiSpec):
+                asked.assistant.served.spec(asked.judge)
+    for check in (_check_axes, check_run, _check_devices, lambda given: path_of(given, "store")):
+        with mistakes.caught():
+            check(config)
+    if "data" not in incomplete:
+        with mistakes.caught():
+            _check_data(config.data)
+    for part in parts.values():
+        with mistakes.caught():
+            _check_here(getattr(part, "source", None))
+    mistakes.tell()
+    if not dear:
+        return
+    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+    RunFolder.check(path_of(config, "run_dir"))
+
+
+def check_files(config: DictConfig, keys: Sequence[str]) -> None:
+    """Refuses a configuration in which the path of a file is missing, or leads nowhere.
+
+    Args:
+        keys: of the files' paths.
+    """
+    mistakes = Mistakes()
+    for key in keys:
+        path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
+        if isinstance(path, str) and path.strip():
+            with mistakes.caught():
+                existing(Path(path).expanduser(), key)
+    mistakes.tell()
+
+
+def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
+    """The entries of the decoding group that name a class; hyperparameters stand beside them."""
+    found = {
+        str(name): build_component(entry)
+        for name, entry in config.items()
+        if isinstance(entry, DictConfig) and TARGET in entry
+    }
+    if not found:
+        raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
+    for name, decoding in found.items():
+        if not isinstance(decoding, Decoding):
+            raise UserError(
+                f"decoding.{name}: {type(decoding).__name__} is no decoding, for it lacks some of what "
+                "judgebench.decoding.rules asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
+                "judgebench.decoding."
+            )
+    return found
+
+
+def check_run(config: DictConfig) -> None:
+    """The keys that are neither parts nor prompts; else `UserError`."""
+    mistakes = Mistakes()
+    with mistakes.caught():
+        RunSettings(*(config.get(key) for key in ("report", "examples", "dry_run")))
+    with mistakes.caught():
+        settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
+        MetricSettings(**named(MetricSettings, settings, "metrics"))
+    mistakes.tell()
+
+
+def _check_given(config: DictConfig, mistakes: Mistakes) -> set[str]:
+    """Parts of which a value is `???`, each of which is a mistake."""
+    incomplete = set()
+    for group in map(str, config):
+        node = config._get_node(group)
+        chosen = choice_of(group)
+        try:
+            missing = sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else []
+        except OmegaConfBaseException:  # it refers to a value of another part, which is missing there
+            incomplete.add(group)
+            continue
+        for key in missing:
+            incomplete.add(group)
+            because = f"{group}={chosen} needs it" if chosen else "it is needed"
+            said = _comment(group, key.rpartition(".")[2])
+            mistakes.add(f"{key} is not given, and {because}; add {key}=VALUE{f': {said}' if said else ''}.")
+    return incomplete
+
+
+def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> str | None:
+    """The comment in the files of a group on a key that has no value there."""
+    for file in sorted((FOLDER / group).glob(f"{choice}.yaml")):
+        pattern = rf"^ *{re.escape(name)}: {re.escape(value)} *# *(.+)$"
+        if found := re.search(pattern, file.read_text("utf-8"), re.MULTILINE):
+            return found[1]
+    return None
+
+
+def _part(config: DictConfig, key: str, mistakes: Mistakes) -> Any:
+    """A part of the configuration as its class, checked by that; None where it has a mistake or needs torch."""
+    try:
+        plain: Any = OmegaConf.to_container(config[key], resolve=True) if config.get(key) is not None else None
+    except OmegaConfBaseException:  # it refers to what is not given, which is a mistake of there
+        return None
+    target = _LIGHT.get(str(plain.pop(TARGET, ""))) if isinstance(plain, dict) else None
+    if target is None:
+        return None
+    maker: Any = get_object(target)
+    taken = inspect.signature(maker).parameters.values()
+    known = [parameter.name for parameter in taken if parameter.kind != inspect.Parameter.VAR_KEYWORD]
+    unknown = [str(name) for name in plain if name not in known] if len(known) == len(taken) else []
+    for name in unknown:
+        near = nearest(name, known)
+        remedy = f"{key}.{near} is the nearest" if near else f"it takes {', '.join(known)}"
+        mistakes.add(f"{key}.{name}: {key} takes no such key; {remedy}.")
+    if unknown or "???" in plain.values():
+        return None
+    with mistakes.caught():
+        try:
+            return maker(**plain)
+        except TypeError:  # told where it is made again
+            return None
+    return None
+
+
+def _check_axes(config: DictConfig) -> None:
+    mistakes = Mistakes()
+    with mistakes.caught():
+        without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
+    with mistakes.caught():
+        without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
+    with mistakes.caught():
+        given = list_at(config, "attacks")
+        select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
+    mistakes.tell()
+
+
+def _check_data(data: DictConfig) -> None:
+    plain: Any = OmegaConf.to_container(data, resolve=True)
+    DataSettings(**{name: plain[name] for name in ("path", "limit_groups", "dev_share", "seed") if name in plain})
+    path = plain.get("path")
+    if not str(plain.get(TARGET)).startswith("judgebench.data.") or "path" not in plain:
+        return
+    if path is None or not path.strip():
+        hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")
+        raise UserError(
+            "data.path is not given; it must be the file with the texts, as data.path=FILE"
+            f"{', or hub, which downloads it' if hub else ''}.",
+            fix={"": ["data.path=hub"]} if hub else None,
+        )
+    if path != "hub" and not is_hub_id(path) and not Path(path).expanduser().is_dir():
+        existing(Path(path).expanduser())
+
+
+def _check_here(source: Any) -> None:
+    """Refuses a model that can only be on this machine and is not; the hub is not asked."""
+    if isinstance(source, ModelSource) and not source.on_hub:
+        source.locate(weights=False)
+
+
+def _check_devices(config: DictConfig) -> None:
+    """Lightning would start as many processes as it is told to."""
+    devices, cores = config.trainer.get("devices"), os.cpu_count() or 1
+    if isinstance(devices, int) and not isinstance(devices, bool) and devices > max(cores, _MOST_DEVICES):
+        raise UserError(
+            f"trainer.devices: {devices} processes on one machine of {cores} cores are more than it can run; give at "
+            f"most {max(cores, _MOST_DEVICES)}."
+        )

@@ -1,0 +1,100 @@
+"""Keys of a configuration: how they are read, and who has set them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.config.groups import FOLDER
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import shown
+
+
+def path_of(config: DictConfig, key: str) -> Path:
+    """A path that the configuration names.
+
+    Raises:
+        UserError: it is no text.
+    """
+    value = config.get(key)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise UserError(f"{key}: {value!r} is not a path.")
+    return Path(str(value)).expanduser()
+
+
+def list_at(config: DictConfig, key: str) -> list[Any]:
+    """The entries under a key that takes a list of at least one; else `UserError`."""
+    items = OmegaConf.select(config, key)
+    items = OmegaConf.to_container(items, resolve=True) if OmegaConf.is_config(items) else items
+    if not isinstance(items, list) or not items:
+        raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
+    return items
+
+
+def without_repeats(key: str, items: list[Any]) -> list[Any]:
+    """`items`, unless one is named twice (`UserError`)."""
+    if len(set(items)) < len(items):
+        raise UserError(f"{key}: {', '.join(map(str, items))} names one twice.")
+    return items
+
+
+def typed_overrides() -> list[str]:
+    """Overrides that the command line, or a sweep, sets beside the config files."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+
+
+def typed(key: str) -> str:
+    """The value that the command line sets a key or group to; empty where it leaves it."""
+    given = (one.lstrip("+").partition("=") for one in typed_overrides())
+    return ([value for name, _, value in given if name == key] or [""])[-1]
+
+
+def choice_of(group: str) -> str:
+    """The choice of a group; empty where nothing is, or where that is not known."""
+    return str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
+
+
+def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
+    """A sentence where the command line contradicts what an experiment or a default has set.
+
+    Args:
+        keys: groups and keys that do not go together.
+    """
+    given = [f"{key}={typed(key)}" for key in keys if typed(key)]
+    others = [key for key in keys if not typed(key)]
+    if not given or not others:
+        return
+    experiment = choice_of("exp")
+    by_experiment = [key for key in others if experiment and key in _set_by(experiment)]
+    for key in by_experiment or others:
+        if value := _value(config, key):
+            who = f"+exp={experiment} sets" if by_experiment else "The default is"
+            yield f"{who} {key}={value}, which {' and '.join(given)} contradicts."
+
+
+def _value(config: DictConfig, key: str) -> str:
+    """A key or group's value, as the command line would set it."""
+    node = OmegaConf.select(config, key)
+    if isinstance(node, DictConfig):
+        entries = [str(name) for name, entry in node.items() if isinstance(entry, DictConfig) and "_target_" in entry]
+        return f"[{','.join(entries)}]" if key == "decoding" else choice_of(key)
+    return choice_of(key) or shown(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node)
+
+
+def _set_by(experiment: str) -> set[str]:
+    """Groups and keys that an experiment's file sets, or one that it is made of."""
+    file = FOLDER / "exp" / f"{experiment}.yaml"
+    loaded: Any = OmegaConf.load(file) if file.is_file() else OmegaConf.create({})
+    found = set()
+    for entry in loaded.get("defaults") or []:
+        if isinstance(entry, DictConfig):
+            found |= {str(name).removeprefix("override ").removeprefix("/") for name in entry}
+        elif str(entry) != "_self_":
+            found |= _set_by(str(entry).removeprefix("/exp/"))
+    for name, node in loaded.items():
+        found |= {f"{name}.{inner!s}" for inner in node} if isinstance(node, DictConfig) else {str(name)}
+    return found

@@ -1,0 +1,209 @@
+"""Parts of an experiment, made from their groups and keys; each is checked by its class, and against others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+
+from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
+from judgebench.attacks.search import AdvSuffix
+from judgebench.components import build_component
+from judgebench.config.checks import decodings_of
+from judgebench.config.keys import list_at, without_repeats
+from judgebench.config.rules import SETTINGS, Asked, check_rules
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.pairs import Rivals
+from judgebench.decoding.rules import Decoding
+from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
+from judgebench.judges.loading import check_vocabularies
+from judgebench.judges.spec import REPLAYED, JudgeSettings
+from judgebench.metrics.comparisons import Ranking
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.tuning.tune import check_tuning
+from judgebench.tuning.tuners import Tuner
+from judgebench.tutor.spec import TutorSpec
+from judgebench.types import ORDERS, Condition, ScoreRange
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_PAIRS = ("rivals", "rivals_seed")
+
+
+def asked_of(config: DictConfig) -> Asked:
+    """Judge, assistant and decodings, which fit each other; else `UserError`."""
+    asked = Asked(
+        config,
+        build_component(config.judge),
+        build_component(config.assistant),
+        decodings_of(config.get("decoding") or {}),
+    )
+    check_rules(SETTINGS, asked)
+    return asked
+
+
+def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
+    """The main model's tokenizer, and how many tokens main model and assistant can read.
+
+    Raises:
+        UserError: their vocabularies differ.
+    """
+    tokenizer, limit = asked.judge.source.tokenizer(), _most_tokens(asked.judge.source.config())
+    others = [asked.assistant.source] if asked.assistant.source is not None else []
+    for other in others:
+        check_vocabularies(tokenizer, other.tokenizer())
+        limit = min(limit, _most_tokens(other.config()))
+    asked.judge.check_assistant(asked.assistant)
+    return tokenizer, limit
+
+
+def _most_tokens(config: Any) -> int:
+    """Tokens that a model of this configuration can read."""
+    text = config.get_text_config(decoder=True)
+    return int(getattr(text, "max_position_embeddings", None) or 2**31)
+
+
+def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
+    """Every dimension in every range."""
+    mistakes = Mistakes()
+    ranges: list[ScoreRange] = []
+    dimensions: list[str] = []
+    with mistakes.caught():
+        ranges = without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
+    with mistakes.caught():
+        dimensions = without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
+    mistakes.tell()
+    return [(dimension, score_range) for dimension in dimensions for score_range in ranges]
+
+
+def learned_attack(
+    config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
+) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
+    """The way a phrase is learned, or one that was learned elsewhere."""
+    if config.get("attack") is None:
+        return None, []
+    try:
+        made = instantiate(config.attack)
+    except MissingMandatoryValue as error:
+        raise UserError(
+            "attack.phrase_file: name the attack/phrase.json of a run with attack=adv_suffix, or any JSON file with "
+            '{"phrase": "some words"}.'
+        ) from error
+    if isinstance(made, PhraseFile):
+        return None, [made.load()]
+    if not isinstance(made, AdvSuffix):
+        raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
+    made.objectives(decodings, judge.mode)
+    return made, []
+
+
+def attacks_of(given: Sequence[Any], phrases: Sequence[LearnedPhrase]) -> list[Attack]:
+    """Attacks by name, file or class, and those of learned phrases, one a length; else `UserError`."""
+    attacks = [*select_attacks(given), *(attack for phrase in phrases for attack in phrase.attacks())]
+    return with_distinct_names(attacks)
+
+
+def with_distinct_names(attacks: list[Attack]) -> list[Attack]:
+    """`attacks`, unless two share a name (`UserError`)."""
+    names = [attack.name for attack in attacks]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise UserError(f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name.")
+    return attacks
+
+
+def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defense]:
+    """The configured defenses; those that are `Planned` are not ready yet."""
+    settings = _built(config.defense, "defense")
+    if not isinstance(settings, DefenseSettings):
+        raise UserError(f"defense: {config.defense!r} holds no settings of defenses; conf/defense has them.")
+    tutor = None if config.get("tutor") is None else _built(config.tutor, "tutor")
+    if tutor is not None and not isinstance(tutor, TutorSpec):
+        raise UserError(f"tutor: {config.tutor!r} is no tutor; conf/tutor has them.")
+    defenses = select_defenses(list_at(config, "defenses"), settings, tutor)
+    planned = [defense.name for defense in defenses if isinstance(defense, Planned)]
+    if planned and REPLAYED in judge.gives:
+        raise UserError(
+            f"defenses: {planned[0]} must compute something, and judge=replay has answers only; leave it out."
+        )
+    return defenses
+
+
+def data_of(config: DictConfig) -> JudgeDataModule:
+    """The data, read; it has human scores of every dimension."""
+    data: JudgeDataModule = build_component(config.data)
+    data.setup()
+    mistakes = Mistakes()
+    for dimension in dict.fromkeys(dimension for dimension, _ in cells_of(config)):
+        if dimension not in data.dimensions:
+            mistakes.add(
+                f"dimensions: {data.name} has no human scores for {dimension!r}; it has {', '.join(data.dimensions)}."
+            )
+    mistakes.tell()
+    return data
+
+
+def prompt_of(config: DictConfig) -> tuple[Any, Rivals | None]:
+    """conf/prompt without its keys on rivals, and those."""
+    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
+    if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
+        return prompt, None
+    rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
+    return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+
+
+def conditions_of(
+    cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], defenses: Sequence[Defense], compared: bool
+) -> list[Condition]:
+    """Every cell under every attack and every defense, and where texts are compared in both orders."""
+    orders = ORDERS if compared else ("",)
+    return [
+        Condition(dimension, score_range, attack.name, defense.name, order)
+        for dimension, score_range in cells
+        for attack in attacks
+        for defense in defenses
+        for order in orders
+    ]
+
+
+def ranking_of(config: DictConfig) -> Ranking:
+    """The way systems are ranked where texts are compared."""
+    given = config.get("pairwise")
+    return Ranking.parse(OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given)
+
+
+def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition]) -> Tuner | None:
+    """The way lambda and t are chosen; None where they are as configured."""
+    if asked.config.get("tune") is None:
+        return None
+    tuner = instantiate(asked.config.tune)
+    if not isinstance(tuner, Tuner):
+        raise UserError(f"tune: {asked.config.tune!r} is no way of tuning; conf/tune has them.")
+    assistant = asked.assistant
+    other = assistant.served.model if assistant.served is not None else None
+    models = (asked.judge.name, assistant.source.path if assistant.source is not None else other)
+    cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
+    check_tuning(tuner, asked.decodings, asked.judge.mode, set(data.split.values()), cells, models)
+    return tuner
+
+
+def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str, Decoding]) -> None:
+    """Refuses a phrase that is learned against a decoding which tuning changes before the phrase is tried."""
+    if tuner is None:
+        return
+    tuned = tuner.decodings or [name for name, decoding in decodings.items() if decoding.needs_assistant]
+    if both := [name for name in search.against if name in tuned]:
+        raise UserError(
+            f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen lambda "
+            "and t; add tune=none, and set decoding.lambda and decoding.temperature."
+        )
+
+
+def _built(node: Any, key: str) -> Any:
+    try:
+        return build_component(node)
+    except MissingMandatoryValue as error:
+        raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error

@@ -1,0 +1,196 @@
+"""Defenses that must compute something before a prompt can be built under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from judgebench.data.dataset import DEV, TEST
+from judgebench.judges.spec import JudgeSettings
+from judgebench.prompts.builder import Defense, Judged, PromptBuilder
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.writing import PassRunner
+from judgebench.types import Condition, Example
+
+if TYPE_CHECKING:
+    from judgebench.tutor.vectors import StandardVectors
+
+SOURCES, TEXTS = STAGES = ("sources", "texts")
+"""The stages of a run at which a defense can get ready, by what is known: what the judged texts answer to, before any
+attack is; or the judged texts themselves, with all that attacks make of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources(PassRunner):
+    """The run and its models, as far as a defense may use them to get ready; beside its passes, the judge's own run in
+    the same store and models (see `PassRunner`).
+
+    Attributes:
+        judge: the main model, as configured.
+        builder: builds its prompts, under defenses that are ready.
+        conditions: all of the run.
+        examples: all of the run; `split` says which groups are for development.
+        split: group_id -> dev or test.
+        judged: the judged text of an example under a condition, attacked.
+        dataset: its name.
+        prompt: conf/prompt's truncate and template_options.
+    """
+
+    judge: JudgeSettings
+    builder: PromptBuilder
+    conditions: Sequence[Condition]
+    examples: Sequence[Example]
+    split: Mapping[str, str]
+    judged: Judged
+    dataset: str
+    prompt: Mapping[str, Any]
+
+    def training(self, defense: str, what: str) -> list[Example]:
+        """The examples of the development split, on which alone a defense may choose anything.
+
+        Args:
+            defense, what: whose name, and what it chooses, for the error.
+
+        Raises:
+            UserError: there is none.
+        """
+        training = [example for example in self.examples if self.split[example.group_id] == DEV]
+        if not training:
+            raise UserError(
+                f"defenses: {defense} needs a development split to find {what} on, so that nothing is chosen on what "
+                "is evaluated; give it articles with data.dev_share=0.2."
+            )
+        return training
+
+    def refuse_test(self, groups: Iterable[str], what: str) -> None:
+        """Refuses what was found on texts that this run evaluates.
+
+        Raises:
+            UserError: one of `groups` is of the test split; names it.
+        """
+        if seen := sorted(group for group in groups if self.split.get(group) == TEST):
+            raise UserError(
+                f"{what} comes from {len(seen)} of the groups that this run tests on ({seen[0]}, for one), which would "
+                "flatter the defense; take one from other texts, or the data.seed and data.dev_share of its run."
+            )
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Findings of defenses while they got ready, as records of the files in a run folder's `defense/`.
+
+    Attributes:
+        standards: a record for each dimension whose standard vectors were found or loaded (standards.json).
+        vectors: dimension -> those vectors (vectors_<dimension>.safetensors).
+        references: a record for each pair of references (references.parquet).
+        strengths: a record for each strength that was tried (strengths.json).
+        detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
+            found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
+            text is warned of; `training` and `test`, its `thresholds.DetectionMetrics` there, training also with its
+            `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points of
+            `thresholds.ThresholdCurve` on training data.
+        rewritings: a record for each defense that writes texts anew: `defense`, `dataset`, `helper`, `helper_sha256`,
+            `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
+            are), and how many end where the most tokens were reached (`cut`).
+        costs: defense -> seconds of getting ready: `once`, whatever is judged; for each `context`; for each `text`.
+    """
+
+    standards: Sequence[Mapping[str, Any]] = ()
+    vectors: Mapping[str, StandardVectors] = field(default_factory=dict)
+    references: Sequence[Mapping[str, Any]] = ()
+    strengths: Sequence[Mapping[str, Any]] = ()
+    detectors: Sequence[Mapping[str, Any]] = ()
+    rewritings: Sequence[Mapping[str, Any]] = ()
+    costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def together(cls, parts: Iterable[Findings]) -> Findings:
+        """All of several."""
+        whole: dict[str, Any] = {}
+        for part in parts:
+            for name, value in vars(part).items():
+                if isinstance(value, Mapping):
+                    whole[name] = whole.get(name, {}) | value
+                else:
+                    whole[name] = [*whole.get(name, []), *value]
+        return cls(**whole)
+
+
+class Prepared(Defense):
+    """A defense that has got ready, with what it has found."""
+
+    findings: Findings = Findings()
+
+
+class Planned(Defense):
+    """A defense that is configured but not ready: nothing can be asked of it but its attributes.
+
+    Attributes:
+        stage: one of `STAGES`.
+    """
+
+    stage: ClassVar[str]
+
+    def prepared(self, resources: Resources) -> Prepared:
+        """The defense, ready.
+
+        Raises:
+            UserError: whatever the user can mend; see the defenses.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class JudgedText:
+    """A text in one of its roles.
+
+    Attributes:
+        text: as the judge would read it undefended.
+        group_id: whose group.
+        attack: what has changed it; empty where nothing has, be it that nothing was to.
+    """
+
+    text: str
+    group_id: str
+    attack: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedTexts:
+    """The texts of a run that its judge is to judge, clean and attacked, for defenses that look at each by itself.
+
+    Attributes:
+        roles: each text with each of its groups and attacks, once. Where two texts are compared, the rivals are among
+            them, as clean texts.
+        examples: each different text once, to be read by itself: what was made of one text stands together as a group,
+            for it begins alike. Texts of nothing but whitespace are left out: there is nothing to look at.
+    """
+
+    roles: Sequence[JudgedText]
+    examples: Sequence[Example]
+
+    @classmethod
+    def of(cls, resources: Resources, defense: str) -> JudgedTexts:
+        """The texts that are judged under one defense, with all that the run's attacks make of them."""
+        conditions = [condition for condition in resources.conditions if condition.defense == defense]
+        roles: dict[JudgedText, None] = {}
+        groups: dict[str, list[Example]] = {}
+        seen: set[str] = set()
+
+        def take(text: str, text_id: str, of: Example, attack: str = "", called: str = "") -> None:
+            roles.setdefault(JudgedText(text, of.group_id, attack))
+            if text.strip() and text not in seen:
+                seen.add(text)
+                groups.setdefault(text_id, []).append(Example(called or text_id, text_id, "", "", text, {}))
+
+        for example in resources.examples:
+            take(example.output, example.text_id, example)
+            if example.rival_id:
+                take(example.rival, example.rival_id, example)
+        for example in resources.examples:
+            for condition in conditions:
+                text = resources.judged(example, condition)
+                if text != example.output:
+                    take(text, example.text_id, example, condition.attack, f"{example.example_id} ({condition})")
+        return cls(list(roles), [example for group in groups.values() for example in group])

@@ -1,0 +1,182 @@
+"""Learned phrases: their effect word by word, on texts that they were learned on and on others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.suffix import ALL, SEEN, UNSEEN
+from judgebench.report.formats import percent, signed_two, two, whole
+from judgebench.report.table import Block, Col, Heading, Paragraph, View
+from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, excludes_zero, rates
+from judgebench.report.views.defenses import with_stand_ins
+from judgebench.results.results import Results
+from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled, shown_split
+
+PHRASE = ["suffix", "dimension", "range"]
+"""Keys of one phrase in one dimension and range."""
+
+PANEL = [*PHRASE, "split", "contexts", "systems"]
+"""Keys of texts that are alike in whether the phrase was learned on them."""
+
+_CURVE = [*PANEL, "series"]
+
+
+def phrase_frame(results: Results) -> pd.DataFrame:
+    """The records of attack/suffix.json, a row a part of the texts, judge and number of words; texts that the phrase
+    never saw come first, and of each curve 0 words, the clean texts.
+
+    Added are `base`, the judge and decoding, and `series`, with the defense where a run has several; `panel`, such as
+    "unseen articles, unseen systems", with `texts` and `sources`, its numbers of texts and groups at most; `title` and
+    `whole`, the whole phrase; and `silent`, whether the phrase never changes the judge's scores, which are all alike.
+    All systems are left out where only seen or only unseen ones have texts.
+    """
+    shown = with_stand_ins(results.suffix)
+    if not shown:
+        return pd.DataFrame()
+    rows = labelled(shown).rename(columns={"series": "base"})
+    defended = rows["defense"].nunique() > 1
+    marks = rows["shown_defense"].map(lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}")
+    rows["series"] = rows["base"] + marks if defended else rows["base"]
+    still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
+    rows["silent"] = still.groupby([rows[name] for name in (*PHRASE, "series")]).transform("all")
+    objective = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
+    rows["title"] = rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + objective
+    rows["panel"] = rows["contexts"] + f" {results.groups}, " + rows["systems"] + " systems"
+    telling = rows[~rows["silent"]]
+    kinds = telling[telling["systems"] != ALL].groupby(PANEL[:-1])["systems"].nunique()
+    lonely = [kinds.get(part, 0) < 2 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)]
+    rows = rows[(rows["systems"] != ALL) | ~pd.Series(lonely, index=rows.index)]
+    return _with_changes(_sorted(rows, shown))
+
+
+def _sorted(rows: pd.DataFrame, shown: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    split, defenses = shown_split(rows["split"]), defenses_of(shown)
+    index = [str(series) for series in SeriesIndex(shown).all]
+    orders: dict[str, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
+    orders |= {"contexts": (UNSEEN, SEEN).index, "split": lambda name: name != split}
+    orders |= {"systems": (UNSEEN, SEEN, ALL).index, "base": index.index, "defense": defenses.index}
+    return rows.sort_values([*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int)))
+
+
+def _with_changes(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with sizes of their panels and changes as tables show them: unknown of clean texts."""
+    panels, words = rows.groupby(PANEL, sort=False), rows.groupby(PHRASE, sort=False)["length"]
+    attacked = rows["length"] > 0
+    names = ("change", "change_low", "change_high", "raised_share", "places_gained")
+    changes = {name: rows[name].astype(float).where(attacked) for name in names}
+    ends = zip(changes["change_low"], changes["change_high"], strict=True)
+    rows = rows.assign(
+        **changes,
+        texts=panels["n"].transform("max"),
+        sources=panels["groups"].transform("max"),
+        words=words.transform("max"),
+        rate=rates(rows).where(attacked, "-"),
+        significant=[excludes_zero(low, high) for low, high in ends],
+    )
+    longest = rows.loc[rows["length"] == rows["words"], [*PHRASE, "phrase"]].drop_duplicates(PHRASE)
+    return rows.merge(longest.rename(columns={"phrase": "whole"}), on=PHRASE, how="left")
+
+
+def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of judges whose scores move, of texts that are all alike: without those of all systems."""
+    return rows[~rows["silent"] & (rows["systems"] != ALL)] if len(rows) else rows
+
+
+def _words(results: Results) -> pd.DataFrame:
+    """The first panel of each phrase: of texts that it never saw, where there are such."""
+    rows = drawn_rows(phrase_frame(results))
+    if not len(rows):
+        return rows
+    first = rows.drop_duplicates(PHRASE)[PANEL]
+    spelled = rows["phrase"].where(rows["length"] > 0, "(none)")
+    return rows.assign(shown_phrase=spelled, word=results.groups).merge(first, on=PANEL)
+
+
+def _sides(results: Results) -> pd.DataFrame:
+    """The longest phrase on each kind of texts, with the mean score of the clean ones."""
+    rows = phrase_frame(results)
+    if not len(rows) or not len(rows := rows[~rows["silent"]]):
+        return rows.head(0)
+    clean = rows.loc[rows["length"] == 0, [*_CURVE, "mean_score"]].rename(columns={"mean_score": "clean"})
+    last = rows.drop_duplicates(_CURVE, keep="last").merge(clean, on=_CURVE, how="left")
+    return last.assign(panel=last["panel"] + " (" + last["split"] + ")")
+
+
+def _note(results: Results, rows: pd.DataFrame) -> str:
+    told = (
+        f"Seen: the phrase was learned on these {results.groups}, or on texts of these systems; unseen: it never saw "
+        "them, and only they tell what it does elsewhere. 0 words: the clean texts. The other columns are those of the "
+        "attacks above."
+    )
+    if rows["mean_score_low"].notna().any():
+        told += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
+    return told
+
+
+WORDS = View(
+    "phrases",
+    "Learned phrases",
+    _words,
+    [
+        Col("phrase", "shown_phrase", left=True, width=30),
+        Col("words", "length", whole),
+        Col("mean", "mean_score", two, ends=two),
+        CHANGE,
+        Col("rate", "rate"),
+        Col("rises", "raised_share", percent),
+        Col("at max", "maximum_share", percent, page=True),
+        Col("first", "win_share", percent),
+        Col("places", "places_gained", signed_two, page=True),
+    ],
+    by=PHRASE,
+    title="{title}",
+    size="{panel}, {split} split, {texts} texts of {sources} {word}",
+    sections=["series"],
+    section="{series}",
+    note=_note,
+    marks=EXCLUDES_ZERO,
+)
+"""The effect of a phrase by its number of words, on texts that it never saw; a section a judge."""
+
+SIDES = View(
+    "seen_and_unseen",
+    "Seen and unseen texts",
+    _sides,
+    [
+        Col("texts", "panel", left=True),
+        Col("n", "texts", whole),
+        Col("clean", "clean", two),
+        Col("attacked", "mean_score", two),
+        CHANGE,
+    ],
+    by=PHRASE,
+    title="{title}, words: {words}",
+    sections=["series"],
+    section="{series}",
+    marks=EXCLUDES_ZERO,
+)
+"""The effect of whole phrases, by whether they were learned on the texts; a section a judge."""
+
+
+def silent_note(rows: pd.DataFrame) -> str:
+    """The judges that are left out, and why; empty where none is.
+
+    Args:
+        rows: of one phrase, see `phrase_frame`.
+    """
+    names = dict.fromkeys(rows.loc[rows["silent"], "series"])
+    told = "Left out, for they say the same of every text, whatever is appended: "
+    return f"{told}{'; '.join(names)}." if names else ""
+
+
+def phrase_blocks(results: Results) -> list[Block]:
+    """The phrases spelled out, and the tables of their effect."""
+    rows = phrase_frame(results)
+    spelled: list[Block] = []
+    for _, part in rows.groupby(PHRASE, sort=False) if len(rows) else ():
+        told = f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}"
+        spelled.append(Paragraph(told.rstrip()))
+    return [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)] if spelled else []

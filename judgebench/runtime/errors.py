@@ -1,0 +1,135 @@
+"""How work ends early: a mistake that a user can mend, and Ctrl-C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"  # marks of direction, breaks, and of no width
+    "|\r(?!\n)"
+)
+
+
+def escape_control(text: str) -> str:
+    """A text in which every character that steers instead of being read stands as Python would write it.
+
+    What data and phrases hold may steer a terminal, or turn a line around so that a number reads as another.
+
+    Joiners (U+200C, U+200D) stay: scripts and emoji need them.
+
+    Example:
+        >>> escape_control("\\x1b[31mred\\x1b[0m, \\u202edetrever, zero\\u200bwidth")
+        '\\\\x1b[31mred\\\\x1b[0m, \\\\u202edetrever, zero\\\\u200bwidth'
+        >>> text = "Tab\\tand line\\nstay, as do \u00fc, \u597d and \U0001f469\\u200d\U0001f52c"
+        >>> escape_control(text) == text
+        True
+    """
+    return _UNSEEN.sub(lambda match: _escaped(ord(match[0])), text)
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class UserError(Exception):
+    """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right; or several such.
+
+    The command line prints the sentences without a traceback and exits with code 2. What data may hold and no terminal
+    can show (half a character), or would obey (an escape sequence), stands in them as its number.
+
+    Attributes:
+        sentences: one a mistake.
+        fix: arguments of the command line in the place of others ("": beside them), by which all would be right; None
+            where only the user can know.
+    """
+
+    def __init__(self, *sentences: object, fix: Mapping[str, Sequence[str]] | None = None) -> None:
+        shown = (escape_control(str(sentence)).encode("utf-8", "backslashreplace") for sentence in sentences)
+        self.sentences = tuple(dict.fromkeys(sentence.decode("utf-8") for sentence in shown))
+        self.fix = fix
+        super().__init__("\n".join(self.sentences))
+
+
+class Mistakes:
+    """Mistakes that are found one after the other, and told together.
+
+    Example:
+        >>> mistakes = Mistakes()
+        >>> for text in "1x2":
+        ...     with mistakes.caught():
+        ...         if not text.isdigit():
+        ...             raise UserError(f"{text} is no digit.")
+        >>> mistakes.found
+        True
+        >>> mistakes.tell()
+        Traceback (most recent call last):
+        judgebench.runtime.errors.UserError: x is no digit.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[UserError] = []
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Keeps a mistake that is found inside, or what it is the cause of."""
+        try:
+            yield
+        except UserError as error:
+            self._errors.append(error)
+
+    def add(self, sentence: str, fix: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Adds one; see `UserError`."""
+        self._errors.append(UserError(sentence, fix=fix))
+
+    @property
+    def found(self) -> bool:
+        """Whether there is one."""
+        return bool(self._errors)
+
+    def tell(self) -> None:
+        """Raises `UserError` of all that were found, if any was."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            fixes = [error.fix for error in self._errors]
+            fix: dict[str, list[str]] = {}
+            for given in fixes:
+                for wrong, right in (given or {}).items():
+                    fix.setdefault(wrong, []).extend(one for one in right if one not in fix.get(wrong, ()))
+            raise UserError(
+                *(sentence for error in self._errors for sentence in error.sentences),
+                fix=None if None in fixes else fix,
+            )
+
+
+class ReportedElsewhere(UserError):
+    """A mistake that another process of the same run tells the user."""
+
+
+class Refusal(SystemExit):
+    """Ends the program with code 2; `sentence` is for whoever started the work to print.
+
+    A sweep records it as the reason why one of its jobs failed, and goes on.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(2)
+        self.sentence = f"{sentence.rstrip('.')}."
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
+        return Refusal, (self.sentence,)  # launchers send it between processes
+
+
+class Terminated(KeyboardInterrupt):
+    """The system, or a cluster's scheduler, asks the program to end (SIGTERM), which it does as by Ctrl-C."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C; `sentence` says what is kept, for whoever started the work to print."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence

@@ -1,0 +1,332 @@
+"""The one door for what comes from outside: JSON and YAML of files, servers and command lines, read within limits.
+
+What passes is plain (dict with text keys, list, text, number, bool, None), no larger and no deeper than the limits, and
+of the shape that was asked for. Everything else is one `UserError` that names its source.
+
+Example:
+    >>> parse_json('{"phrase": "so good"}', "phrase.json", shape={"phrase": str})
+    {'phrase': 'so good'}
+    >>> parse_json('{"phrase": 1, "phrase": 2}', "phrase.json")
+    Traceback (most recent call last):
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (the key 'phrase' stands twice in one object).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.shape import check_shape, kind_of, shown
+
+_HALF = re.compile("[\ud800-\udfff]")
+_LONGEST_NUMBER = 1000
+"""Characters of a number; longer ones take quadratic time to read."""
+_SAFE_DIGITS = 300
+"""A whole number that has fewer is in the range of a float."""
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one source may hold.
+
+    Attributes:
+        size: bytes.
+        depth: of lists and objects inside each other.
+        nodes: values and keys, where a YAML alias counts as all that it stands for.
+        halves: lets half surrogates pass, for a caller that checks the texts it takes.
+        nan: lets NaN and Infinity pass, for a caller that checks the numbers it takes.
+    """
+
+    size: int = 64 * _MIB
+    depth: int = 100
+    nodes: int = 5_000_000
+    halves: bool = False
+    nan: bool = False
+
+
+LIMITS = Limits()
+"""For JSON."""
+YAML_LIMITS = Limits(size=4 * _MIB, nodes=100_000)
+"""For YAML, which takes longer to read."""
+
+
+class _Refused(ValueError):
+    """A reason, as a clause."""
+
+
+def read_json(path: Path, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = "") -> Any:
+    """The content of a JSON file; see `parse_json`."""
+    return parse_json(read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy)
+
+
+def read_yaml(path: Path, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = "") -> Any:
+    """The content of a YAML file; see `parse_yaml`."""
+    return parse_yaml(read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy)
+
+
+def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "") -> str:
+    """The text of a UTF-8 file, its line ends as they are.
+
+    Raises:
+        UserError: no regular file, too large, unreadable or not UTF-8.
+    """
+    return _guarded(lambda: _contents(path, size).decode("utf-8"), name, " cannot be read", remedy)
+
+
+def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "") -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        UserError: no regular file, too large, or unreadable.
+    """
+    return _guarded(lambda: _contents(path, size), name, " cannot be read", remedy)
+
+
+def parse_json(
+    text: str | bytes | bytearray, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = ""
+) -> Any:
+    """The value that a JSON text holds.
+
+    Args:
+        text: UTF-8 where it is bytes.
+        name: what the text is called in an error, as "card=judge_card.yaml" or "data.jsonl line 3".
+        shape: see `check_shape`; None takes any.
+        remedy: a clause that says what would be right.
+
+    Raises:
+        UserError: no JSON, a key twice in one object, NaN or Infinity, a number that no float holds, half a surrogate,
+            more than `limits` allow, or another shape.
+    """
+
+    def read() -> Any:
+        held = _decoded(_within(text, limits.size))
+        value = json.loads(
+            held,
+            object_pairs_hook=_unique,
+            parse_int=_whole,
+            parse_float=_real,
+            parse_constant=None if limits.nan else _constant,
+        )
+        opened = held.count("[") + held.count("{")
+        # the walk takes as long as the reading, so it is left out where nothing can be wrong
+        halves = not limits.halves and ("\\u" in held or (isinstance(text, str) and not held.isascii()))
+        if halves or opened > limits.depth or held.count(",") + opened >= limits.nodes:
+            _check_plain(value, limits, leaves=halves)
+        return value
+
+    value = _guarded(read, name, ": not valid JSON", remedy)
+    check_shape(value, shape, name, remedy)
+    return value
+
+
+def parse_yaml(
+    text: str | bytes, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
+) -> Any:
+    """The value that one YAML document holds, whose keys must be text; see `parse_json`.
+
+    Raises:
+        UserError: as `parse_json`, and for an alias that stands for itself, a date, bytes or a class.
+    """
+
+    def read() -> Any:
+        loader = _Loader(_decoded(_within(text, limits.size)), limits)
+        try:
+            value = loader.get_single_data()
+        finally:
+            loader.dispose()
+        return _check_plain(value, limits, leaves=True)
+
+    value = _guarded(read, name, ": not valid YAML", remedy)
+    check_shape(value, shape, name, remedy)
+    return value
+
+
+def _guarded(read: Callable[[], Any], name: str, fault: str, remedy: str) -> Any:
+    """What `read` gives, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
+    where = f"{name}{fault}"
+    remedy = f"; {remedy}" if remedy else ""
+    try:
+        return read()
+    except OSError as error:
+        raise UserError(f"{where} ({error.strerror or error}){remedy}.") from error
+    except UnicodeDecodeError as error:
+        place = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+        raise UserError(f"{where} (it is not UTF-8: {place}){remedy}.") from error
+    except RecursionError as error:
+        raise UserError(f"{name}: lists or objects are nested too deep to be read{remedy}.") from error
+    except MemoryError:
+        raise UserError(f"{where} (it does not fit into memory){remedy}.") from None
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{where} ({reason[:200].rstrip('.')}){remedy}.") from error
+
+
+def _contents(path: Path, size: int) -> bytes:
+    with open(path, "rb", opener=_opened) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _Refused("it is no regular file")
+        return _within(file.read(size + 1), size)
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
+
+
+def _within(text: Any, size: int) -> Any:
+    if len(text) > size:
+        raise _Refused(f"it has more than {size:,} bytes")
+    return text
+
+
+def _decoded(text: str | bytes | bytearray) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8-sig")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise _Refused(f"the key {shown(twice)} stands twice in one object")
+    return made
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < _SAFE_DIGITS else int(_bounded(text))
+
+
+def _real(text: str) -> float:
+    return float(_bounded(text))
+
+
+def _bounded(text: str) -> str:
+    """A number's text, if some float holds it."""
+    if len(text) > _LONGEST_NUMBER or math.isinf(float(text)):
+        raise _Refused(f"the number {shown(text)[1:-1]} is too large or too long")
+    return text
+
+
+def _constant(text: str) -> float:
+    raise _Refused(f"{text} is no number")
+
+
+def _check_plain(value: Any, limits: Limits, leaves: bool) -> Any:
+    """The same value, if it is plain and within `limits`.
+
+    Args:
+        leaves: whether texts and numbers are to be checked too.
+    """
+    level: list[Any] = [[value]]  # the containers of one depth
+    count = 0
+    for _ in range(limits.depth + 1):
+        below: list[Any] = []
+        for node in level:
+            count += len(node)
+            if leaves and isinstance(node, dict):
+                for key in node:
+                    _check_leaf(key, limits)
+            items = node.values() if isinstance(node, dict) else node
+            for item in items:
+                if isinstance(item, dict | list):
+                    below.append(item)
+                elif leaves:
+                    _check_leaf(item, limits)
+            if count > limits.nodes:
+                raise _Refused(f"it holds more than {limits.nodes:,} values")
+        if not below:
+            return value
+        level = below
+    raise RecursionError
+
+
+def _check_leaf(leaf: Any, limits: Limits) -> None:
+    if isinstance(leaf, str):
+        if not limits.halves and (half := _HALF.search(leaf)):
+            raise _Refused(f"half a character, {half[0]!a}: a surrogate without its partner")
+    elif isinstance(leaf, float):
+        if not limits.nan and not math.isfinite(leaf):
+            raise _Refused(f"{leaf!r} is no number")
+    elif leaf is not None and not isinstance(leaf, int):
+        raise _Refused(f"{shown(leaf)} is {kind_of(leaf)}; write it in quotation marks")
+
+
+if yaml.__with_libyaml__:
+    from yaml._yaml import CParser
+
+    class _Nodes(Composer, CParser, SafeConstructor, Resolver):
+        """Events of the C library, which is several times as fast, and nodes of Python, which can be counted."""
+
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            Composer.__init__(self)
+            SafeConstructor.__init__(self)
+            Resolver.__init__(self)
+
+else:
+    _Nodes = yaml.SafeLoader  # type: ignore[assignment,misc]
+
+
+class _Loader(_Nodes):
+    """Counts what it composes before it makes anything of it."""
+
+    def __init__(self, text: str, limits: Limits) -> None:
+        super().__init__(text)
+        self._limits, self._depth, self._count = limits, 0, 0
+        self._weights: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """A node, or the one that an alias stands for, counted again."""
+        alias, before = self.check_event(yaml.AliasEvent), self._count
+        self._depth += 1
+        if self._depth > self._limits.depth + 1:
+            raise RecursionError
+        node: Any = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias and id(node) not in self._weights:
+            raise _Refused("an alias stands for a list or mapping that it is in")
+        self._count += self._weights[id(node)] if alias else 1
+        if self._count > self._limits.nodes:
+            raise _Refused(f"it holds more than {self._limits.nodes:,} values, aliases counted as what they stand for")
+        self._weights.setdefault(id(node), self._count - before)
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """A mapping, none of whose keys stands twice; `<<` is one of them, and means nothing."""
+        made: dict[Any, Any] = {}
+        for key_node, value in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if type(key) is not str:
+                raise _Refused(f"the key {shown(key)} is no text")
+            if key in made:
+                raise _Refused(f"the key {shown(key)} stands twice in one mapping")
+            made[key] = self.construct_object(value, deep=deep)
+        return made
+
+
+def _number(make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def checked(loader: Any, node: Any) -> Any:
+        if len(str(node.value)) > _LONGEST_NUMBER:
+            raise _Refused(f"the number {shown(node.value)[1:-1]} is too large or too long")
+        value = make(loader, node)
+        float(value)  # refuses what no float holds
+        return value
+
+    return checked
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _number(yaml.SafeLoader.construct_yaml_int))
+_Loader.add_constructor("tag:yaml.org,2002:float", _number(yaml.SafeLoader.construct_yaml_float))
