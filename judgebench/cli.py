@@ -197,7 +197,7 @@ def _composed(command: Command) -> Iterator[DictConfig]:
     command.check(check_config)
     try:
         with Overrides(command) as conf:
-            config = compose(conf.name, command.given, return_hydra_config=True)
+            config = compose(conf.name, list(command.given), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise command.explained(error) from error
     known = HydraConfig.instance()
