@@ -23,8 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.config.checks import check_config
 from judgebench.config.command import Command
 from judgebench.config.overrides import Look, Overrides
-from judgebench.report.hiding import hiding, masked_argument
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
+from judgebench.runtime.hiding import hiding, masked_argument
 from judgebench.runtime.lock import UNTIL_THE_END
 from judgebench.study import job
 

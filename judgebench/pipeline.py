@@ -29,25 +29,25 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.last_run import LastRun, Read, key_of, recall, remember
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.robustness import cost_records
 from judgebench.metrics.suffix import suffix_records
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.layout import terminal_blocks
 from judgebench.report.paper.files import check_tables, paper_tables
-from judgebench.report.printed import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.tutors import tutor_title
+from judgebench.report.views.run import tutor_title
 from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.results.texts import examples_frame, texts_frame
+from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
@@ -102,7 +102,7 @@ def run_pipeline(config: DictConfig) -> Results | None:
             return None
         results = _compute(job, read, trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change
-            remember(job.key, job.experiment, read)
+            save_last(job.key, job.experiment, read)
         results = _write(job, results, read)
         job.console.print(to_terminal(terminal_blocks(results)))
         return results
@@ -113,7 +113,7 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
     console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
-        last = recall(config)
+        last = load_last(config)
         key = last.key if last else key_of(config)
         trainer = trainer_of(config, [])
         processes = begin(trainer)

@@ -22,7 +22,7 @@ import pandas as pd
 from wordfreq import top_n_list
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench import last_run
+from judgebench import reuse
 from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
 from judgebench.metrics.correlation import spearman
@@ -162,7 +162,7 @@ def parsed(monkeypatch):
     made = []
     whole = Experiment.parse.__func__
     monkeypatch.setattr(Experiment, "parse", classmethod(lambda cls, config: made.append(1) or whole(cls, config)))
-    monkeypatch.setattr(last_run, "_last", None)
+    monkeypatch.setattr(reuse, "_last", None)
     return made
 
 
@@ -181,7 +181,7 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
     run("decoding.lambda=0.1,0.5", "decoding.temperature=1,3", "run_dir=sweep", first=["-m"])
     assert len(parsed) == 1
     for job, (lambda_, temperature) in enumerate([(0.1, 1), (0.1, 3), (0.5, 1), (0.5, 3)]):
-        monkeypatch.setattr(last_run, "_last", None)
+        monkeypatch.setattr(reuse, "_last", None)
         run(f"decoding.lambda={lambda_}", f"decoding.temperature={temperature}", "run_dir=single")
         for one, other in zip(content(f"sweep/{job}"), content("single"), strict=True):
             assert one.equals(other) if hasattr(one, "equals") else one == other

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from judgebench.config.keys import typed_overrides
 from judgebench.judges.api.http import is_loopback
-from judgebench.report.hiding import masked_argument
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.hiding import masked_argument
 from judgebench.runtime.shape import shown
 
 _HOST = re.compile(r"[0-9A-Za-z.:_-]+")

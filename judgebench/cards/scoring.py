@@ -16,7 +16,7 @@ from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.loop import Models, Trainers
-from judgebench.last_run import Read
+from judgebench.reuse import Read
 from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED
 

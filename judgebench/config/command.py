@@ -20,8 +20,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.groups import FOLDER, groups, nearest, top_keys
 from judgebench.config.overrides import ADDED, Look, Overrides, look_at
-from judgebench.report.hiding import masked_argument
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.hiding import masked_argument
 
 _MOST_TRIES = 4
 """Rounds in which mistakes are mended, each of which may show others."""

@@ -21,8 +21,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.groups import FOLDER, nearest, top_keys
-from judgebench.report.hiding import masked_argument
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.hiding import masked_argument
 
 if TYPE_CHECKING:
     from judgebench.config.command import Command

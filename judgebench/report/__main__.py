@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results

@@ -12,13 +12,13 @@ import pandas as pd
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
-from judgebench.report.browser.judged import Judged
-from judgebench.report.correlation_figure import correlation_figure
+from judgebench.report.browser.judged import JudgedRun
+from judgebench.report.figures.correlations import correlation_figure
+from judgebench.report.figures.style import MOST_SERIES
 from judgebench.report.formats import short, three, two
 from judgebench.report.html import browser_part, rendered
-from judgebench.report.layout import EXAMPLES, Drawn, Section
+from judgebench.report.layout import EXAMPLES, Drawn, PageSection
 from judgebench.report.page import render_page, shown_figure
-from judgebench.report.style import MOST_SERIES
 from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
 from judgebench.report.views.comparisons import (
     COMPARISONS,
@@ -78,7 +78,7 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
         raise UserError(f"a comparison takes 2 to {len(_LETTERS)} run folders, got {len(runs)}.")
     named = [NamedRun(letter, run) for letter, run in zip(_LETTERS, runs, strict=False)]
     compared = Compared(named, paired_differences(named, resamples, seed))
-    browser = browse([Judged.of(run.content, run.letter) for run in named])
+    browser = browse([JudgedRun.of(run.content, run.letter) for run in named])
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
     sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
@@ -171,10 +171,10 @@ _DIFFERENCES = replace(
 )
 
 SECTIONS = (
-    Section("compared_answers", "Answers", (_answers, Drawn("spearman"))),
-    Section("compared_configs", "What was different", (_configs,)),
-    Section("compared_metrics", "Side by side", (_metrics,)),
-    Section("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
+    PageSection("compared_answers", "Answers", (_answers, Drawn("spearman"))),
+    PageSection("compared_configs", "What was different", (_configs,)),
+    PageSection("compared_metrics", "Side by side", (_metrics,)),
+    PageSection("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
     EXAMPLES,
 )
 """Of a comparison."""

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from judgebench.metrics.bias import candidate_index, histogram, mapped
+from judgebench.results.series import ranges_of
 from judgebench.types import ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
@@ -67,3 +68,12 @@ def most_frequent(found: ArrayLike) -> list[int]:
     values = np.asarray(found, dtype=np.float64)
     top = values.max(initial=0.0)
     return [int(i) for i in np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12))] if top > 0 else []
+
+
+def is_discrete(scores: pd.DataFrame) -> bool:
+    """Whether at least half of the scores are scores of their range, not values between them."""
+    found = 0
+    for score_range, part in ranges_of(scores):
+        position = (part["score"].to_numpy(dtype=np.float64) - score_range.minimum) / score_range.step
+        found += int(np.sum(np.abs(position - np.round(position)) < 1e-6))
+    return 2 * found >= len(scores)

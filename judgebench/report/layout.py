@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judgebench.report.table import Paragraph
 from judgebench.report.views.answers import answers
 from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
@@ -17,8 +18,9 @@ from judgebench.report.views.pairs import PAIRS
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.points import POINTS
 from judgebench.report.views.rankings import ranking_blocks
-from judgebench.report.views.run import cost, repeat
+from judgebench.report.views.run import cost, judges_line, repeat, served
 from judgebench.report.views.tuning import TUNING
+from judgebench.results.results import Results
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ Part = Callable[[Any], Sequence[Any]] | Drawn
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A section of a page; it is left out where nothing in it has anything to show.
 
     Attributes:
@@ -49,22 +51,22 @@ class Section:
     parts: Sequence[Part]
 
 
-EXAMPLES = Section("examples", "Examples", ())
+EXAMPLES = PageSection("examples", "Examples", ())
 """The section of the examples' browser, which is no block."""
 
 PAGE = (
-    Section("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
-    Section(
+    PageSection("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
+    PageSection(
         "bias",
         "Range bias",
         (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
     ),
-    Section(
+    PageSection(
         "contrast",
         "Contrastive decoding",
         (COMPARISONS, other_statistics, TUNING, Drawn("path_", "grid_")),
     ),
-    Section(
+    PageSection(
         "attacks",
         "Attacks and defenses",
         (
@@ -72,15 +74,28 @@ PAGE = (
             Drawn("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
         ),
     ),
-    Section(
+    PageSection(
         "pairs",
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
-    Section("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
-    Section("diagnostics", "Diagnostics", (flags,)),
+    PageSection("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
+    PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
-    Section("cost", "Cost", (cost,)),
-    Section("repeat", "How to repeat it", (repeat,)),
+    PageSection("cost", "Cost", (cost,)),
+    PageSection("repeat", "How to repeat it", (repeat,)),
 )
 """The sections of a run's page."""
+
+
+def terminal_blocks(results: Results) -> list[Any]:
+    """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
+    own; the other tables are of clean ones."""
+    parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
+    parts += CORRELATION(results) + LEVELS(results)
+    parts += PAIRS(results) + ranking_blocks(results)
+    for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
+        parts += part(results)
+    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
+        parts += part(results)
+    return parts

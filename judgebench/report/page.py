@@ -14,8 +14,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from judgebench.report.browser.data import Browser
-from judgebench.report.night import with_night
-from judgebench.report.saved_figures import svg_without_caption
+from judgebench.report.figures.style import svg_without_caption, with_night
 from judgebench.runtime.errors import escape_control
 
 _HERE = Path(__file__).parent

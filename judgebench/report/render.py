@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.page import macros
-from judgebench.report.table import Block, Cell, Col, Facts, Folded, Heading, Paragraph, Table
+from judgebench.report.table import Block, Col, Facts, Folded, Heading, Paragraph, Table, TableCell
 from judgebench.runtime.files import as_csv
 
 _LATEX = str.maketrans(
@@ -116,7 +116,7 @@ def _rich_table(table: Table) -> RichTable:
     return found
 
 
-def _rich_cell(cell: Cell, column: Col, marks: bool, width: int) -> Text:
+def _rich_cell(cell: TableCell, column: Col, marks: bool, width: int) -> Text:
     """A cell; numbers with intervals are padded to a width, outside of what is underlined, so that they line up."""
     told = Text(" " * (width - len(cell.text)) if column.ends else "")
     told.append(cell.text, style="underline bold" if cell.marked else "")

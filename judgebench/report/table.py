@@ -12,7 +12,7 @@ from judgebench.report.formats import Format, interval, is_known, no_text, text
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell.
 
     Attributes:
@@ -63,13 +63,13 @@ class Col:
     optional: bool = False
     width: int = 0
 
-    def cell(self, row: Any) -> Cell:
+    def cell(self, row: Any) -> TableCell:
         """The cell of a row, a mapping."""
         ends = ""
         if self.ends is not None:
             name = self.interval or self.key
             ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends)
-        return Cell(
+        return TableCell(
             self.form(row.get(self.key)),
             ends,
             bool(self.marked and is_known(row.get(self.marked)) and row[self.marked]),
@@ -79,10 +79,10 @@ class Col:
 
 
 @dataclass(frozen=True)
-class Section:
+class TableSection:
     """Rows that belong together, perhaps under a line of their own; `notes` go below single rows."""
 
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     title: str = ""
     notes: Sequence[str] = ()
 
@@ -106,7 +106,7 @@ class Table:
     heading: str
     title: str
     columns: Sequence[Col]
-    sections: Sequence[Section]
+    sections: Sequence[TableSection]
     size: str = ""
     note: str = ""
     marks: str = ""
@@ -229,17 +229,17 @@ class View:
             return [frame]
         return [part for _, part in frame.groupby(list(self.sections), sort=False, dropna=False)]
 
-    def _section(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> Section:
+    def _section(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> TableSection:
         cells, shown = [], dict.fromkeys(self.once)
         for row in rows:
             line = []
             for column in columns:
                 repeats = column.key in shown and shown[column.key] == (row[column.key],)
-                line.append(Cell("") if repeats else column.cell(row))
+                line.append(TableCell("") if repeats else column.cell(row))
             shown = {key: (row[key],) for key in self.once}
             cells.append(line)
         notes = [text(row.get(self.below)) for row in rows] if self.below else ()
-        return Section(cells, self.section.format(**rows[0]) if self.section else "", notes)
+        return TableSection(cells, self.section.format(**rows[0]) if self.section else "", notes)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -189,7 +189,7 @@ class RunFolder:
 
     def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
         """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
-        from judgebench.report.saved_figures import save_figures
+        from judgebench.report.figures.style import save_figures
 
         with self.writing(self.path / "figures"):
             return save_figures(figures, self.path / "figures")

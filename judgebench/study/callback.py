@@ -56,7 +56,7 @@ class SweepSummary(Callback):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Takes secrets out of the multirun.yaml that Hydra has written by now."""
-        from judgebench.report.hiding import hide_in_file
+        from judgebench.runtime.hiding import hide_in_file
 
         if str(config.hydra.mode).endswith("MULTIRUN"):
             # a job that a launcher runs elsewhere was not started by this command line, but knows what it set

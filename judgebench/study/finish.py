@@ -12,7 +12,7 @@ import yaml
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.report.saved_figures import save_figures
+from judgebench.report.figures.style import save_figures
 from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.results.masking import mask_secrets
 from judgebench.runtime.errors import UserError

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from judgebench.report.style import MUTED, finish, house_style, panels
+from judgebench.report.figures.style import MUTED, finish, house_style, panels
 from judgebench.study.summary import Trial, complete, direction_of, setting
 
 _TRIED, _FRONT = "#56B4E9", "#D55E00"  # Okabe and Ito's palette

@@ -13,9 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.heat_map import DASH, HeatMap, heat_map_figure
-from judgebench.report.saved_figures import file_name
-from judgebench.report.style import MUTED, finish, house_style, panels
+from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
+from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
 from judgebench.study.summary import Trial, axis_name, complete, direction_of
 

@@ -16,8 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from judgebench.report.hiding import masked_argument
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.hiding import masked_argument
 from judgebench.study.claims import FAILED, LOST, Claims, Standing, failed, grid_of
 from judgebench.study.live import Live
 from judgebench.study.results import check_folder, write_results

@@ -13,11 +13,11 @@ from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 
-from judgebench.report.hiding import hider
 from judgebench.report.views.served import served_scalars
 from judgebench.results.masking import environment_secrets
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.hiding import hider
 from judgebench.tracking.artifacts import keep, main_files, used_files
 from judgebench.tracking.summary import differences, rankings, scalars
 from judgebench.tracking.tables import defense_rows, example_rows, metric_rows, pairwise_rows

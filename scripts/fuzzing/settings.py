@@ -16,8 +16,8 @@ from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
 from judgebench.data.fields import ScoredFields
 from judgebench.judges.answers import AnswerFields
-from judgebench.report.hiding import argument_secrets, hider, masked_argument
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.hiding import argument_secrets, hider, masked_argument
 from judgebench.types import ScoreRange
 
 

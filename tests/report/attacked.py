@@ -15,7 +15,7 @@ from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, default_pairs
 from judgebench.metrics.suffix import Suffix, suffix_records
 from judgebench.report.html import render_report
-from judgebench.report.printed import terminal_blocks
+from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange

@@ -20,11 +20,11 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
-from judgebench.report.browser.judged import Judged
+from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.printed import run_tables
+from judgebench.report.layout import run_tables
 from judgebench.report.results import Estimate
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
@@ -136,7 +136,7 @@ def test_the_report_has_a_section_and_draws_no_humans(run):
 
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
     references = DefenseRecords().references
-    judged = Judged("", "mini", run.readings, run.scores, run.records, {"joint": None}, {}, None, references)
+    judged = JudgedRun("", "mini", run.readings, run.scores, run.records, {"joint": None}, {}, None, references)
     index = index_of([judged])
     assert len(index.example) == 48 * 2
     assert {str(one.range) for one in index.places} == {"0.0-1.0 by 0.5"}

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.report.figures import draw_all
 from judgebench.report.figures.defenses import (
     candidates_figure,
     defense_figures,
@@ -21,7 +20,8 @@ from judgebench.report.figures.defenses import (
     strengths_figure,
     unbeaten,
 )
-from judgebench.report.style import STANDARDS, defense_marks
+from judgebench.report.figures.draw import draw_all
+from judgebench.report.figures.style import STANDARDS, defense_marks
 from judgebench.results.results import Results
 from judgebench.results.schema import FIGURE
 from tests.report.attacked import results_of, with_cot

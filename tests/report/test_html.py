@@ -12,7 +12,7 @@ from markupsafe import escape
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.differences import arrange_comparisons
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns, comparisons_of, similarity_of, tuning_of

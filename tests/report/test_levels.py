@@ -11,7 +11,7 @@ from judgebench.report.levels import arrange_levels, levels_note
 from rich.console import Console
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.printed import run_tables
+from judgebench.report.layout import run_tables
 from judgebench.types import ScoreRange
 from tests.report.conftest import columns
 from tests.report.test_html import page

@@ -6,11 +6,9 @@ from xml.etree import ElementTree
 import numpy as np
 from matplotlib.colors import to_rgb
 
-from judgebench.report.correlation_figure import correlation_figure
-from judgebench.report.heat_map import HeatMap, heat_map_figure
-from judgebench.report.night import NIGHT, with_night
-from judgebench.report.saved_figures import svg_without_caption
-from judgebench.report.style import _DEFENSES, _FIXED, _FREE, INK, MUTED
+from judgebench.report.figures.correlations import correlation_figure
+from judgebench.report.figures.style import _DEFENSES, _FIXED, _FREE, INK, MUTED, NIGHT, svg_without_caption, with_night
+from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 
 PAPER = NIGHT["#ffffff"]
 

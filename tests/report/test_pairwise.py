@@ -14,10 +14,10 @@ from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.readings.reading import reading_columns
 from judgebench.report import pairwise
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
+from judgebench.report.figures.rankings import pairwise_figures, shares_of
 from judgebench.report.html import render_report
-from judgebench.report.pairwise_figure import pairwise_figures, shares_of
-from judgebench.report.printed import run_tables
+from judgebench.report.layout import run_tables
 from judgebench.report.results import Estimate
 from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import rankings

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from judgebench.metrics.suffix import Suffix, suffix_records
-from judgebench.report.figures import draw_all
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
+from judgebench.report.figures.draw import draw_all
 from judgebench.report.formats import signed_two, two
 from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, SIDES, WORDS, drawn_rows, phrase_blocks, phrase_frame, silent_note

@@ -4,12 +4,12 @@ import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
-
 from judgebench.report.choices import arrange_tuning, chosen, interval_of, search_note, shared_note
 from judgebench.report.diagnosis import arrange_diagnostics, span
 from judgebench.report.flags import FLAGS, none_note, raised
-from judgebench.report.printed import run_tables
+from rich.console import Console
+
+from judgebench.report.layout import run_tables
 from judgebench.report.results import arrange
 from judgebench.tuning.tuners import Exact, Shared
 from judgebench.types import ScoreRange

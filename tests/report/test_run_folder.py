@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from judgebench.report.choices import arrange_tuning
 
-from judgebench.report.figures import draw_all
-from judgebench.report.heat_map import HeatMap, grid_figure, heat_map_figure
-from judgebench.report.path_figure import path_figure
-from judgebench.report.saved_figures import save_figures
+from judgebench.report.figures.draw import draw_all
+from judgebench.report.figures.style import save_figures
+from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figure, path_figure
 from judgebench.results.schema import FIGURE
 from judgebench.tuning.curves import curves
 from judgebench.tuning.tuners import Shared

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from judgebench.report.saved_figures import save_figures
+from judgebench.report.figures.style import save_figures
 from judgebench.study.finish import jobs_as_trials
 from judgebench.study.heatmap import heatmaps
 from judgebench.study.summary import cell_of, summarize, summary_table

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 from judgebench.defenses import Findings
-from judgebench.report.figures import draw_all
+from judgebench.report.figures.draw import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.tracking.summary import _PAIRWISE, differences, scalars
 from judgebench.tracking.wandb import log_run

@@ -13,7 +13,7 @@ import torch
 
 from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import Index, rows_of
-from judgebench.report.browser.judged import Judged
+from judgebench.report.browser.judged import JudgedRun
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -23,7 +23,7 @@ _LEAST = 24
 """Characters from which on a text is referred to and not repeated."""
 
 
-def bounds(index: Index, runs: Sequence[Judged]) -> list[int]:
+def bounds(index: Index, runs: Sequence[JudgedRun]) -> list[int]:
     """Where pieces begin and end: numbers of examples, the first 0 and the last how many there are. A group is never
     divided."""
     sizes = np.zeros(len(index.examples))
@@ -43,7 +43,7 @@ def bounds(index: Index, runs: Sequence[Judged]) -> list[int]:
     return [*cuts, len(sizes)]
 
 
-def text_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def text_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
     `rival` and `human` scores. An article stands once, however many texts answer to it."""
     known: dict[tuple[str, str], Any] = {}
@@ -72,7 +72,7 @@ def text_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> li
     return chunks
 
 
-def reading_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def reading_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`, the text between what
     the example itself says, and of letters for that: s source, c context, o output, x changed text, r rival."""
     chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
@@ -115,7 +115,9 @@ def reading_chunks(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) ->
 _KEY = ("example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
 
 
-def _contrasted(index: Index, which: int, run: Judged, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
+def _contrasted(
+    index: Index, which: int, run: JudgedRun, rows: Sequence[int | None]
+) -> dict[int, dict[str, list[Any]]]:
     """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
     series' own lambda and t."""
     found: dict[int, dict[str, list[Any]]] = {}
@@ -141,7 +143,7 @@ def _contrasted(index: Index, which: int, run: Judged, rows: Sequence[int | None
     return found
 
 
-def _own_texts(run: Judged) -> dict[str, dict[str, str]] | None:
+def _own_texts(run: JudgedRun) -> dict[str, dict[str, str]] | None:
     if run.texts is None:
         return None
     names = {"s": "source", "c": "context", "o": "output", "r": "rival"}
@@ -152,7 +154,7 @@ def _own_texts(run: Judged) -> dict[str, dict[str, str]] | None:
     }
 
 
-def _changed(run: Judged) -> dict[tuple[Any, ...], str]:
+def _changed(run: JudgedRun) -> dict[tuple[Any, ...], str]:
     if run.texts is None:
         return {}
     rows = run.texts.changed[[*_KEY, "order", "text"]].itertuples(index=False)
@@ -181,7 +183,7 @@ def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], intern
     return found
 
 
-def _references(runs: Sequence[Judged]) -> dict[tuple[str, str], list[list[Any]]]:
+def _references(runs: Sequence[JudgedRun]) -> dict[tuple[str, str], list[list[Any]]]:
     """(data set, group) -> [run, dimension, defense, good text, poor text, score of each]."""
     found: dict[tuple[str, str], list[list[Any]]] = {}
     names = ["group_id", "dimension", "defense", "high", "low", "score_high", "score_low"]

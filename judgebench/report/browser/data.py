@@ -10,7 +10,7 @@ import numpy as np
 
 from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of
-from judgebench.report.browser.judged import Judged
+from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.browser.packing import pack
 from judgebench.report.humans import spans
 from judgebench.report.views.flags import FLAGS
@@ -33,7 +33,7 @@ class Browser:
     examples: int
 
 
-def browse(runs: Sequence[Judged]) -> Browser | None:
+def browse(runs: Sequence[JudgedRun]) -> Browser | None:
     """The examples of the runs; None where none of them has a score."""
     runs = [run for run in runs if len(run.scores)]
     if not runs:
@@ -51,7 +51,7 @@ def browse(runs: Sequence[Judged]) -> Browser | None:
     )
 
 
-def index_data(index: Index, runs: Sequence[Judged], cuts: Sequence[int]) -> dict[str, Any]:
+def index_data(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> dict[str, Any]:
     """The index as JSON: names once, rows column by column, what is rare as lists of rows."""
     group, groups = _coded(index.group)
     system, systems = _coded(index.system)
@@ -126,13 +126,13 @@ def _numbers(values: np.ndarray) -> list[float | int | None]:
     return [int(one) if one is not None and one == int(one) else one for one in shown]
 
 
-def _scale(dataset: str, dimension: str, runs: Sequence[Judged]) -> list[float] | None:
+def _scale(dataset: str, dimension: str, runs: Sequence[JudgedRun]) -> list[float] | None:
     """The human scale; None where human and judge cannot be laid beside each other."""
     found = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
     return [float(end) for end in found] if found is not None and spans(found) else None
 
 
-def _compared(runs: Sequence[Judged]) -> list[str]:
+def _compared(runs: Sequence[JudgedRun]) -> list[str]:
     """What a judge answers that compares texts: the candidates of its readings."""
     run = next((run for run in runs if run.compares and len(run.readings)), None)
     return [] if run is None else [str(one) for one in run.readings["candidates"].iloc[0]]

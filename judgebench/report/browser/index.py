@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.browser.judged import Judged
+from judgebench.report.browser.judged import JudgedRun
 from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting
 from judgebench.types import CLAMPED, FAILED, PARSED, ScoreRange
 
@@ -87,7 +87,7 @@ class Index:
         return self.place * len(self.examples) + self.example
 
 
-def index_of(runs: Sequence[Judged]) -> Index:
+def index_of(runs: Sequence[JudgedRun]) -> Index:
     """The rows of one run, or of several side by side: where they judged the same example under the same condition,
     it is one row."""
     about = _examples(runs)
@@ -103,41 +103,27 @@ def index_of(runs: Sequence[Judged]) -> Index:
         name = f"{run.name}: " if run.name else ""
         series += [ShownSeries(which, one.judge, f"{name}{one}") for one in found.all]
         kinds = distinct(run.scores, [*CELL, *_HOW])
+        at = []
         for kind in kinds:
-            at = places.setdefault(_place(run.dataset, kind), len(places)), own[found.of(kind)]
-            settings[at[1], at[0]] = setting(kind)
-            knobs[at[1], at[0]] = (str(kind["judge"]), str(kind["decoding"]), *_knobs(kind))
-        codes = run.scores.groupby([*CELL, *_HOW], dropna=False, sort=False).ngroup().to_numpy()
-        parts.append(
-            pd.DataFrame(
-                {
-                    "example": [numbers[run.dataset, one] for one in run.scores["example_id"]],
-                    "place": np.array([places[_place(run.dataset, kind)] for kind in kinds], dtype=np.int64)[codes],
-                    "series": np.array([own[found.of(kind)] for kind in kinds], dtype=np.int64)[codes],
-                    "score": run.scores["score"].to_numpy(dtype=np.float64),
-                    "status": [STATUSES.index(one) for one in run.scores["status"]],
-                    "human": run.scores["human"].to_numpy(dtype=np.float64),
-                }
-            )
-        )
+            at.append((places.setdefault(_place(run.dataset, kind), len(places)), own[found.of(kind)]))
+            settings[at[-1][1], at[-1][0]] = setting(kind)
+            knobs[at[-1][1], at[-1][0]] = (str(kind["judge"]), str(kind["decoding"]), *_knobs(kind))
+        parts.append(_scored(run, at, numbers))
     table = pd.concat(parts, ignore_index=True)
     order = _ordered(list(places))
     table["place"] = order[table["place"].to_numpy()]
     keys, rows = np.unique(table["place"] * len(about) + table["example"], return_inverse=True)
-    scores = np.full((len(series), len(keys)), np.nan)
-    status = np.zeros((len(series), len(keys)), dtype=np.int64)
-    scores[table["series"], rows] = table["score"]
-    status[table["series"], rows] = table["status"]
+    scores, status = np.full((len(series), len(keys)), np.nan), np.zeros((len(series), len(keys)), dtype=np.int64)
+    scores[table["series"], rows], status[table["series"], rows] = table["score"], table["status"]
     human = np.full(len(keys), np.nan)
     human[rows] = table["human"]
-    sorted_places = sorted(places, key=lambda one: int(order[places[one]]))
     group, system, split = ([one[i] for one in about.values()] for i in range(3))
     index = Index(
         examples=list(about),
         group=group,
         system=system,
         split=split,
-        places=sorted_places,
+        places=sorted(places, key=lambda one: int(order[places[one]])),
         series=series,
         settings={(one, int(order[place])): text for (one, place), text in settings.items()},
         knobs={(one, int(order[place])): known for (one, place), known in knobs.items()},
@@ -152,7 +138,27 @@ def index_of(runs: Sequence[Judged]) -> Index:
     return _with_flags(index, runs, numbers)
 
 
-def _examples(runs: Sequence[Judged]) -> dict[tuple[str, str], tuple[str, str, str]]:
+def _scored(run: JudgedRun, at: Sequence[tuple[int, int]], numbers: Mapping[tuple[str, str], int]) -> pd.DataFrame:
+    """A run's scores by the numbers of example, place and series.
+
+    Args:
+        at: place and series of each distinct condition and series of the scores, in order of appearance.
+    """
+    codes = run.scores.groupby([*CELL, *_HOW], dropna=False, sort=False).ngroup().to_numpy()
+    places, series = np.array(at, dtype=np.int64).reshape(-1, 2).T
+    return pd.DataFrame(
+        {
+            "example": [numbers[run.dataset, one] for one in run.scores["example_id"]],
+            "place": places[codes],
+            "series": series[codes],
+            "score": run.scores["score"].to_numpy(dtype=np.float64),
+            "status": [STATUSES.index(one) for one in run.scores["status"]],
+            "human": run.scores["human"].to_numpy(dtype=np.float64),
+        }
+    )
+
+
+def _examples(runs: Sequence[JudgedRun]) -> dict[tuple[str, str], tuple[str, str, str]]:
     """(data set, example_id) -> group, system and split, those of a group together."""
     names = ["example_id", "group_id", "system_id", "split"]
     found: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -190,7 +196,7 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
     return order
 
 
-def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str, str], int]) -> Index:
+def _with_flags(index: Index, runs: Sequence[JudgedRun], numbers: Mapping[tuple[str, str], int]) -> Index:
     found: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     for code, name in enumerate(STATUSES):
@@ -212,7 +218,7 @@ def _with_flags(index: Index, runs: Sequence[Judged], numbers: Mapping[tuple[str
 
 
 def rows_of(
-    index: Index, run: Judged, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
+    index: Index, run: JudgedRun, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
 ) -> list[int | None]:
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
     of winning, whatever the places are called."""
@@ -237,7 +243,7 @@ def rows_of(
     return found
 
 
-def _of_conditions(index: Index, run: Judged) -> Iterator[tuple[str, int, str, str]]:
+def _of_conditions(index: Index, run: JudgedRun) -> Iterator[tuple[str, int, str, str]]:
     """Flags that metrics.json has of a whole condition, at the level that is shown: flag, place, split, and whose."""
     level = shown_level(str(record["level"]) for record in run.records)
     for record in run.records:

@@ -27,7 +27,7 @@ class ExampleTexts:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """One run, as its files hold it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Judged:
     references: pd.DataFrame
 
     @classmethod
-    def of(cls, results: Results, name: str = "") -> Judged:
+    def of(cls, results: Results, name: str = "") -> JudgedRun:
         """A run's results under a name."""
         texts = None if results.examples is None else ExampleTexts(results.examples, results.texts)
         return cls(

@@ -13,12 +13,12 @@ from matplotlib.patches import Patch
 
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.saved_figures import file_name
-from judgebench.report.style import (
+from judgebench.report.figures.style import (
     INK,
     MUTED,
     Mark,
     defense_marks,
+    file_name,
     finish,
     house_style,
     marks,

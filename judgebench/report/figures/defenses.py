@@ -13,21 +13,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.formats import percent, three, two
-from judgebench.report.saved_figures import file_name
-from judgebench.report.style import (
+from judgebench.report.figures.style import (
     HUMANS,
     INK,
     MUTED,
     STANDARDS,
     Mark,
     defense_marks,
+    file_name,
     finish,
     house_style,
     panels,
     series_label,
     shorten,
 )
+from judgebench.report.formats import percent, three, two
 from judgebench.report.table import records
 from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
 from judgebench.results.results import Results

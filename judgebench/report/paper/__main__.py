@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
+from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.build import build
 from judgebench.report.paper.cap_build import build_cap
 from judgebench.report.paper.files import Table, table_files, table_text
 from judgebench.report.paper.found import RunResults
-from judgebench.report.saved_figures import file_name, save_figures
-from judgebench.report.tutors import tutor_title
+from judgebench.report.views.run import tutor_title
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError, escape_control

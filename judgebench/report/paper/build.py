@@ -8,6 +8,7 @@ from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import FEWEST
+from judgebench.report.figures.style import file_name
 from judgebench.report.paper.found import Found, Key, RunResults
 from judgebench.report.paper.published import (
     PrintedRow,
@@ -19,7 +20,6 @@ from judgebench.report.paper.published import (
     text_claims,
 )
 from judgebench.report.paper.tables import CorrelationTable, Line, SettingLine, SettingTable, Value
-from judgebench.report.saved_figures import file_name
 from judgebench.results.series import number
 from judgebench.tuning.tune import EDGE
 from judgebench.types import ScoreRange

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from judgebench.report.figures.style import file_name
 from judgebench.report.paper.cap_found import Attacked, CapFound, Record, attacked_notes, value_of
 from judgebench.report.paper.cap_names import (
     ADAPTIVE,
@@ -24,7 +25,6 @@ from judgebench.report.paper.cap_names import (
 )
 from judgebench.report.paper.published import System, model_key, published_rows
 from judgebench.report.paper.tables import Value
-from judgebench.report.saved_figures import file_name
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from judgebench.metrics.robustness import CLEAN
+from judgebench.report.figures.style import shorten
 from judgebench.report.paper.published import model_key
-from judgebench.report.style import shorten
 from judgebench.types import ScoreRange
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from judgebench.report.figures.style import shorten
 from judgebench.report.paper.cap import own_name
 from judgebench.report.paper.cap_found import CapFound, Steered
 from judgebench.report.paper.cap_names import CAP, JUDGES, TUTORS, Place, defended_by, paper_data
 from judgebench.report.paper.cells import CellLine, CellTable, Measure, two
 from judgebench.report.paper.published import System, model_key, published_rows
 from judgebench.report.paper.tables import Value
-from judgebench.report.style import shorten
 
 _HEADS = ("Data", "Judge", "Tutor")
 _TABLES = {12: "alpha_h", 13: "alpha_l"}

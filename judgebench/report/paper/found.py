@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.report.figures.style import shorten
 from judgebench.report.paper.published import System, model_key
-from judgebench.report.style import shorten
 from judgebench.results.results import Results
 from judgebench.results.series import range_of, setting, shown_split
 from judgebench.types import ScoreRange

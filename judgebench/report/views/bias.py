@@ -10,8 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from judgebench.report.formats import percent, signed_two, three, two
-from judgebench.report.humans import MAPPING_NOTE, human_scores, mapping_note, most_frequent, shares, spans, to_range
-from judgebench.report.score_figure import is_discrete
+from judgebench.report.humans import (
+    MAPPING_NOTE,
+    human_scores,
+    is_discrete,
+    mapping_note,
+    most_frequent,
+    shares,
+    spans,
+    to_range,
+)
 from judgebench.report.table import Col, View
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import (

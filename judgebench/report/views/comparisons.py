@@ -207,7 +207,7 @@ def _change_sentence(block: list[dict[str, Any]]) -> str:
         sentence += f"none of {len(rows)} ranges: the changes are {spread}"
     for mean in means:
         why = mean["why"].split(";")[0]
-        sentence += f". The mean over the ranges changes by {with_interval(mean)}: {mean['verdict']}"
+        sentence += f". The mean over the ranges changes by {difference_text(mean)}: {mean['verdict']}"
         sentence += f", {why}" if why else ""
     return f"{sentence}."
 
@@ -232,10 +232,10 @@ def comparison_sentences(frame: pd.DataFrame) -> list[str]:
 
 def in_range(row: dict[str, Any]) -> str:
     """A difference with its interval and range."""
-    return f"{with_interval(row)} in range {row['place']}"
+    return f"{difference_text(row)} in range {row['place']}"
 
 
-def with_interval(row: dict[str, Any]) -> str:
+def difference_text(row: dict[str, Any]) -> str:
     """A difference with its interval."""
     ends = interval(row["low"], row["high"], signed_three).replace(",", ", ")
     return f"{signed_three(row['difference'])} {ends}".rstrip()

@@ -89,7 +89,7 @@ class LastRun:
 _last: LastRun | None = None
 
 
-def recall(config: DictConfig) -> LastRun | None:
+def load_last(config: DictConfig) -> LastRun | None:
     """The last run, if its data and readings are this configuration's too; else None, and it is forgotten.
 
     They are not if a file that the configuration names has changed since, or if the store's file has gone: what a run
@@ -101,7 +101,7 @@ def recall(config: DictConfig) -> LastRun | None:
     return _last
 
 
-def remember(key: str, experiment: Experiment, read: Read) -> None:
+def save_last(key: str, experiment: Experiment, read: Read) -> None:
     """Keeps a run whose readings are complete; free answers are not kept, for they depend on the decodings.
 
     Args:

@@ -5,8 +5,8 @@ import os
 import pytest
 from omegaconf import OmegaConf
 
-from judgebench import last_run
-from judgebench.last_run import key_of
+from judgebench import reuse
+from judgebench.reuse import key_of
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_of_other_folders_only_the_files_themselves_count(folder):
 
 
 def test_what_is_too_much_to_look_through_counts_as_changed(folder, monkeypatch):
-    monkeypatch.setattr(last_run, "MOST_FILES", 4)
+    monkeypatch.setattr(reuse, "MOST_FILES", 4)
     assert key_of(config(folder)) != key_of(config(folder))
-    monkeypatch.setattr(last_run, "MOST_FILES", 5)  # three files in two folders
+    monkeypatch.setattr(reuse, "MOST_FILES", 5)  # three files in two folders
     assert key_of(config(folder)) == key_of(config(folder))
 
 

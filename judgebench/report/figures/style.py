@@ -1,11 +1,15 @@
-"""The one look of all figures: colors that color-blind readers tell apart, and where titles and captions go."""
+"""The one look of all figures, and how they become files and parts of pages, light and dark."""
 
 from __future__ import annotations
 
+import io
+import re
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -15,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 from judgebench.results.series import Series
+from judgebench.runtime.errors import escape_control
+from judgebench.runtime.files import atomic
 
 INK, MUTED, HUMANS = "#222222", "#5f5f5f", "#7a7a7a"
 
@@ -204,3 +210,86 @@ def series_label(series: Series, titles: Mapping[str, str | None], setting: str 
     name = titles.get(series.judge)
     label = f"{series}, {setting}" if setting else str(series)
     return f"{label} ({shorten(name)})" if name else label
+
+
+NIGHT = {
+    "#ffffff": "#1b1e24",
+    "#222222": "#e4e6ea",
+    "#000000": "#e4e6ea",
+    "#5f5f5f": "#a9afb8",
+    "#e2e2e2": "#343941",
+    "#e9e9e9": "#2f343c",
+    "#7a7a7a": "#9aa0a8",
+    "#0072b2": "#3389d6",
+    "#56b4e9": "#9ad6f7",
+}
+"""Ink, lines and paper by day and by night. Of the palette's colors all but its blues stand out on both, and the two
+blues stay apart."""
+
+
+def with_night(svg: bytes) -> bytes:
+    """The figure with a style sheet that reads `NIGHT` where the page that shows it is dark.
+
+    matplotlib writes every color into an element's own style, which only an important rule can overrule.
+    """
+    rules = ["svg{fill:#e4e6ea}"]  # text in plain black has no fill of its own
+    for day, night in NIGHT.items():
+        rules += [f'[style*="{kind}: {day}"]{{{kind}:{night}!important}}' for kind in ("fill", "stroke")]
+    style = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>".encode()
+    head, opened, rest = svg.partition(b"<defs>")
+    return head + style + opened + rest
+
+
+DPI = 200
+
+_UNDATED = {"Date": None}
+"""No date in the file: equal data give equal bytes."""
+
+
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Saves each figure as `<name>.png` (200 dpi) and `<name>.svg` and returns the paths."""
+    paths = [folder / f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
+    for path in paths:
+        with house_style(), atomic(path) as temporary:
+            if path.suffix == ".svg":
+                temporary.write_bytes(_svg(figures[path.stem], dpi=DPI))
+            else:
+                _save(figures[path.stem], temporary, format="png", dpi=DPI)
+    return paths
+
+
+def svg_without_caption(figure: Figure) -> bytes:
+    """The figure as SVG, for a page that shows the caption as its own text; the figure itself is left as it was."""
+    captions = figure.findobj(lambda artist: artist.get_gid() == CAPTION_ID)
+    for caption in captions:
+        caption.set_visible(False)
+    try:
+        with house_style():
+            return _svg(figure, bbox_inches="tight", pad_inches=0.05)
+    finally:
+        for caption in captions:
+            caption.set_visible(True)
+
+
+def _svg(figure: Figure, **how: Any) -> bytes:
+    """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
+    with io.BytesIO() as buffer:
+        _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
+        return escape_control(buffer.getvalue().decode()).encode()
+
+
+def _save(figure: Figure, to: Any, **how: Any) -> None:
+    with warnings.catch_warnings():
+        # no font draws a control character, and the warning would send it to the terminal
+        warnings.filterwarnings("ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning)
+        figure.savefig(to, **how)
+
+
+def file_name(dimension: str) -> str:
+    """A dimension's name as part of a file's name.
+
+    Example:
+        >>> file_name("coherence"), file_name("tone / style")
+        ('coherence', 'tone-style')
+    """
+    return re.sub(r"[^\w]+", "-", dimension).strip("-") or "dimension"

@@ -15,7 +15,17 @@ from matplotlib.lines import Line2D
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.style import HUMANS, INK, MUTED, finish, house_style, marks, panels, series_label, shorten
+from judgebench.report.figures.style import (
+    HUMANS,
+    INK,
+    MUTED,
+    finish,
+    house_style,
+    marks,
+    panels,
+    series_label,
+    shorten,
+)
 from judgebench.report.views.rankings import ranking_records
 from judgebench.results.results import Results
 

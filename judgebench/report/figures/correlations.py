@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
+from judgebench.report.figures.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
 from judgebench.report.table import records as table_records
 from judgebench.report.views.correlations import few_groups, level_note, size_of
 from judgebench.results.series import Series, SeriesIndex, labelled, shown_split
