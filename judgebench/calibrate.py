@@ -38,10 +38,10 @@ def _main(config: DictConfig) -> None:
         from judgebench.cards.calibrated import calibrated, settings_of
         from judgebench.cards.card import NAME
         from judgebench.cards.printed import card_view
-        from judgebench.pipeline import run
+        from judgebench.pipeline import run_pipeline
 
         settings_of(config)
-        finished = run(config)
+        finished = run_pipeline(config)
         if finished is None:  # a process that only helped to read
             return
         cards = calibrated(config, finished)

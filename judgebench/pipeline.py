@@ -79,7 +79,7 @@ class Job:
     models: Models = field(default_factory=Models)
 
 
-def run(config: DictConfig) -> Results | None:
+def run_pipeline(config: DictConfig) -> Results | None:
     """Runs the experiment that `config` describes, alone in its run folder.
 
     Returns:
@@ -212,7 +212,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
 
 
 def measured(experiment: Experiment) -> list[Pace]:
-    """How fast the experiment's passes are, from reading a little of what can be read already; nothing of answers that
+    """Speed of the experiment's passes, from reading a little of what can be read already; nothing of answers that
     were given earlier."""
     reader = experiment.reader()
     if LOCAL not in experiment.judge.gives:
@@ -262,7 +262,7 @@ def _learn(job: Job) -> pd.DataFrame | None:
 
 
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
-    """What judge and assistant say; None in a process that only helped."""
+    """Reads what judge and assistant answer; None in a process that only helped."""
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
     found = reader.readings(experiment.data.split)

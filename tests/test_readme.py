@@ -15,7 +15,7 @@ from judgebench.config.groups import FOLDER
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+PAGES = {page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])}
 COMMANDS = list(
     dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
 )

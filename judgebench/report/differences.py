@@ -21,7 +21,7 @@ _WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the first judge's correlation lies above the second's.
+    """Difference of the first judge's correlation from the second's.
 
     Attributes:
         place: the range, or what the mean is over.
@@ -54,12 +54,12 @@ class Difference:
 
     @property
     def holds_zero(self) -> bool:
-        """Whether there is an interval, and 0 lies in it."""
+        """True if there is an interval, and 0 lies in it."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
     @property
     def told_apart(self) -> bool:
-        """Whether it is more than noise after Holm's correction."""
+        """True if it is significant after Holm's correction."""
         return self.says in (BETTER, WORSE)
 
 

@@ -14,7 +14,7 @@ UNKNOWN = "-"
 
 
 def is_known(value: Any) -> bool:
-    """Whether a value is neither None nor NaN."""
+    """True for a value that is neither None nor NaN."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 

@@ -104,12 +104,12 @@ def missing_note(blocks: Sequence[Block]) -> str:
 
 
 def resampled_note(level: str, groups_are: str = "articles") -> str:
-    """What an interval at a level speaks of, as words that follow "95 % interval"."""
+    """Subject of an interval at a level, as words that follow "95 % interval"."""
     return f"{groups_are} resampled{': for these systems alone' if level == 'system' else ''}"
 
 
 def level_note(level: str, groups_are: str = "articles") -> str:
-    """What is correlated at a level, as words that follow "correlation"."""
+    """Units that are correlated at a level, as words that follow "correlation"."""
     return {
         "dataset": "over all texts",
         "document": f"within each of the {groups_are}, mean over them",
@@ -131,13 +131,13 @@ def arrange(records: Sequence[Mapping[str, Any]], split: str = "test") -> list[B
 
 
 def has_intervals(blocks: Sequence[Block]) -> bool:
-    """Whether any estimate has one: none has where nothing was resampled."""
+    """True if any estimate has one: none has where nothing was resampled."""
     rows = (row for block in blocks for section in block.sections for row in section.rows)
     return any(estimate.low is not None for row in rows for estimate in row.estimates.values())
 
 
 def few_note(blocks: Sequence[Block], groups_are: str = "articles") -> str:
-    """What must be said of intervals that rest on too few groups (see `FEWEST`); empty where there are none."""
+    """Warning about intervals that rest on too few groups (see `FEWEST`); empty where there are none."""
     if not has_intervals(blocks) or min(block.groups[0] for block in blocks) >= FEWEST:
         return ""
     return f"Fewer than {FEWEST} {groups_are}: the intervals are too narrow, and nothing can be told apart from chance."

@@ -119,7 +119,7 @@ class Table:
 
     @property
     def is_marked(self) -> bool:
-        """Whether any cell is emphasized."""
+        """True if any cell is emphasized."""
         return any(cell.marked for section in self.sections for row in section.rows for cell in row)
 
 
@@ -149,7 +149,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Folded:
-    """What a page shows only when asked, under a line: blocks, or a text to the letter."""
+    """A part that a page shows only when asked, under a line: blocks, or a text to the letter."""
 
     title: str
     content: Sequence[Facts] | str

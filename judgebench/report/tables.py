@@ -72,7 +72,7 @@ def _only(records: Sequence[Mapping[str, Any]], split: str) -> str:
 
 
 def agreement_lines(agreement: Mapping[str, Mapping[str, float | None]]) -> RenderableType:
-    """How far the human experts agree among themselves, the ceiling for any judge; a line a dimension.
+    """Agreement of the human experts among themselves, the ceiling for any judge; a line a dimension.
 
     Args:
         agreement: dimension -> {alpha, spearman}: Krippendorff's alpha and the mean Spearman between two experts;
@@ -94,7 +94,7 @@ def judges_line(titles: Mapping[str, str | None]) -> str:
 
 
 def groups_word(titles: Mapping[str, str | None]) -> str:
-    """What a group of examples is called."""
+    """Word for a group of examples."""
     return titles.get("groups") or "articles"
 
 
@@ -106,7 +106,7 @@ def titled(text: str) -> Table:
 
 
 def examples_word(titles: Mapping[str, str | None]) -> str:
-    """What is judged: examples, or pairs of them."""
+    """Word for what is judged: examples, or pairs of them."""
     return titles.get("examples") or "examples"
 
 

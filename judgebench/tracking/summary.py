@@ -77,7 +77,7 @@ def differences(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def rankings(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How systems are ranked, under readable names: the numbers of a record of pairwise.json, named as in `scalars`,
+    """Rankings of systems, under readable names: the numbers of a record of pairwise.json, named as in `scalars`,
     and the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
     found: dict[str, float] = {}
     several = Counter(_pairwise_name(record) for record in records)
