@@ -132,11 +132,18 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or several; `note`: small, about what stands above; `warning`: the name of a flag in front."""
+    """A sentence or several.
+
+    Attributes:
+        note: whether it is small, about what stands above.
+        warning: the name of a flag in front.
+        examples: address of its examples on the page; empty where there are none.
+    """
 
     text: str
     note: bool = False
     warning: str = ""
+    examples: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import html
-import io
-import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, default_pairs
 from judgebench.metrics.suffix import Suffix, suffix_records
-from judgebench.report.html import render_report
-from judgebench.report.layout import terminal_blocks
-from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
+from tests.report import conftest
 from tests.report.conftest import RULES, Run, columns
 
 HOSTILE = "</script><b>'&[red]\x1b"
@@ -59,12 +53,8 @@ def attacked_run(run: Run, phrases=PHRASES, resamples=60, systems=("system-0", "
 
 
 def results_of(run: Run, **more) -> Results:
-    """The results of a run, as far as tables need them."""
-    about = {"titles": run.titles, "scale": run.scale, "agreement": {}}
-    parts = {"config": {"seed": 1}, "about": about, "scores": run.scores, "metrics": run.records}
-    packages = {"packages": {}, "python": "3", "platform": "Linux", "git_commit": None, "git_changed": None}
-    environment = packages | {"device": "cpu", "model_fingerprints": {}, "seconds": {}, "tokens": {}}
-    return Results(**parts | {"environment": environment} | more)
+    """The results of a run without its readings."""
+    return conftest.results_of(run, **{"readings": run.readings.head(0)} | more)
 
 
 def attacks_on(run: Run, gains: dict[str, dict[str, float]], kept=lambda defense: slice(None), **settings) -> Results:
@@ -91,27 +81,3 @@ def with_cot(builder, decodings) -> Results:
     run = builder(ranges=[ScoreRange(1, 5)], articles=6, systems=4, assistant=False)
     gains = {"cot": {"dsi": 0.5}, "none": {"dsi": 1.0}, "words": {"dsi": 0.25}}
     return attacks_on(run, gains, lambda defense: ["greedy"] if defense == "cot" else decodings, resamples=20)
-
-
-def in_terminal(results: Results) -> str:
-    """The end of a run's output, at a terminal of 100 columns."""
-    file = io.StringIO()
-    Console(file=file, width=100).print(to_terminal(terminal_blocks(results)))
-    text = file.getvalue()
-    assert max(len(line) for line in text.splitlines()) <= 100
-    return text
-
-
-def on_page(results: Results) -> str:
-    """The page's markup, without figures and examples."""
-    return render_report(replace(results, readings=results.readings.head(0)), {})
-
-
-def words_of(text: str) -> str:
-    """A text without markup, its white space single."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
-
-
-def texts_of(table) -> list[list[str]]:
-    """The cells of a table as texts, a list a row."""
-    return [[str(cell) for cell in row] for section in table.sections for row in section.rows]

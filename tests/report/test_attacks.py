@@ -20,16 +20,8 @@ from judgebench.report.views.attacks import (
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
 from judgebench.types import ScoreRange
-from tests.report.attacked import (
-    HOSTILE,
-    attacked_run,
-    attacks_on,
-    in_terminal,
-    on_page,
-    results_of,
-    texts_of,
-    words_of,
-)
+from tests.report.attacked import HOSTILE, attacked_run, attacks_on, results_of
+from tests.report.conftest import in_terminal, on_page, texts_of, words_of
 
 
 @pytest.fixture(scope="module")

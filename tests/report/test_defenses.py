@@ -25,7 +25,8 @@ from judgebench.report.views.defenses import (
 )
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from tests.report.attacked import HOSTILE, attacks_on, in_terminal, on_page, results_of, texts_of, with_cot, words_of
+from tests.report.attacked import HOSTILE, attacks_on, results_of, with_cot
+from tests.report.conftest import in_terminal, on_page, texts_of, words_of
 from tests.report.defended_records import RECORD, defense_records, frame, references, standard
 
 

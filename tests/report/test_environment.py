@@ -34,6 +34,6 @@ def test_installed_package_inside_a_strangers_repository_has_no_commit(tmp_path)
 
 
 def test_environment_names_the_packages_that_matter():
-    environment = describe_environment()
+    environment = describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={})
     assert {"torch", "transformers", "lightning", "numpy", "scipy"} <= set(environment["packages"])
     assert environment["python"].startswith("3.")

@@ -15,17 +15,8 @@ from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, SIDES, WORDS, drawn_rows, phrase_blocks, phrase_frame, silent_note
 from judgebench.results.schema import FIGURE
 from judgebench.types import ScoreRange
-from tests.report.attacked import (
-    HOSTILE,
-    PHRASES,
-    attacked_run,
-    in_terminal,
-    on_page,
-    results_of,
-    texts_of,
-    words_of,
-)
-from tests.report.conftest import columns
+from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of
+from tests.report.conftest import columns, in_terminal, on_page, texts_of, words_of
 
 ONE = [ScoreRange(1, 5)]
 

@@ -16,7 +16,7 @@ from judgebench.metrics.levels import shown_level
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures.style import MOST_SERIES, MUTED, Mark, finish, house_style, marks, panels, series_label
 from judgebench.report.table import records as table_records
-from judgebench.report.views.correlations import few_groups, level_note, size_of
+from judgebench.report.views.correlations import at_level, few_groups, level_note, size_of
 from judgebench.results.series import Series, SeriesIndex, labelled, shown_split
 
 
@@ -97,4 +97,4 @@ def _panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, Mark], correla
     axis.set_xlabel("score range")
     axis.set_ylabel(correlation.capitalize())
     axis.grid(axis="y")
-    axis.set_title(str(rows["condition"].iloc[0]))
+    axis.set_title(at_level(rows["condition"].iloc[0], rows["level"].iloc[0]))

@@ -106,6 +106,11 @@ def _why(row: dict[str, Any], groups: str) -> str:
     return f"{told}; a difference of 0.05 would need {about(other)}" if row["groups_needed"] and other else told
 
 
+def _reason(row: dict[str, Any]) -> str:
+    """`why` without what another difference would need."""
+    return str(row["why"]).split("; a difference of")[0]
+
+
 def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> str:
     """The meaning of the comparisons' numbers.
 
@@ -195,7 +200,7 @@ def _change_sentence(block: list[dict[str, Any]]) -> str:
         told = in_range(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
         return f"{head} changes Spearman by {told}; without an interval, nothing tells that from chance."
     if len(rows) == 1:
-        row, why = rows[0], rows[0]["why"].split(";")[0]
+        row, why = rows[0], _reason(rows[0])
         if row["significant"]:
             return f"{head} changes Spearman by {in_range(row)}: {row['says']}, and by more than chance."
         return f"{head} changes Spearman by {in_range(row)}: not told apart from chance{f' ({why})' if why else ''}."
@@ -206,7 +211,7 @@ def _change_sentence(block: list[dict[str, Any]]) -> str:
     else:
         sentence += f"none of {len(rows)} ranges: the changes are {spread}"
     for mean in means:
-        why = mean["why"].split(";")[0]
+        why = _reason(mean)
         sentence += f". The mean over the ranges changes by {difference_text(mean)}: {mean['verdict']}"
         sentence += f", {why}" if why else ""
     return f"{sentence}."
@@ -224,7 +229,7 @@ def comparison_sentences(frame: pd.DataFrame) -> list[str]:
             found = f"differs in Spearman by more than chance in {len(clear)} of {len(rows)} ranges: {changes}."
         else:
             widest = max(rows, key=lambda row: abs(row["difference"]))
-            why = widest["why"].split("; a ")[0]
+            why = _reason(widest)
             found = f"is not told apart from it: at most {in_range(widest)}{f'; {why}' if why else ''}."
         told.append(f"{head} {found}")
     return told or ["No two of these runs have judged the same examples under the same condition."]

@@ -101,10 +101,21 @@ def _span(counts: pd.Series) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+def at_level(condition: str, level: str) -> str:
+    """A condition with the level that its numbers are of, where that is not the usual one.
+
+    Example:
+        >>> at_level("coherence", "dataset"), at_level("coherence", "system")
+        ('coherence', 'coherence, system level')
+    """
+    return condition if level == "dataset" else f"{condition}, {level} level"
+
+
 def sized_correlations(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
-    """`correlation_frame` with the column `size`, such as "1440 examples of 90 articles"."""
+    """`correlation_frame` with the column `size`, such as "1440 examples of 90 articles", and levels in `condition`."""
     rows = correlation_frame(results, level, silent)
     if len(rows):
+        rows["condition"] = [at_level(*pair) for pair in zip(rows["condition"], rows["level"], strict=True)]
         words = {"groups": results.groups, "examples": results.examples_word}
         rows["size"] = [size.format(**words) for size in rows["size"]]
     return rows
@@ -130,7 +141,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         told.append("Clamped: share of answers outside the range, moved to its nearest end.")
     if len(correlation_frame(results, level, silent=True)) > len(rows):
         told.append("The assistant is left out where it gives every text the same score.")
-    if results.titles.get("note"):
+    if results.titles.get("note") and level == results.level:
         told.append(str(results.titles["note"]))
     return " ".join(told)
 
@@ -176,7 +187,7 @@ def other_levels(results: Results) -> list[Block]:
     found: list[Block] = []
     for level in levels:
         if level != results.level:
-            folded = f"Agreement at {level} level: correlation {level_note(level, results.groups)}"
+            folded = f"{{condition}}: correlation {level_note(level, results.groups)}"
             view = replace(
                 CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote, urlencode
 
 import pandas as pd
 
@@ -43,7 +44,8 @@ def flags(results: Results) -> list[Block]:
     blocks: list[Block] = []
     for flag in raised:
         meaning = f"{FLAGS[flag]}. " if flag in FLAGS else ""
-        blocks.append(Paragraph(f"{meaning}{'; '.join(_places(rows, flag))}.", warning=flag))
+        examples = f"#{urlencode({'filter': 1, 'flags': flag}, quote_via=quote)}" if len(results.readings) else ""
+        blocks.append(Paragraph(f"{meaning}{'; '.join(_places(rows, flag))}.", warning=flag, examples=examples))
     at = _AT.get(results.level, "").format(groups=results.groups)
     return [*blocks, *([Paragraph(f"Here {at}.", note=True)] if at else [])]
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.comparisons import AGREED, DAVIDSON, MAJORITY
-from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, whole
+from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.report.views.pairs import with_setting
 from judgebench.results.results import Results, unattacked
@@ -156,7 +156,9 @@ PREFERENCES = View(
     (
         Col("judge, decoding", "name", left=True, width=24),
         Col("place one", "place_effect", signed_two, optional=True),
+        Col("95 % interval", "place_effect", no_text, ends=signed_two, optional=True, page=True),
         Col("attacked", "attack_effect", signed_two, optional=True),
+        Col("95 % interval", "attack_effect", no_text, ends=signed_two, optional=True, page=True),
         Col("AUC", "auc", percent, ends=points, optional=True),
         Col("tau", "tau", _correlation, ends=short, optional=True),
         Col("same", "accuracy", percent, ends=points, optional=True),

@@ -82,14 +82,15 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
-    told = []
+    told: dict[str, str] = {}
     blocks = tuning_blocks(results.tuning)
     for block in blocks:
         about = f"{block[0]['dimension']}, {block[0]['decoding']}: " if len(blocks) > 1 else ""
-        told += [f"{about}{text}" for text in (_shared_note(block), _search_note(block)) if text]
+        for text in (_shared_note(block), _search_note(block)):
+            told.setdefault(text, about)  # what is true of several is told once
     return " ".join(
         [
-            *dict.fromkeys(told),
+            *(f"{about}{text}" for text, about in told.items() if text),
             "Dev, test: Spearman. Scores by argmax depend on κ = λ / t alone; the exactly best κ is the interval in "
             "which Spearman on the dev split is highest, found without a search.",
         ]

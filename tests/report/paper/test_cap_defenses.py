@@ -8,14 +8,14 @@ import re
 
 import pandas as pd
 import pytest
-from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
 
 from judgebench.report.paper import RunResults, build_cap, table_files, table_text
 from judgebench.report.paper.cap import printed_changes
 from judgebench.report.paper.cap_clean import ratio_slips
 from judgebench.report.paper.cap_names import JUDGES, TUTORS, defended_by, printed_defense
 from judgebench.report.paper.published import published_rows
-from judgebench.results.schema import TABLE
+from judgebench.results.results import Results
+from judgebench.results.schema import REFERENCES_SCHEMA, TABLE
 from tests.report.defended_records import cost, references, standard
 from tests.report.paper.test_cap_tables import changed
 from tests.report.paper.test_paper_tables import HOSTILE, cells
@@ -77,7 +77,7 @@ def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
     }
     rows = references("cap", [(4.0, 2.0)], alphas=(alphas["alpha_h"], alphas["alpha_l"]))
     frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names).assign(dimension=PLACES[dataset])
-    defense = DefenseRecords([standard(dimension=PLACES[dataset], tutor=tutor)], references=frame, costs=costs)
+    defense = Results(standards=[standard(dimension=PLACES[dataset], tutor=tutor)], references=frame, costs=costs)
     return RunResults(records, {"main": judge.split("/")[-1], "tutor": tutor}, defense=defense)
 
 
@@ -239,7 +239,7 @@ def test_other_data_have_tables_of_their_own():
     frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names)
     costs = [cost("none", 0.4), cost("cap", 0.5, context=3.0, text=0.25)]
     run = RunResults(
-        records, {"main": "J", "tutor": "T"}, defense=DefenseRecords([standard()], references=frame, costs=costs)
+        records, {"main": "J", "tutor": "T"}, defense=Results(standards=[standard()], references=frame, costs=costs)
     )
     found = built(run)
     own = [name for name in found if name.startswith("cap_own")]

@@ -15,7 +15,7 @@ from judgebench.report.paper.published import published_rows
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
 from tests.report.paper.test_paper_tables import HOSTILE, cells
-from tests.report.test_assessment_figure import records
+from tests.report.test_attack_figures import records
 
 PAPER_JUDGE = "Llama-3.1-8B-Instruct"
 

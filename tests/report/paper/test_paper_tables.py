@@ -20,8 +20,7 @@ from judgebench.report.paper.published import (
     printed_settings,
     recomputed_average,
 )
-from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, marks
-from judgebench.report.results import Estimate
+from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, Value, marks
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
 from judgebench.runtime.errors import UserError
@@ -266,8 +265,8 @@ def test_of_the_records_only_the_shown_split_without_attack_counts():
 
 def test_ours_marks_count_from_zero_and_never_alone():
     lines = [
-        Line("a", ScoreRange(1, 5), {n: Estimate(-0.1) for n in CORRELATIONS}, {}, {}),
-        Line("b", ScoreRange(1, 5), {n: Estimate(0.0) for n in CORRELATIONS}, {}, {}),
+        Line("a", ScoreRange(1, 5), {n: Value(-0.1) for n in CORRELATIONS}, {}, {}),
+        Line("b", ScoreRange(1, 5), {n: Value(0.0) for n in CORRELATIONS}, {}, {}),
     ]
     assert marks(CorrelationTable("n", "t", "c", "d", lines, []), "ours") == {}
     assert marks(CorrelationTable("n", "t", "c", "d", lines[:1], []), "ours") == {}
@@ -418,7 +417,9 @@ def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
 
 def test_groups_are_called_what_the_run_calls_them(tmp_path, capsys):
     folder = run_folder(tmp_path / "run", own_run(), "Other-7B", "Other-1B")
-    RunFolder(folder).write_about({"main": "Other-7B", "groups": "dialogues"}, {}, {})
+    RunFolder(folder).write(
+        "about", {"titles": {"main": "Other-7B", "groups": "dialogues"}, "scale": {}, "agreement": {}}
+    )
     assert main([folder]) == 0
     assert "1440 texts of 90 dialogues" in capsys.readouterr().out
 

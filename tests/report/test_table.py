@@ -1,0 +1,135 @@
+"""Tables as values, and as a page, a terminal, Markdown, LaTeX and CSV write them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from judgebench.report.formats import UNKNOWN, decimals, interval, percent, short, signed_two, two
+from judgebench.report.render import to_csv, to_html, to_latex, to_markdown, to_terminal
+from judgebench.report.table import Col, Facts, Folded, Heading, Paragraph, View
+from tests.report.conftest import words_of
+
+ROWS = pd.DataFrame(
+    {
+        "dimension": ["tone", "tone", "tone", "style"],
+        "range": ["1-5", "1-5", "0-4", "1-5"],
+        "who": ["main", "pair|x", "main", "<b>&_$"],
+        "value": [0.126, None, 0.5, -0.001],
+        "value_low": [0.1, None, None, -0.2],
+        "value_high": [0.2, None, None, 0.3],
+        "best": [True, False, False, False],
+        "none": [None, None, None, None],
+        "flags": [["constant"], None, None, None],
+        "why": ["because", "", "", ""],
+    }
+)
+
+VIEW = View(
+    "made",
+    "Made up",
+    lambda rows: rows,
+    (
+        Col("range", "range", left=True),
+        Col("who", "who", flags="flags", left=True),
+        Col("value", "value", two, ends=short, marked="best"),
+        Col("empty", "none", two, optional=True),
+        Col("wide", "range", page=True),
+    ),
+    by=["dimension"],
+    title="{dimension}",
+    size="{range} only",
+    sections=["range"],
+    once=["range"],
+    below="why",
+    note=lambda results, rows: f"{len(rows)} rows.",
+    marks="the best",
+)
+
+
+@pytest.fixture
+def tables():
+    return VIEW.tables(ROWS)
+
+
+def test_rows_are_split_into_tables_and_sections(tables):
+    assert [(table.title, table.size) for table in tables] == [("tone", "1-5 only"), ("style", "1-5 only")]
+    assert [[[str(cell) for cell in row[:3]] for row in section.rows] for section in tables[0].sections] == [
+        [["1-5", "main constant", "0.13 [.10,.20]"], ["", "pair|x", "-"]],
+        [["0-4", "main", "0.50"]],
+    ]
+    assert [list(section.notes) for section in tables[0].sections] == [["because", ""], [""]]
+    assert tables[0].heads == ["range", "who", "value", "wide"]  # a column without values is left out
+    assert [(table.note, table.marks) for table in tables] == [("", ""), ("4 rows.", "the best")]
+    assert VIEW(ROWS.head(0)) == []
+    assert VIEW(ROWS)[0] == Heading("Made up")
+
+
+def test_marks_are_explained_only_where_there_are_any():
+    assert VIEW.tables(ROWS.assign(best=False))[-1].marks == ""
+
+
+def test_markdown(tables):
+    text = to_markdown(tables[0])
+    assert text.splitlines()[:4] == [
+        *("**tone: made up, 1-5 only**", "", "| range | who | value | wide |", "| --- | --- | --- | --- |"),
+    ]
+    assert "| 1-5 | main constant | **0.13 [.10,.20]** | 1-5 |" in text
+    assert r"|  | pair\|x | - | 1-5 |" in text
+    assert to_markdown(tables[1]).endswith("\n4 rows. Bold: the best.\n")
+
+
+def test_latex_escapes_what_others_named(tables):
+    assert r"\textbf{0.13 [.10,.20]}" in to_latex(tables[0])
+    assert r"1-5 & <b>\&\_\$ & 0.00 [-.20,.30] & 1-5 \\" in to_latex(tables[1])
+
+
+def test_csv_has_all_tables_of_a_view(tables):
+    rows = list(csv.reader(io.StringIO(to_csv(tables))))
+    assert rows[0] == ["table", "section", "range", "who", "value", "wide"]
+    assert len(rows) == 5
+    assert rows[4][0] == "style"
+
+
+def test_a_page_escapes_and_a_terminal_has_no_room_for_wide_columns(tables):
+    page = to_html([Heading("Made up"), *tables])
+    assert "&lt;b&gt;&amp;_$" in page
+    assert '<span class="best">0.13</span> <small class="interval">[.10,.20]</small>' in page
+    assert "wide" in words_of(page)
+    file = io.StringIO()
+    Console(file=file, width=60).print(to_terminal([Heading("Made up"), *tables]))
+    text = words_of(file.getvalue())
+    for part in ("tone: made up, 1-5 only", "! constant", "0.13* [.10,.20]", "because", "4 rows. *: the best."):
+        assert part in text
+    assert "wide" not in text
+
+
+def test_other_blocks_on_a_page_and_in_a_terminal():
+    blocks = [Paragraph("Told.", warning="edge"), Facts([("term", ["one", "two"])]), Folded("More", "<secret>")]
+    page = to_html(blocks)
+    assert "<pre>&lt;secret&gt;</pre>" in page
+    assert "<dt>term</dt><dd><p>one</p><p>two</p></dd>" in page
+    file = io.StringIO()
+    Console(file=file, width=60).print(to_terminal(blocks))
+    assert [line.strip() for line in file.getvalue().splitlines()] == ["! edge: Told.", "term: one two"]
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [
+        *((signed_two, -0.004, "0.00"), (signed_two, 0.256, "+0.26"), (two, float("nan"), UNKNOWN)),
+        *((short, 0.95, ".95"), (short, 0.996, "1.00"), (short, -0.2, "-.20"), (percent, 0.256, "26 %")),
+        (decimals(3), None, UNKNOWN),
+    ],
+)
+def test_numbers_as_people_read_them(form, value, text):
+    assert form(value) == text
+
+
+def test_intervals_without_an_end_are_left_out():
+    assert interval(-0.1, 1.05) == "[-.10,1.05]"
+    assert interval(None, 0.4) == interval(0.4, float("nan")) == ""
