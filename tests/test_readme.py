@@ -189,3 +189,15 @@ def test_the_readme_names_targets_of_the_makefile():
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make
+
+
+def test_the_contributors_page_has_every_folder_and_file_of_the_package():
+    page = PAGES[ROOT / "CONTRIBUTING.md"]
+    (listing,) = re.findall(r"^An import leads.*\n\n((?: {4}.*\n)+)", page, re.MULTILINE)
+    listed = {name for line in listing.splitlines() for name in re.split(", ", line[:38].strip()) if name}
+    there = {
+        path.stem
+        for path in (ROOT / "judgebench").iterdir()
+        if (path.is_dir() or path.suffix == ".py") and path.name[:2] != "__"
+    }
+    assert listed == there | {"__main__"}
