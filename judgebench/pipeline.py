@@ -41,11 +41,10 @@ from judgebench.metrics.suffix import suffix_records
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.paper.files import check_tables, paper_tables
+from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.printed import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.tutors import tutor_title
 from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
@@ -196,8 +195,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.clear()
     files = results.save(folder)
     if job.tables:
-        named = job.experiment.titles | {"tutor": tutor_title(job.config.tutor)}
-        folder.write_tables(paper_tables(job.tables, results, named))
+        folder.write_tables(paper_tables(job.tables, results))
     with job.clock("report"):
         figures = draw_all(results) if job.config.report else {}
         if job.config.report:
