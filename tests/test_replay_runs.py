@@ -80,15 +80,15 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
         *("decoding=[greedy]", *conditions),
     )
     asked, metrics = RunFolder.open("run"), RunFolder.open("run").read("metrics")
-    readings, scores = asked.readings(), asked.scores()
+    readings, scores = asked.read("readings"), asked.read("scores")
     rows = readings[["example_id", "text", "dimension", "attack", "defense"]].to_dict("records")
     ends = zip(readings["range_min"], readings["range_max"], strict=True)
     write("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
     judgebench(*("judge=replay", "judge.path=answers.jsonl", *ALL_FIELDS, *conditions))
     replayed = RunFolder.open("run")
-    assert replayed.scores().equals(scores)
-    assert replayed.readings()["text"].equals(readings["text"])
-    assert json.dumps(replayed.metrics()) == json.dumps(metrics)
+    assert replayed.read("scores").equals(scores)
+    assert replayed.read("readings")["text"].equals(readings["text"])
+    assert json.dumps(replayed.read("metrics")) == json.dumps(metrics)
 
 
 def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebench, mine):

@@ -5,7 +5,9 @@ import numpy as np
 from judgebench.report.__main__ import main
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.results.results import RunContent
+from judgebench.report.browser.judged import Judged
+from judgebench.report.html import render_report
+from judgebench.results.results import Results
 from tests.test_cli import QUICK, pair
 
 ASKED = (*QUICK, "report=true", "decoding=[greedy,contrastive]", "attacks=[none,dsi]", "ranges=[[1,5]]")
@@ -13,22 +15,22 @@ ASKED = (*QUICK, "report=true", "decoding=[greedy,contrastive]", "attacks=[none,
 
 def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
     judgebench(*pair(tiny_pair), *ASKED, "defenses=[none,delimiters]")
-    run = RunContent.read("run")
+    run = Results.load("run")
     page = (run.folder.path / "report.html").read_bytes()
     assert main(["run"]) == 0
     assert (run.folder.path / "report.html").read_bytes() == page
 
     # what stands in the prompts is what texts.parquet says that the judge read, and no clean text is there twice
-    changed = run.texts.changed.set_index(["example_id", "attack", "defense"])["text"]
+    changed = run.texts.set_index(["example_id", "attack", "defense"])["text"]
     assert set(changed.index.get_level_values("attack")) == {"dsi"}
-    outputs = run.texts.examples.set_index("example_id")["output"]
+    outputs = run.examples.set_index("example_id")["output"]
     for row in run.readings.itertuples():
         text = outputs[row.example_id] if row.attack == "none" else changed[row.example_id, row.attack, row.defense]
         assert text in row.prompt
     assert len(changed) == (run.readings["attack"] == "dsi").sum()
 
     # the bars of the pair are the law's: the highest is the score that the run itself wrote
-    judged = run.judged()
+    judged = Judged.of(run)
     index = index_of([judged])
     series = next(i for i, one in enumerate(index.series) if one.judge == "pair")
     seen = 0
@@ -44,10 +46,10 @@ def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
 
 def test_texts_are_left_out_where_that_is_asked(judgebench, tiny_pair):
     judgebench(*pair(tiny_pair), *ASKED, "report=false", "examples=false", "attacks=[none]")
-    run = RunContent.read("run")
-    assert run.texts is None
+    run = Results.load("run")
+    assert run.examples is None
     assert not (run.folder.path / "examples.parquet").exists()
-    page = run.report({})
+    page = render_report(run, {})
     assert "This run has kept no texts" in page
     assert 'id="data-texts-0"' not in page
     _, _, err = judgebench(*pair(tiny_pair), *ASKED, "examples=perhaps", mistaken=True)

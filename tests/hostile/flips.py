@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import redirect_stderr
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,6 @@ from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
-from judgebench.results.texts import TEXTS_SCHEMA, read_examples
 
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"
 
@@ -103,14 +103,13 @@ def made_run(path: Path) -> RunFolder:
     folder.write("metrics", [{"spearman": value, "n": 40} for value in draw.random(20)])
     folder.write("comparisons", [{"difference": value} for value in draw.random(5)])
     folder.write("tuning", {"cells": draw.random(5)})
-    folder.write_about({"main": "a"}, {"coherence": (1.0, 5.0)}, {})
+    folder.write("about", {"titles": {"main": "a"}, "scale": {"coherence": (1.0, 5.0)}, "agreement": {}})
     folder.write("suffix", [{"length": 1, "change": 0.25}])
     folder.write(
         "environment",
         describe_environment(device="cpu", model_fingerprints={}, seconds={"read": 1.5}, tokens={"total": 3}),
     )
-    folder.write_json("defense/costs.json", [{"seconds": value} for value in draw.random(5)])
-    TEXTS_SCHEMA.empty_table()
+    folder.write("costs", [{"seconds": value} for value in draw.random(5)])
     folder.write_digests()
     return folder
 
@@ -128,19 +127,9 @@ def flip_run(whole: Path, path: Path, chance: random.Random) -> str:
 
 def read_run(path: Path) -> list[str]:
     """All that a report reads of a run, as text."""
-    run = RunFolder.open(path)
-    frames = [run.read("readings"), run.read("scores"), Results.load(run.path).references]
-    held = [
-        run.read("config"),
-        run.read("environment"),
-        run.read("metrics"),
-        run.read("comparisons"),
-        run.read("tuning"),
-        run.read("about"),
-        run.read("suffix"),
-    ]
-    held += [run.read("pairwise"), run.read("attack_differences"), Results.load(run.path).costs, read_examples(run)]
-    return [*(frame.to_json() for frame in frames), *map(repr, held)]
+    results = Results.load(path)
+    values = [getattr(results, one.name) for one in fields(results) if one.name != "path"]
+    return [value.to_json() if isinstance(value, pd.DataFrame) else repr(value) for value in values]
 
 
 def flip(file: Path, chance: random.Random) -> None:

@@ -28,8 +28,8 @@ def test_a_run_folder_without_digests_is_read_unchecked(tmp_path):
 
 def test_what_a_run_has_learned_is_checked_where_another_run_takes_it(tmp_path):
     folder = made_run(tmp_path / "run")
-    (path,) = folder.write_phrases({"expectation": {"phrase": "superb"}}, None)
-    folder.write_json("defense/detectors.json", [{"defense": "perplexity"}])
+    (path,) = folder.write_phrases({"expectation": {"phrase": "superb"}})
+    folder.write("detectors", [{"defense": "perplexity"}])
     folder.write_digests()
     assert read_phrase(path, "attack.phrase_file")["phrase"] == "superb"
     path.write_text(path.read_text().replace("superb", "suberb"))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from judgebench.report.levels import arrange_levels, levels_note
-from judgebench.report.pairwise import arrange_pairwise, pairwise_sentences
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.levels import MOST_SYSTEMS
 from judgebench.metrics.paired import compare
 from judgebench.metrics.pairwise import MOST_RANKED, pairwise_records
 from judgebench.metrics.robustness import Paired, robustness
+from judgebench.report.views.correlations import LEVELS
+from judgebench.report.views.rankings import ranking_records, ranking_sentences
+from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000
@@ -39,7 +40,8 @@ def test_correlations_over_systems_are_there_and_their_intervals_are_said_to_be_
     assert {record["missing"] for record in records} == {said}
     assert {record["spearman_low"] for record in records} == {None}
     assert all(abs(record["kendall"]) < 0.05 for record in records)
-    assert levels_note(arrange_levels(records, "test")).endswith(said)
+    (table,) = LEVELS.tables(Results(metrics=records))
+    assert table.note.endswith(said)
     pairs = [(("main", "expectation"), ("main", "greedy"))]
     assert {one["p"] for one in compare(table, pairs, "many", ["system"], resamples=200)} == {None}
     assert MOST_SYSTEMS == 1000
@@ -57,9 +59,9 @@ def test_so_many_systems_are_not_ranked_and_that_is_said() -> None:
     assert record["ranking"] == record["system_pairs"] == []
     assert record["pairs"] == TEXTS
     assert record["auc"] == pytest.approx(0.5, abs=0.02)
-    (block,) = arrange_pairwise([record])
-    assert "20,000 systems are more than" in block.notes[0]
-    assert pairwise_sentences([block]) == []
+    results = Results(pairwise=[record])
+    assert "20,000 systems are more than" in ranking_records(results)[0]["notes"][0]
+    assert ranking_sentences(results) == []
 
 
 def test_standings_in_one_large_group_take_no_square_of_it() -> None:

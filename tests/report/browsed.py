@@ -11,7 +11,7 @@ import pandas as pd
 from judgebench.metrics.evaluation import evaluate
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
-from judgebench.results.texts import write_examples
+from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import RULES, Run, columns
 
@@ -58,7 +58,7 @@ def write_run(run: Run, path: Path, texts: bool = True, **config) -> RunFolder:
     folder.write("readings", run.readings.assign(prompt=[prompt_of(row) for row in rows]))
     folder.write("scores", run.scores)
     folder.write("metrics", run.records)
-    folder.write_about(run.titles, run.scale, {})
+    folder.write("about", {"titles": run.titles, "scale": run.scale, "agreement": {}})
     if texts:
         human = run.scores.drop_duplicates("example_id").set_index("example_id")["human"]
         about = run.readings.drop_duplicates("example_id")
@@ -88,5 +88,6 @@ def write_run(run: Run, path: Path, texts: bool = True, **config) -> RunFolder:
             if row.attack != "none"
         ]
         split = dict(zip(about["group_id"], about["split"], strict=True))
-        write_examples(folder, list(examples.values()), split, changed)
+        folder.write("examples", examples_frame(list(examples.values()), split))
+        folder.write("texts", texts_frame(changed))
     return folder

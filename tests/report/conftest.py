@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from judgebench.decoding import Contrastive
-from judgebench.metrics.bias import family_records
 from judgebench.metrics.paired import compare, default_pairs
+from judgebench.report.html import render_report
+from judgebench.report.printed import terminal_blocks
+from judgebench.report.render import to_terminal
+from judgebench.results.results import Results
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import Dev, Tuner
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -22,9 +29,16 @@ SCALE = (1.0, 5.0)
 RULES = {"greedy": "argmax", "contrastive": "argmax", "expectation": "expectation"}
 
 
+ENVIRONMENT = {
+    **{"packages": {"torch": "2.13.0", "optuna": None}, "python": "3.11.7", "platform": "Linux"},
+    **{"git_commit": "abc123", "git_changed": True, "device": "cpu", "model_fingerprints": {"main": "sha256:abc"}},
+    **{"seconds": {"load": 1.25, "read": 300.0}, "tokens": {"total": 123456, "unique": 23456}},
+}
+
+
 @dataclass(frozen=True)
 class Run:
-    """Everything that report's functions take."""
+    """What a run has read, scored and measured."""
 
     readings: pd.DataFrame
     scores: pd.DataFrame
@@ -176,11 +190,6 @@ def comparisons_of(run: Run, **settings) -> list[dict]:
     return compare(given, default_pairs(given, RULES), "summeval", **{"resamples": 200} | settings)
 
 
-def similarity_of(run: Run) -> list[dict]:
-    """How alike main model and assistant are."""
-    return family_records({name: run.readings[name].tolist() for name in run.readings})
-
-
 def tuning_of(run: Run, tuner: Tuner | None = None, rule: str = "argmax") -> list[dict]:
     """tuning.json of a run whose decoding `contrastive` was tuned; run.scores stay as they are."""
     human = {(row.example_id, row.dimension): row.human for row in run.scores.itertuples()}
@@ -193,6 +202,36 @@ def tuning_of(run: Run, tuner: Tuner | None = None, rule: str = "argmax") -> lis
         readings.append(Reading(prompt, row.split, tuple(row.main_logprobs), tuple(row.assistant_logprobs)))
     decodings = {"contrastive": Contrastive(0.5, rule=rule)}
     return [dict(record) for record in tune(readings, decodings, tuner or Dev()).records]
+
+
+def results_of(run: Run, **more) -> Results:
+    """The results of a run."""
+    about = {"titles": run.titles, "scale": run.scale, "agreement": {}}
+    frames = {"readings": run.readings, "scores": run.scores, "metrics": run.records}
+    return Results(**{"config": {"seed": 1}, "environment": ENVIRONMENT, "about": about} | frames | more)
+
+
+def texts_of(table) -> list[list[str]]:
+    """The cells of a table, a list a row."""
+    return [[str(cell) for cell in row] for section in table.sections for row in section.rows]
+
+
+def in_terminal(results: Results, width: int = 100) -> str:
+    """The end of a run's output; no line is wider than the terminal."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(to_terminal(terminal_blocks(results)))
+    assert max(map(len, file.getvalue().splitlines())) <= width
+    return file.getvalue()
+
+
+def on_page(results: Results, figures=None) -> str:
+    """The page's markup, without its examples."""
+    return render_report(replace(results, readings=results.readings.head(0)), figures or {})
+
+
+def words_of(text: str) -> str:
+    """A text without markup, its white space single."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
 MIXED = [

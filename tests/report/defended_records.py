@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import pandas as pd
 
-from judgebench.report.defense_files import REFERENCES_SCHEMA, DefenseRecords
+from judgebench.results.results import Results
+from judgebench.results.schema import REFERENCES_SCHEMA
 
 TUTOR = "Some-Tutor-1B"
+
+RECORD = {
+    "defense": "perplexity",
+    "dataset": "mini",
+    "helper": "tiny-main",
+    "helper_sha256": "ab",
+    "threshold": 3.5,
+    "training": {"groups": ["a", "b"], "attacks": ["dsi", "bed"], "n_clean": 6, "n_attacked": 12, "precision": 0.75}
+    | {"recall": 0.9, "f1": 0.818, "false_positive_rate": 0.3},
+    "curve": {"thresholds": [1.0, 3.5, 4.5], "precision": [0.5, 0.75, 0.8], "recall": [1.0, 0.9, 0.2]},
+    "test": {"dataset": "mini", "n_clean": 6, "n_attacked": 12, "precision": 0.6, "recall": 0.7, "f1": 0.646}
+    | {"false_positive_rate": 0.47},
+}
+"""A record of detectors.json."""
 
 
 def standard(**more):
@@ -68,6 +83,6 @@ def defense_records(**more):
     rows += references("cap", [(2.5, 2.0)], "dev", (4.0, 2.0))
     rows += references("w_cap", [(2.0, 2.0), (2.5, 3.0)])
     costs = [cost("cap", 0.5, context=3.0, text=0.25, once=9.0), cost("none", 0.4), cost("w_cap", 0.5, 2.0, 0.2)]
-    return DefenseRecords(
+    return Results(
         **{"standards": [standard()], "strengths": STRENGTHS, "references": frame(rows), "costs": costs} | more
     )

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from judgebench.report.comparison import render_comparison
-from judgebench.results.results import RunContent
+from judgebench.report.figures import draw_all
+from judgebench.report.html import render_report
+from judgebench.results.results import Results
 from judgebench.visible import visible
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
@@ -41,12 +43,12 @@ def pages(builder, tmp_path_factory):
     """Name -> path of a page: a run with attacks, one without texts, both runs compared."""
     folder = tmp_path_factory.mktemp("pages")
     one = with_attack(builder(articles=8, systems=5))
-    first = RunContent.read(write_run(one, folder / "first").path)
-    second = RunContent.read(write_run(builder(articles=8, systems=5, seed=1), folder / "second", seed=1).path)
-    bare = RunContent.read(write_run(one, folder / "bare", texts=False).path)
+    first = Results.load(write_run(one, folder / "first").path)
+    second = Results.load(write_run(builder(articles=8, systems=5, seed=1), folder / "second", seed=1).path)
+    bare = Results.load(write_run(one, folder / "bare", texts=False).path)
     written = {
-        "report": first.report(first.figures()),
-        "bare": bare.report({}),
+        "report": render_report(first, draw_all(first)),
+        "bare": render_report(bare, {}),
         "comparison": render_comparison([first, second], resamples=50),
     }
     for name, text in written.items():

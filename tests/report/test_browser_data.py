@@ -16,10 +16,9 @@ from judgebench.decoding import Contrastive
 from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.data import browse, index_data
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
+from judgebench.report.browser.judged import Judged
 from judgebench.report.browser.packing import pack, unpack
-from judgebench.results.folder import RunFolder
-from judgebench.results.results import RunContent
-from judgebench.results.texts import read_examples
+from judgebench.results.results import Results
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
 JSON = st.recursive(
@@ -43,12 +42,12 @@ def test_half_a_character_is_replaced_and_not_refused():
 
 @pytest.fixture(scope="module")
 def content(run, tmp_path_factory):
-    return RunContent.read(write_run(with_attack(run), tmp_path_factory.mktemp("run")).path)
+    return Results.load(write_run(with_attack(run), tmp_path_factory.mktemp("run")).path)
 
 
 @pytest.fixture(scope="module")
 def index(content):
-    return index_of([content.judged()])
+    return index_of([Judged.of(content)])
 
 
 def test_every_score_stands_in_its_row_and_column(content, index):
@@ -80,7 +79,7 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
     records = [dict(one) | {"flags": []} for one in run.records]
     marked = next(one for one in records if one["split"] == "test" and one["range_min"] == 2)
     marked["flags"] = ["constant"]
-    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    judged = Judged.of(Results.load(write_run(run, tmp_path).path))
     judged = type(judged)(**{**judged.__dict__, "readings": readings, "records": records})
     found = index_of([judged])
     rows = rows_of(found, judged, readings)
@@ -98,7 +97,7 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
 
 
 def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(content, index):
-    judged = content.judged()
+    judged = Judged.of(content)
     cuts = bounds(index, [judged])
     held = [row for chunk in reading_chunks(index, [judged], cuts) for row in chunk["rows"].items()]
     pair = [one.label for one in index.series].index("pair, contrastive")
@@ -115,7 +114,7 @@ def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(conten
 
 def test_plausibility_is_the_config_s(run, tmp_path):
     entry = {"contrastive": {"alpha": 0.5}}
-    judged = RunContent.read(write_run(run, tmp_path, decoding=entry).path).judged()
+    judged = Judged.of(Results.load(write_run(run, tmp_path, decoding=entry).path))
     assert judged.alpha("contrastive") == judged.alpha("contrastive_per_range") == 0.5
     assert judged.alpha("greedy") == 0.0
     found = index_of([judged])
@@ -131,7 +130,7 @@ def test_plausibility_is_the_config_s(run, tmp_path):
 
 
 def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch):
-    judged = content.judged()
+    judged = Judged.of(content)
     monkeypatch.setattr("judgebench.report.browser.chunks.CHARACTERS", 3000)
     cuts = bounds(index, [judged])
     assert (cuts[0], cuts[-1]) == (0, len(index.examples))
@@ -147,7 +146,7 @@ def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch)
 
 
 def test_prompts_are_put_together_again_to_the_letter(content, index):
-    judged = content.judged()
+    judged = Judged.of(content)
     cuts = bounds(index, [judged])
     prompts = {}
     for first, chunk in zip(cuts, reading_chunks(index, [judged], cuts), strict=False):
@@ -169,7 +168,7 @@ def test_prompts_are_put_together_again_to_the_letter(content, index):
 
 
 def test_the_index_is_plain_json_with_its_columns_of_one_length(content, index):
-    data = index_data(index, [content.judged()], [0, len(index.examples)])
+    data = index_data(index, [Judged.of(content)], [0, len(index.examples)])
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert {len(data[name]) for name in ("example", "place", "human")} == {len(index.example)}
     assert {len(scores) for scores in data["scores"]} == {len(index.example)}
@@ -179,7 +178,7 @@ def test_the_index_is_plain_json_with_its_columns_of_one_length(content, index):
 
 def test_runs_of_one_data_set_share_their_rows(run, builder, content):
     other = builder(articles=5)
-    first, second = content.judged("A"), content.judged("B")
+    first, second = Judged.of(content, "A"), Judged.of(content, "B")
     second = type(second)(**{**second.__dict__, "scores": other.scores, "readings": other.readings, "texts": None})
     both = index_of([first, second])
     assert len(both.examples) == 160
@@ -191,9 +190,9 @@ def test_runs_of_one_data_set_share_their_rows(run, builder, content):
 
 
 def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
-    read = RunContent.read(write_run(run, tmp_path, texts=False).path)
-    assert read.texts is None
-    found = browse([read.judged()])
+    read = Results.load(write_run(run, tmp_path, texts=False).path)
+    assert read.examples is None
+    found = browse([Judged.of(read)])
     assert found.texts == []
     whole = json.dumps([unpack(found.index), *(unpack(piece) for piece in found.readings)])
     for said in ("council", "alert", "Rate coherence"):
@@ -201,14 +200,14 @@ def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
 
 
 def test_nothing_was_judged_nothing_is_shown(run, tmp_path):
-    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    judged = Judged.of(Results.load(write_run(run, tmp_path).path))
     empty = type(judged)(**{**judged.__dict__, "scores": judged.scores.head(0)})
     assert browse([empty]) is None
 
 
 def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
     run = builder(articles=3, generated=True, assistant=False)
-    judged = RunContent.read(write_run(run, tmp_path).path).judged()
+    judged = Judged.of(Results.load(write_run(run, tmp_path).path))
     found = index_of([judged])
     chunks = reading_chunks(found, [judged], bounds(found, [judged]))
     said = [reading["said"] for chunk in chunks for (reading,) in chunk["rows"].values()]
@@ -217,8 +216,7 @@ def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
 
 
 def test_examples_come_back_from_their_files(run, tmp_path):
-    folder = write_run(with_attack(run), tmp_path)
-    texts = read_examples(RunFolder.open(folder.path))
+    texts = Judged.of(Results.load(write_run(with_attack(run), tmp_path).path)).texts
     assert texts.examples["output"].tolist() == [output_of(one) for one in texts.examples["example_id"]]
     assert HOSTILE in texts.examples["output"][0]
     assert texts.examples["dimensions"][0] == ["coherence", "fluency"]

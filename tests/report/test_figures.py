@@ -7,7 +7,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from judgebench.report.answers import favorites
 from matplotlib.colors import to_hex
 from PIL import Image
 
@@ -19,10 +18,11 @@ from judgebench.report.logprob_figure import logprob_figure
 from judgebench.report.saved_figures import save_figures, svg_without_caption
 from judgebench.report.score_figure import score_figure
 from judgebench.report.style import HUMANS, MOST_SERIES, marks, shorten
+from judgebench.report.views.bias import favorites
 from judgebench.results.folder import RunFolder
 from judgebench.results.series import Series, ranges_of
 from judgebench.types import ScoreRange
-from tests.report.conftest import MIXED, columns
+from tests.report.conftest import MIXED, columns, results_of
 
 SCALE = (1.0, 5.0)
 
@@ -143,7 +143,7 @@ def test_mass_on_the_scores_is_readable_however_small(builder, each, told):
 def test_free_generation_has_no_logprob_figure(builder):
     run = builder(generated=True, articles=4, ranges=[ScoreRange(1, 5)])
     assert logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles) is None
-    names = list(draw_all(run.readings, run.scores, run.records, run.scale, run.titles))
+    names = list(draw_all(results_of(run)))
     assert names == ["spearman_by_range", "scores_coherence"]
 
 
@@ -173,7 +173,7 @@ def test_constant_judges_are_hollow_and_explained(run):
 
 
 def test_all_figures_save_as_png_at_200_dpi_and_svg(run, tmp_path):
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    figures = draw_all(results_of(run))
     paths = save_figures(figures, tmp_path)
     names = ["spearman_by_range", "scores_coherence", "logprobs_coherence"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{n}.{k}" for n in names for k in ("png", "svg"))
@@ -194,7 +194,7 @@ def test_same_data_give_the_same_bytes(run, tmp_path):
 def test_nothing_is_clipped_or_overlaps(builder):
     titles = {"main": "a-very-long-organisation-name/and-a-long-model-name-Instruct-v2-dpo", "assistant": "x" * 60}
     run = builder(articles=4)
-    for figure in draw_all(run.readings, run.scores, run.records, run.scale, titles).values():
+    for figure in draw_all(results_of(replace(run, titles=titles))).values():
         figure.draw_without_rendering()
         page = figure.bbox
         texts = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text()]
@@ -243,7 +243,7 @@ def test_long_names_lose_their_middle():
 @pytest.mark.parametrize("ranges", MIXED)
 def test_ranges_with_different_numbers_of_candidates(builder, ranges):
     run = builder(ranges=ranges, articles=4)
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    figures = draw_all(results_of(run))
     assert list(figures) == ["spearman_by_range", "scores_coherence", "logprobs_coherence"]
     for axis, (score_range, part) in zip(
         figures["logprobs_coherence"].axes, ranges_of(run.readings[run.readings["split"] == "test"]), strict=True
@@ -267,8 +267,8 @@ def test_a_dimension_with_dev_texts_alone_shows_these(builder):
         assert "dev split" in figure.get_label()
         assert len(figure.axes) == 4
     assert "test split" in score_figure(scores, "coherence", SCALE, run.titles).get_label()
-    found = favorites(scores, scale)
-    assert {one.dimension for one in found} == {"coherence", "fluency"}
+    found = favorites(results_of(replace(run, scores=scores, scale=scale)))
+    assert set(found["dimension"]) == {"coherence", "fluency"}
 
 
 def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):
@@ -288,7 +288,7 @@ def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):
 def test_humans_who_all_say_the_same_on_no_known_scale_are_left_out(builder):
     run = builder(articles=4)
     run = replace(run, scores=run.scores.assign(human=3.0), scale={"coherence": (3.0, 3.0)})
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    figures = draw_all(results_of(run))
     for name in ("scores_coherence", "logprobs_coherence"):
         assert "Humans are left out" in figures[name].get_label()
         assert not any("humans" in label for label in legend(figures[name]))
@@ -307,7 +307,7 @@ def named(run, settings):
 
 def test_a_contrastive_decoding_of_another_name_is_drawn_with_its_lambda_and_t(builder):
     run = named(builder(ranges=[ScoreRange(1, 5)], articles=4), {"b": (2.0, 3.0)})
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    figures = draw_all(results_of(run))
     for name in ("scores_coherence", "spearman_by_range"):
         labels = legend(figures[name])
         assert "pair, contrastive, λ 0.5, t 1" in labels
@@ -355,7 +355,7 @@ def test_constant_humans_are_hollow_too(run):
 
 def test_every_figure_is_of_the_run_folders_contract(builder, tmp_path):
     run = builder(articles=3, dimensions=("tone / style", "größe"), ranges=[ScoreRange(1, 5)])
-    save_figures(draw_all(run.readings, run.scores, run.records, run.scale, run.titles), tmp_path / "figures")
+    save_figures(draw_all(results_of(run)), tmp_path / "figures")
     RunFolder(tmp_path).clear()
     assert not list((tmp_path / "figures").iterdir())
 

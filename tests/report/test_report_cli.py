@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 
 from judgebench.report.__main__ import main
-from judgebench.report.comparison import (
-    NamedRun,
-    comparison_sentences,
-    config_rows,
-    metric_rows,
-    paired_differences,
-    render_comparison,
-)
-from judgebench.report.differences import arrange_comparisons
-from judgebench.results.results import RunContent
+from judgebench.report.comparison import SECTIONS, Compared, NamedRun, paired_differences, render_comparison
+from judgebench.report.views.comparisons import comparison_frame, comparison_sentences
+from judgebench.results.results import Results
 from judgebench.types import ScoreRange
-from tests.report.browsed import with_attack, write_run
-from tests.report.test_html import HOSTILE, scripts_of
+from tests.report.browsed import HOSTILE, with_attack, write_run
+from tests.report.conftest import texts_of
+from tests.report.test_page import scripts_of
 
 RANGES = (ScoreRange(1, 5),)
 
@@ -107,11 +101,17 @@ def two(small, builder, tmp_path_factory):
         judge={"path": "two", "dtype": "auto"},
         run_dir="second",
     )
-    return [RunContent.read(one.path) for one in (first, second)]
+    return [Results.load(one.path) for one in (first, second)]
 
 
 def named(runs):
     return [NamedRun(letter, run) for letter, run in zip("AB", runs, strict=True)]
+
+
+def section(name, runs):
+    """The blocks of a section of the comparison of two runs."""
+    (part,) = (one for one in SECTIONS if one.name == f"compared_{name}")
+    return part.parts[0](Compared(named(runs), []))
 
 
 def test_paired_differences_are_those_of_the_correlations_on_the_same_texts(two):
@@ -140,13 +140,13 @@ def test_a_run_against_its_own_copy_differs_by_nothing(two):
     records = paired_differences(named([two[0], two[0]]), resamples=50)
     assert records
     assert all(r["difference"] == r["low"] == r["high"] == 0 for r in records)
-    told = comparison_sentences(arrange_comparisons(records), "articles")
+    told = comparison_sentences(comparison_frame(records, "articles"))
     assert len(told) == 3
     assert all("is not told apart from it" in one for one in told)
 
 
 def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
-    other = RunContent.read(write_run(builder(articles=3, ranges=[ScoreRange(0, 4)]), tmp_path / "other").path)
+    other = Results.load(write_run(builder(articles=3, ranges=[ScoreRange(0, 4)]), tmp_path / "other").path)
     assert paired_differences(named([two[0], other]), resamples=50) == []
     page = render_comparison([two[0], other], resamples=50)
     assert "No two of these runs have judged the same examples under the same condition." in page
@@ -154,36 +154,41 @@ def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
 
 
 def test_metrics_stand_side_by_side_and_where_one_has_none_is_a_gap(two, builder, tmp_path):
-    rows = metric_rows(named(two))
-    assert [row.series for row in rows if row.place == "coherence, 1-5"] == [
-        "main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation", "pair, contrastive",
-    ]  # fmt: skip
-    for row in rows:
-        for cell, run in zip(row.cells, two, strict=True):
-            judge, decoding = row.series.split(", ")
+    (table,) = section("metrics", two)
+    (part,) = table.sections
+    assert [row[0].text for row in part.rows] == ["coherence, 1-5", *[""] * 4]
+    assert [row[1].text for row in part.rows] == [
+        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation", "pair, contrastive"),
+    ]
+    for row in part.rows:
+        judge, decoding = row[1].text.split(", ")
+        for column, run in ((2, two[0]), (4, two[1])):
             (record,) = [
-                one for one in run.records if (one["split"], one["judge"], one["decoding"]) == ("test", judge, decoding)
+                one for one in run.metrics if (one["split"], one["judge"], one["decoding"]) == ("test", judge, decoding)
             ]
-            assert cell.estimates["spearman"].value == record["spearman"]
-    attacked = RunContent.read(write_run(with_attack(builder(articles=3, ranges=RANGES)), tmp_path / "attacked").path)
-    rows = metric_rows(named([two[0], attacked]))
-    gaps = [row for row in rows if row.cells[0] is None]
-    assert {row.place for row in gaps} == {"coherence, 1-5, attack dsi"}
+            assert row[column].text == f"{record['spearman']:.3f}"
+            assert row[column + 1].text == f"{record['mean_score']:.2f}"
+    attacked = Results.load(write_run(with_attack(builder(articles=3, ranges=RANGES)), tmp_path / "attacked").path)
+    (table,) = section("metrics", [two[0], attacked])
+    gaps = [part.rows[0][0].text for part in table.sections if {row[2].text for row in part.rows} == {"-"}]
+    assert gaps == ["coherence, 1-5, attack dsi"]
 
 
 def test_configurations_are_told_by_their_differing_keys(two):
-    assert [(row.key, row.values) for row in config_rows(named(two))] == [("judge.path", ["one", "two"])]
-    assert config_rows(named([two[0], two[0]])) == []
+    (table,) = section("configs", two)
+    assert texts_of(table) == [["judge.path", "one", "two"]]
+    (told,) = section("configs", [two[0], two[0]])
+    assert told.text == "The configurations say the same."
 
 
 def test_the_comparison_is_written_with_the_examples_of_both(two, tmp_path, capsys):
     out = tmp_path / "both.html"
-    assert main([*(str(run.folder.path) for run in two), "--out", str(out)]) == 0
+    assert main([*(str(run.folder) for run in two), "--out", str(out)]) == 0
     assert capsys.readouterr().out.strip() == str(out)
     text = out.read_text("utf-8")
     assert "2 runs compared" in text
     link = re.search(r'<a href="([^"#]+/first/report.html)">first</a>', text)[1]
-    assert (out.parent / link).resolve() == (two[0].folder.path / "report.html").resolve()
+    assert (out.parent / link).resolve() == (two[0].folder / "report.html").resolve()
     for part in ("Side by side", "Is one better?", "What was different", "judge.path", 'id="data-index"'):
         assert part in text
 
@@ -194,6 +199,6 @@ def test_nothing_of_a_run_becomes_markup_in_a_comparison(two, small, tmp_path):
         tmp_path / "evil",
         **{HOSTILE: HOSTILE},
     )
-    text = render_comparison([two[0], RunContent.read(evil.path)], resamples=20)
+    text = render_comparison([two[0], Results.load(evil.path)], resamples=20)
     assert scripts_of(text)[-5:] == scripts_of(render_comparison(two, resamples=20))[-5:]
     assert "<script>alert" not in text

@@ -13,10 +13,11 @@ from omegaconf import OmegaConf
 from judgebench.errors import UserError
 from judgebench.report.figures import draw_all
 from judgebench.results.environment import describe_environment
-from judgebench.results.folder import RunFolder
+from judgebench.results.folder import RunFolder, masked
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
-from judgebench.results.texts import write_examples
+from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from tests.report.conftest import results_of
 
 
 def test_readings_come_back_as_they_were_written(run, tmp_path):
@@ -47,7 +48,7 @@ def test_missing_logprobs_and_minus_infinity_survive(run, tmp_path):
     readings["assistant_logprobs"] = [None, None]
     readings["main_logprobs"] = [[-np.inf, -1.0, -2.0, -3.0, -4.0], None]
     RunFolder(tmp_path).write("readings", readings)
-    back = RunFolder(tmp_path).readings()
+    back = RunFolder(tmp_path).read("readings")
     assert back["assistant_logprobs"].tolist() == [None, None]
     assert back["main_logprobs"].tolist() == [[-np.inf, -1.0, -2.0, -3.0, -4.0], None]
 
@@ -63,7 +64,7 @@ def test_generated_readings_come_back(builder, tmp_path):
 
 def test_empty_readings_keep_their_columns(run, tmp_path):
     RunFolder(tmp_path).write("readings", run.readings.head(0))
-    assert list(RunFolder(tmp_path).readings().columns) == READINGS_SCHEMA.names
+    assert list(RunFolder(tmp_path).read("readings").columns) == READINGS_SCHEMA.names
 
 
 def test_scores_come_back_as_they_were_written(run, tmp_path):
@@ -119,7 +120,8 @@ def test_config_is_resolved_and_masked(tmp_path, monkeypatch):
     config = OmegaConf.create(
         {"judge": {"api_key": "${oc.env:MY_KEY}", "header": "Bearer ${judge.api_key}"}, "seed": 1, "again": "${seed}"}
     )
-    written = RunFolder(tmp_path).write("config", config)
+    written = masked(config)
+    RunFolder(tmp_path).write("config", written)
     assert written == {"judge": {"api_key": "***", "header": "Bearer ***"}, "seed": 1, "again": 1}
     assert RunFolder.open(tmp_path).read("config") == written
     assert "sk-0123" not in (tmp_path / "config.yaml").read_text()
@@ -128,12 +130,10 @@ def test_config_is_resolved_and_masked(tmp_path, monkeypatch):
 
 def test_environment_comes_back(tmp_path):
     folder = RunFolder(tmp_path)
-    given = folder.write(
-        "environment",
-        describe_environment(
-            device="cpu", model_fingerprints={"main": "abc"}, seconds={"read": 1.5}, tokens={"total": 10, "unique": 4}
-        ),
+    given = describe_environment(
+        device="cpu", model_fingerprints={"main": "abc"}, seconds={"read": 1.5}, tokens={"total": 10, "unique": 4}
     )
+    folder.write("environment", given)
     assert folder.read("environment") == given
     assert given["seconds"] == {"read": 1.5}
     assert given["tokens"] == {"total": 10, "unique": 4}
@@ -264,24 +264,25 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write("scores", run.scores)
     folder.write("metrics", run.records)
     folder.write("environment", describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={}))
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    figures = draw_all(results_of(run))
     folder.write_figures(figures)
     folder.write_report("<html>")
     folder.write("comparisons", [{"difference": 0.1}])
     folder.write("tuning", [{"lambda": 0.1}])
     folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
-    folder.write_about(run.titles, run.scale, {})
+    folder.write("about", {"titles": run.titles, "scale": run.scale, "agreement": {}})
     example = Example("a", "g", "s", "source", "output", {"coherence": 1.0})
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
-    write_examples(folder, [example], {"g": "dev"}, [(prompt, "changed")])
+    folder.write("examples", examples_frame([example], {"g": "dev"}))
+    folder.write("texts", texts_frame([(prompt, "changed")]))
     folder.write("pairwise", [{"systems": []}])
     nothing = dict.fromkeys(("role", "candidates", "lower", "upper", "unlisted", "texts"))
     folder.write("served", run.readings.assign(**nothing)[SERVED_SCHEMA.names])
     folder.write("suffix", [{"length": 1}])
     folder.write("attack_differences", [{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
-    one = folder.write_phrases({"expectation": {"phrase": "superb"}}, trace)
-    two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")}, None)
+    one = [*folder.write_phrases({"expectation": {"phrase": "superb"}}), folder.write("trace", trace)]
+    two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")})
     folder.write_digests()
     assert json.loads(one[0].read_text()) == {"phrase": "superb"}
     assert pd.read_parquet(one[1]).equals(trace)
@@ -312,8 +313,7 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
 
 def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
     folder = RunFolder(tmp_path)
-    assert folder.read("comparisons") == []
-    assert folder.read("tuning") is None
+    assert folder.read("comparisons") is folder.read("tuning") is None
     folder.write("comparisons", [{"difference": float("nan"), "says": "better"}])
     folder.write("tuning", [{"lambda": 0.1, "grid": []}])
     assert folder.read("comparisons") == [{"difference": None, "says": "better"}]
@@ -322,7 +322,7 @@ def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
 
 def test_what_attacks_change_comes_back_and_may_be_missing(tmp_path):
     folder = RunFolder(tmp_path)
-    assert folder.read("suffix") == folder.read("attack_differences") == []
+    assert folder.read("suffix") is folder.read("attack_differences") is None
     folder.write("suffix", [{"length": 1, "mean_score": float("nan")}])
     folder.write("attack_differences", [{"difference": 0.5, "says": "more"}])
     assert folder.read("suffix") == [{"length": 1, "mean_score": None}]

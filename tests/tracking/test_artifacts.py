@@ -7,17 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from judgebench.results.folder import RunFolder
 from judgebench.tracking.artifacts import kind_of, used_files
 from judgebench.tracking.wandb import QuietWandbLogger, log_run
-from tests.tracking.test_wandb_logger import READINGS, RECORDS, SCORES
+from tests.tracking.test_wandb_logger import results_of
 from tests.tracking.wandb_file import read_finished, records, the_file
 
 
 def logged(folder: Path, config: dict, files: list[Path]) -> tuple[dict, dict]:
     """What an offline run says in its config, and its artifacts by kind: (name, metadata)."""
-    written = RunFolder(folder).write("config", config)
-    log_run(QuietWandbLogger(folder), written, RECORDS, {}, SCORES, READINGS, files=files, models={"main": "abc"})
+    results = results_of(config=config, environment={"model_fingerprints": {"main": "abc"}})
+    log_run(QuietWandbLogger(folder), results, {}, files)
     file = the_file(folder)
     found = read_finished(file)
     made = [one.artifact for one in records(file) if one.WhichOneof("record_type") == "artifact"]

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from hydra.utils import instantiate
-from judgebench.report.defense_files import write_defenses
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
-from judgebench.defenses import Findings
 from judgebench.report.figures import draw_all
-from judgebench.results.folder import RunFolder
+from judgebench.results.folder import RunFolder, masked
+from judgebench.results.results import Results
 from judgebench.tracking.summary import _PAIRWISE, differences, scalars
 from judgebench.tracking.wandb import log_run
+from tests.report import conftest
 from tests.report.conftest import MIXED, build_run
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
@@ -99,6 +99,13 @@ PAIRWISE = [
 ]
 
 
+DEFENSE = ("standards", "strengths", "costs", "references")
+
+
+def results_of(**more):
+    return Results(**{"readings": READINGS, "scores": SCORES, "metrics": RECORDS} | more)
+
+
 def figure():
     drawn = Figure(figsize=(4, 3))
     drawn.subplots().plot([1, 2])
@@ -134,12 +141,11 @@ def run_dir(tmp_path_factory, home):
         patch.setenv("HOME", str(home))
         patch.setenv("WANDB_API_KEY", KEY)
         patch.setattr(sys, "argv", ["judgebench", f"judge.api_key={SECRET}"])
-        config = RunFolder(path).write("config", {"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
-        found = defense_records()
-        files = write_defenses(RunFolder(path), found, Findings())
-        told = {"comparisons": COMPARISONS, "tuning": TUNING, "defense": found, "files": files}
-        told |= {"pairwise": PAIRWISE}
-        log_run(logger_for(path), config, RECORDS, {"scores_coherence": figure()}, SCORES, READINGS, **told)
+        config = masked({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
+        found = {name: getattr(defense_records(), name) for name in DEFENSE}
+        files = [RunFolder(path).write(name, value) for name, value in found.items()]
+        results = results_of(config=config, comparisons=COMPARISONS, tuning=TUNING, pairwise=PAIRWISE, **found)
+        log_run(logger_for(path), results, {"scores_coherence": figure()}, files)
     return path
 
 
@@ -268,22 +274,16 @@ def test_files_stay_in_the_run_folder(run_dir, home):
     assert os.environ.get("WANDB_DATA_DIR") is None
 
 
-def test_omegaconf_config_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(TypeError, match=r"RunFolder\.write_config"):
-        log_run(logger_for(tmp_path), OmegaConf.create({"api_key": SECRET}), RECORDS, {}, SCORES, READINGS)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_jobs_of_a_multirun_do_not_mix(tmp_path):
     for name in ("a", "b"):
-        log_run(logger_for(tmp_path / name), {"name": name}, [record(dataset=name)], {}, SCORES, READINGS)
+        log_run(logger_for(tmp_path / name), results_of(config={"name": name}, metrics=[record(dataset=name)]), {})
     for name in ("a", "b"):
         assert logged_files(tmp_path / name)[1].config["name"] == name
 
 
 def test_failed_logging_still_ends_the_run(tmp_path):
     with pytest.raises(KeyError):
-        log_run(logger_for(tmp_path), {}, [{"no": "record"}], {}, SCORES, READINGS)
+        log_run(logger_for(tmp_path), results_of(metrics=[{"no": "record"}]), {})
     assert logged_files(tmp_path)[1].exit_code == 1
     import wandb
 
@@ -292,7 +292,7 @@ def test_failed_logging_still_ends_the_run(tmp_path):
 
 def test_examples_are_spread_over_the_test_split_and_limited(tmp_path):
     many = pd.concat([SCORES.assign(example_id=f"e{i:03}", split="test" if i else "dev") for i in range(101)])
-    log_run(logger_for(tmp_path), {}, RECORDS, {}, many, READINGS, examples=3)
+    log_run(logger_for(tmp_path), results_of(scores=many), {}, examples=3)
     rows = table(tmp_path, logged_files(tmp_path)[1], "examples")
     assert [row["example_id"] for row in rows] == ["e001", "e051", "e100"]
 
@@ -317,7 +317,7 @@ def test_mode_comes_from_the_environment_and_config_wins(monkeypatch, tmp_path):
 
 
 def test_disabled_logs_nothing(tmp_path):
-    log_run(logger_for(tmp_path, mode="disabled"), {}, RECORDS, {"a": figure()}, SCORES, READINGS)
+    log_run(logger_for(tmp_path, mode="disabled"), results_of(), {"a": figure()})
     assert not list(tmp_path.rglob("*.wandb"))
 
 
@@ -335,8 +335,8 @@ def test_every_key_has_a_comment():
 
 SCRIPT = """
 import sys
-from tests.tracking.test_wandb_logger import READINGS, RECORDS, SCORES, figure, log_run, logger_for
-log_run(logger_for(sys.argv[1]), {}, RECORDS, {"a": figure()}, SCORES, READINGS)
+from tests.tracking.test_wandb_logger import figure, log_run, logger_for, results_of
+log_run(logger_for(sys.argv[1]), results_of(), {"a": figure()})
 """
 
 
@@ -367,7 +367,7 @@ def test_scalars_of_the_level_that_there_is():
 def test_ranges_with_different_numbers_of_candidates(tmp_path, monkeypatch, ranges):
     monkeypatch.chdir(tmp_path)
     run = build_run(ranges=ranges, articles=3)
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
-    log_run(logger_for(tmp_path / "run"), {}, run.records, figures, run.scores, run.readings)
+    results = conftest.results_of(run)
+    log_run(logger_for(tmp_path / "run"), results, draw_all(results))
     assert len(scalars(run.records)) >= 2 * 5 * len(ranges)
     assert all(any(f"/{score_range}/" in name for name in scalars(run.records)) for score_range in ranges)

@@ -1,56 +1,45 @@
+"""The page of a run, and what a run prints: parts, and that nothing of others steers a browser or a terminal."""
+
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from judgebench.report.answers import change_sentences
 from markupsafe import escape
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.differences import arrange_comparisons
 from judgebench.report.figures import draw_all
-from judgebench.report.html import render_report
+from judgebench.report.printed import terminal_blocks
+from judgebench.report.render import to_terminal
+from judgebench.report.terminal import Terminal
+from judgebench.report.views.comparisons import change_sentences
 from judgebench.types import ScoreRange
-from tests.report.conftest import MIXED, columns, comparisons_of, similarity_of, tuning_of
-
-ENVIRONMENT = {
-    "packages": {"torch": "2.13.0", "optuna": None},
-    "python": "3.11.7",
-    "platform": "Linux",
-    "git_commit": "abc123",
-    "git_changed": True,
-    "device": "cpu",
-    "model_fingerprints": {"main": "sha256:abc"},
-    "seconds": {"load": 1.25, "read": 300.0},
-    "tokens": {"total": 123456, "unique": 23456},
-}
-
-
-def page(run, titles=None, config=None, figures=None, **more):
-    return render_report(
-        config=config or {"seed": 1},
-        environment=ENVIRONMENT,
-        scores=run.scores,
-        records=run.records,
-        figures=figures or {},
-        scale=run.scale,
-        titles=titles or run.titles,
-        **more,
-    )
+from tests.report.conftest import (
+    MIXED,
+    columns,
+    comparisons_of,
+    in_terminal,
+    on_page,
+    results_of,
+    tuning_of,
+    words_of,
+)
 
 
 @pytest.fixture(scope="module")
 def figures(run):
-    return draw_all(run.readings, run.scores, run.records, run.scale, run.titles)
+    return draw_all(results_of(run))
 
 
 @pytest.fixture(scope="module")
 def whole(run, figures):
-    return page(run, figures=figures, agreement={"coherence": {"alpha": 0.451, "spearman": 0.55}})
+    agreement = {"coherence": {"alpha": 0.451, "spearman": 0.55}}
+    return on_page(results_of(run, about={"titles": run.titles, "scale": run.scale, "agreement": agreement}), figures)
 
 
 class Tags(HTMLParser):
@@ -103,7 +92,7 @@ def test_the_policy_names_every_style_and_script_and_nothing_else(whole):
 
 
 def test_sections_that_have_nothing_to_show_are_not_named(run, whole):
-    text = page(run)
+    text = on_page(results_of(run))
     for name in ("answers", "bias", "diagnostics", "cost", "repeat"):
         assert f'<a href="#{name}">' in whole
         assert f'<section id="{name}"' in whole
@@ -114,7 +103,7 @@ def test_sections_that_have_nothing_to_show_are_not_named(run, whole):
 
 def test_every_figure_stands_in_one_section(run, figures):
     figures = figures | {"of_another_kind": figures["spearman_by_range"]}
-    text = page(run, figures=figures)
+    text = on_page(results_of(run), figures)
     at = {
         name: re.findall(rf'<section id="(\w+)"(?:(?!<section).)*id="figure-{name}"', text, re.DOTALL)
         for name in figures
@@ -136,31 +125,8 @@ def test_answers_cost_and_origin_are_there(whole):
         assert text in whole
 
 
-def test_flags_that_occur_are_explained(run, builder):
-    constant = [{**run.records[0], "split": "test", "flags": ["constant"]}]
-    text = render_report(
-        config={}, environment=ENVIRONMENT, scores=run.scores, records=constant, figures={}, scale=run.scale,
-        titles=run.titles,
-    )  # fmt: skip
-    assert "every text got the same score" in text
-    assert "against the humans" not in text.split('id="diagnostics"')[1].split("</section>")[0]
-
-
-def test_no_name_becomes_markup(builder):
-    evil = "<script>alert('x')</script>"
-    run = builder(dimensions=(evil,), articles=4)
-    records = [{**record, "dataset": evil, "flags": [evil]} for record in run.records]
-    titles = {"main": evil, "assistant": evil, "groups": evil}
-    run.records[:] = records
-    figures = draw_all(run.readings, run.scores, run.records, run.scale, titles)
-    text = page(run, titles, {"note": evil}, figures, agreement={evil: {"alpha": 0.1, "spearman": 0.1}})
-    assert scripts_of(text) == scripts_of(page(run))
-    assert "&lt;script&gt;" in text
-
-
 def test_without_assistant_and_with_one_range(builder):
-    run = builder(assistant=False, ranges=[ScoreRange(1, 5)], articles=4)
-    text = page(run)
+    text = on_page(results_of(builder(assistant=False, ranges=[ScoreRange(1, 5)], articles=4)))
     assert "Assistant:" not in text
     assert "average" not in text.split("<h3>Agreement")[1].split("</table>")[0]
     assert "score range 1-5" in text
@@ -168,36 +134,27 @@ def test_without_assistant_and_with_one_range(builder):
 
 @pytest.mark.parametrize("ranges", MIXED)
 def test_ranges_with_different_numbers_of_candidates(builder, ranges):
-    run = builder(ranges=ranges, articles=4)
-    text = page(run, figures=draw_all(run.readings, run.scores, run.records, run.scale, run.titles))
+    results = results_of(builder(ranges=ranges, articles=4))
+    text = on_page(results, draw_all(results))
     for score_range in ranges:
         assert f'<th scope="row">{score_range}</th>' in text
-
-
-def test_clamped_answers_show_where_there_are_any(run):
-    assert "clamped" not in page(run)
-    clamped = replace(run, records=[{**record, "clamped_share": 0.125} for record in run.records])
-    assert ">clamped</th>" in page(clamped)
-    assert "12.5 %" in page(clamped)
-    Tags().feed(page(clamped))
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_constant_humans_are_flagged_explained_and_not_divided_by(run):
     scores = run.scores.assign(human=3.0)
     records = evaluate(columns(scores), "mini", levels=["dataset"], resamples=20)
-    text = page(replace(run, scores=scores, records=records, scale={"coherence": (3.0, 3.0)}))
+    text = on_page(results_of(replace(run, scores=scores, records=records, scale={"coherence": (3.0, 3.0)})))
     assert '<span class="flag">constant humans</span> the humans gave every text the same score' in text
     assert "coherence: Humans are left out" in text
     assert "<th>humans</th>" not in text
-    assert "the humans&#39; most frequent score there" not in text
+    assert "against the humans" not in text.split('id="diagnostics"')[1].split("</section>")[0]
 
 
 @pytest.mark.parametrize("level", ["document", "system"])
 def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level):
     records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
-    text = page(replace(run, records=records), comparisons=comparisons_of(run, levels=[level]))
-    assert f"<h4>coherence, {level} level" in text
+    text = on_page(results_of(run, metrics=records, comparisons=comparisons_of(run, levels=[level])))
     assert f"coherence, {level} level: pair, contrastive, against main, greedy" in text
     assert "over all texts" not in text
     for record in records:
@@ -206,73 +163,122 @@ def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level)
 
 
 def test_changes_are_those_of_the_comparisons(run):
-    def answers(**settings):
-        text = page(run, comparisons=comparisons_of(run, **settings))
-        return text.split('<dl class="answers">')[1].split("</dl>")[0]
+    def answers(results):
+        return on_page(results).split('<dl class="answers">')[1].split("</dl>")[0]
 
-    assert answers(seed=0) != answers(seed=7)
-    expected = change_sentences(arrange_comparisons(comparisons_of(run, seed=7)))
-    assert expected
-    assert all(escape(sentence) in answers(seed=7) for sentence in expected)
+    first, other = (results_of(run, comparisons=comparisons_of(run, seed=seed)) for seed in (0, 7))
+    assert answers(first) != answers(other)
+    assert change_sentences(other)
+    assert all(escape(sentence) in answers(other) for sentence in change_sentences(other))
 
 
 def test_without_resamples_nothing_is_called_clear(run):
     records = evaluate(columns(run.scores), "mini", resamples=0)
-    text = page(replace(run, records=records), comparisons=comparisons_of(run, resamples=0))
-    assert "without an interval" in text
-    for word in ("clear", "95 %"):
-        assert word not in text.split("<body")[1].split("<script>")[0]
+    results = results_of(run, metrics=records, comparisons=comparisons_of(run, resamples=0))
+    page = on_page(results).split("<body")[1].split("<script")[0]
+    for text in (words_of(page), words_of(in_terminal(results))):
+        assert "without an interval" in text or "no interval" in text
+        for word in ("clear", "95 %"):
+            assert word not in text
+
+
+# --- all parts --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def full(run):
-    tuning, comparisons = tuning_of(run), comparisons_of(run)
-    records = evaluate(columns(run.scores), "summeval", ["dataset"], resamples=100)
+    """The results of a run that compared, tuned and diagnosed."""
     known = {"bias_wasserstein": 0.123, "bias_kl": 0.456, "modal_score": 3.0, "modal_share": 0.625}
     known |= {"stability": 0.0789, "self_agreement": 0.654, "flags": ["edge", "unstable"]}
-    whole = replace(run, records=[record | known for record in records])
-    more = {"comparisons": comparisons, "tuning": tuning, "similarity": similarity_of(run)}
-    return whole, more
+    records = evaluate(columns(run.scores), "summeval", ["dataset"], resamples=100)
+    metrics = [record | known for record in records]
+    return results_of(run, metrics=metrics, comparisons=comparisons_of(run), tuning=tuning_of(run))
 
 
 def test_the_page_shows_comparisons_tuning_and_diagnostics(full):
-    run, more = full
-    text = page(run, **more)
+    text = on_page(full)
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    for heading in ("Is it better?", "Tuning", "Bias and stability"):
+    for heading in ("Differences in Spearman", "Tuning", "Bias and stability", "Main and assistant"):
         assert f"<h3>{heading}</h3>" in text
     shown = {"split": "test", "level": "dataset"}
-    for record in (r for r in more["comparisons"] if all(r[name] == value for name, value in shown.items())):
+    for record in (r for r in full.comparisons if all(r[name] == value for name, value in shown.items())):
         assert f"{record['difference']:+.3f}" in text or round(record["difference"], 3) == 0
-    for record in more["tuning"]:
+    for record in full.tuning:
         assert f"λ {record['lambda']:.4g}, t {record['temperature']:.4g}" in text
         assert f"{record['exact']['dev']:.3f}" in text
-    for number in ("0.123", "0.456", "0.079", "0.654"):
-        assert number in text
-    assert "the best may lie beyond" in text
-    assert "by more than sampling noise explains" in text
-    assert "The same in Kendall" in text
+    for part in ("0.123", "0.46", "0.079", "0.654", "the best may lie beyond", "more than sampling noise explains"):
+        assert part in text
+    assert "the same in Kendall" in text
+
+
+def test_a_run_prints_all_its_parts_as_plain_text(full):
+    text = in_terminal(full)
+    assert "\x1b" not in text
+    assert "…" not in text
+    for part in (
+        *("main: SmolLM2-135M-Instruct · assistant: early exit at layer 20", "agreement with the humans, 144 examples"),
+        *("against main, greedy", "tuning, the best point", "bias and stability", "main and assistant", "Holm"),
+        *("mean of 4", "exactly best", "! edge"),
+    ):
+        assert part in words_of(text)
+
+
+def test_a_wide_terminal_and_wide_ranges_fit(builder, run):
+    assert in_terminal(results_of(run), 140)
+    wide = builder(ranges=[ScoreRange(1, 5, 0.1), ScoreRange(0, 100)], articles=4, systems=4)
+    assert in_terminal(results_of(wide, comparisons=comparisons_of(wide), tuning=tuning_of(wide)))
 
 
 def test_parts_without_records_are_left_out(run):
-    text = page(run)
-    for heading in ("Is it better?", "Tuning", "Which is easier to fool?"):
-        assert heading not in text
+    for text in (on_page(results_of(run)), in_terminal(results_of(run))):
+        for part in (
+            "First - second",
+            "Tuning",
+            "Bias and stability",
+            "Main and assistant",
+            "Which is easier to fool?",
+        ):
+            assert part not in text
 
 
-HOSTILE = "<script>alert(1)</script>&amp;"
+# --- names of others --------------------------------------------------------------------------------------------------
+
+HOSTILE = "<script>alert('x')</script>&amp; [bold]\x1b[2J"
 
 
-def test_nothing_that_others_named_becomes_markup(full):
-    run, more = full
-    names = ("dimension", "decoding", "first_decoding", "second_decoding", "main_mode", "says", "tune")
+def hostile(results):
+    """The results with names from somebody who wishes ill."""
+    names = ("dataset", "decoding", "first_decoding", "second_decoding", "main_mode", "says", "tune")
 
-    def hostile(records):
-        return [record | {name: HOSTILE for name in names if name in record} for record in records]
+    def renamed(records):
+        return [record | {name: HOSTILE for name in names if name in record} for record in records or ()]
 
-    records = [record | {"decoding": HOSTILE, "flags": [HOSTILE]} for record in run.records]
-    text = page(replace(run, records=records), **{name: hostile(given) for name, given in more.items()})
-    assert scripts_of(text) == scripts_of(page(run))
-    assert str(escape(HOSTILE)) in text
+    metrics = [record | {"flags": [HOSTILE]} for record in renamed(results.metrics)]
+    titles = dict.fromkeys(("main", "assistant", "groups", "note"), HOSTILE)
+    about = results.about | {"titles": titles, "agreement": {HOSTILE: {"alpha": 0.1, "spearman": 0.1}}}
+    more = {"comparisons": renamed(results.comparisons), "tuning": renamed(results.tuning)}
+    return replace(results, metrics=metrics, about=about, config={HOSTILE: HOSTILE}, **more)
+
+
+def test_nothing_that_others_named_becomes_markup(full, run):
+    results = hostile(full)
+    text = on_page(results, draw_all(replace(results, tuning=None)))
+    assert scripts_of(text) == scripts_of(on_page(results_of(run)))
+    assert "&lt;script&gt;" in text
+    assert "\x1b" not in text
+
+
+def test_a_dimensions_name_is_no_markup(builder):
+    results = results_of(builder(dimensions=(HOSTILE,), articles=4))
+    text = on_page(results, draw_all(results))
+    assert scripts_of(text) == scripts_of(on_page(results_of(builder(articles=3))))
+    assert str(escape("<script>alert('x')</script>")) in text
+
+
+def test_nothing_that_others_named_steers_a_terminal(full):
+    file = io.StringIO()
+    Terminal(file=file, width=100).print(to_terminal(terminal_blocks(hostile(full))))
+    assert "\x1b" not in file.getvalue()
+    assert "[bold]" in file.getvalue()

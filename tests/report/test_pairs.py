@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from judgebench.report.comparative import NOTE, arrange_comparative, comparative_sentences, points, shares
-from judgebench.report.defense_files import DefenseRecords
 from rich.console import Console
 
 from judgebench.data.pairs import Rivals, pairs
@@ -23,14 +21,14 @@ from judgebench.report.browser.index import index_of
 from judgebench.report.browser.judged import Judged
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures import draw_all
-from judgebench.report.html import render_report
-from judgebench.report.printed import run_tables
-from judgebench.report.results import Estimate
+from judgebench.report.views.pairs import PAIRS, pair_frame, pair_sentences
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.tracking.summary import scalars
 from judgebench.tracking.tables import example_rows
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
+from tests.report.conftest import ENVIRONMENT, in_terminal, on_page, texts_of, words_of
 
 TITLES = {"main": "a judge", "assistant": "another", "groups": "dialogues", "examples": "pairs", "note": None}
 DECODINGS = {"greedy": Greedy(), "expectation": Expectation(), "contrastive": Contrastive(lambda_=1.0)}
@@ -58,76 +56,99 @@ def read(attacks=("none",), groups=6, texts=4, leaning=0.3):
     return found
 
 
+def results_of(columns, records, readings=(), **more):
+    """The results of compared texts, whose humans have no scale."""
+    about = {"titles": TITLES, "scale": {"joint": None}}
+    frames = {"readings": pd.DataFrame(reading_columns(readings)), "scores": pd.DataFrame(columns), "metrics": records}
+    return Results(**{"environment": ENVIRONMENT, "about": about} | frames | more)
+
+
 @pytest.fixture(scope="module")
 def run():
     readings = read(attacks=("none", "dsi"))
     columns = win_probabilities(decode(readings, DECODINGS))
     records = evaluate(columns, "mini", resamples=50, scale={"joint": None})
     return SimpleNamespace(
-        prompts=[reading.prompt for reading in readings],
-        readings=pd.DataFrame(reading_columns(readings)),
-        scores=pd.DataFrame(columns),
-        records=records,
+        prompts=[reading.prompt for reading in readings], results=results_of(columns, records, readings)
     )
 
 
-def told(text):
-    return " ".join(text.split())
-
-
-def printed(renderable):
-    file = io.StringIO()
-    Console(file=file, width=100).print(renderable)
-    return file.getvalue()
-
-
-def test_blocks_hold_the_measures_of_the_records(run):
-    clean, attacked = arrange_comparative(run.records)
-    assert (clean.condition, attacked.condition) == ("joint", "joint, attack dsi")
+def test_tables_hold_the_measures_of_the_records(run):
+    clean, attacked = PAIRS.tables(run.results)
+    assert (clean.title, attacked.title) == ("joint", "joint, attack dsi")
     assert clean.size.startswith("48 pairs, ")
-    assert [row.series for row in clean.rows] == [
+    rows = texts_of(clean)
+    assert [row[0] for row in rows] == [
         *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation"),
         "pair, contrastive, λ 1, t 1",
     ]
-    record = next(r for r in run.records if (r["judge"], r["decoding"], r["attack"]) == ("main", "greedy", "none"))
-    assert clean.rows[0].consistency == Estimate(
-        record["consistency"], record["consistency_low"], record["consistency_high"]
+    record = next(
+        one
+        for one in run.results.metrics
+        if (one["judge"], one["decoding"], one["attack"]) == ("main", "greedy", "none")
     )
+    for column, name in enumerate(("decided_consistency", "tied_share", "human_agreement"), 2):
+        value, low, high = (100 * record[f"{name}{end}"] for end in ("", "_low", "_high"))
+        assert rows[0][column] == f"{value:.0f} % [{low:.0f},{high:.0f}]"
     # the assistant knows no text: 60 % for place one, whatever stands there
-    assert clean.rows[3].position_bias.value == pytest.approx(0.1)
-
-
-def test_records_of_texts_judged_alone_have_no_block():
-    assert arrange_comparative([]) == []
+    assert rows[3][1].startswith("+10 [")
+    assert PAIRS.tables(Results()) == []
 
 
 def test_the_tables_fit_and_say_what_they_are(run):
-    text = printed(run_tables(run.records, TITLES))
-    assert max(len(line) for line in text.splitlines()) <= 100
+    text = in_terminal(run.results)
     assert "48 pairs of 6 dialogues" in text
-    assert NOTE in told(text)
-    for part in ("joint: 48 pairs, ", "joint, attack dsi: 48 pairs, ", "place one", "joint: attacks"):
-        assert part in text
+    assert "Place one: how much more often than half of the time" in words_of(text)
+    for part in ("joint: which of two is better?, 48 pairs, ", "joint, attack dsi: which of two is better?, 48 pairs"):
+        assert part in words_of(text)
     assert "Wasserstein" not in text
 
 
 def test_sentences_say_whether_place_or_text_decides(run):
-    sentences = comparative_sentences(arrange_comparative(run.records)[:1])
+    sentences = pair_sentences(run.results)
     assert len(sentences) == 2
     assert "of its preference over all pairs in both orders (50 % is impartial)" in sentences[1]
-    row = arrange_comparative(run.records)[0].rows[1]
-    assert f"sides with the humans in {100 * row.human_agreement.value:.0f} % [" in sentences[1]
-    nobody = [r | {"human_agreement": None, "preferred": 0} for r in run.records]
-    assert comparative_sentences(arrange_comparative(nobody))[0].endswith("; nobody prefers a text of any pair.")
+    agreed = pair_frame(run.results)["human_agreement"].iloc[1]
+    assert f"sides with the humans in {100 * agreed:.0f} % [" in sentences[1]
+
+
+NOBODY = {"human_agreement": None, "preferred": 0}
+OLD = {"tied_share": None, "consistency": 0.88}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (NOBODY, "; nobody prefers a text of any pair."),
+        (
+            {"tied_share": 0.12, "decided_consistency": 1.0},
+            "100 % of the pairs that both orders decide (12 % of the pairs",
+        ),
+        (
+            {"tied_share": 0.0, "decided_consistency": 0.5},
+            "prefers the same text in both orders in 50 % of the pairs; ",
+        ),
+        ({"tied_share": 1.0, "decided_consistency": None}, "and decides no pair in both orders: 100 % of the pairs"),
+        (OLD, "prefers the same text in both orders in 88 % of the pairs; "),
+        ({"human_agreement_low": 0.4, "human_agreement_high": 0.6}, ", as tossing a coin might."),
+    ],
+)
+def test_ties_missing_preferences_and_coins_are_told(run, more, told):
+    results = Results(metrics=[record | more for record in run.results.metrics])
+    assert told in pair_sentences(results)[0]
+
+
+def test_earlier_versions_have_one_consistency_for_both(run):
+    (table, _) = PAIRS.tables(Results(metrics=[record | OLD for record in run.results.metrics]))
+    same, tied = texts_of(table)[0][2:4]
+    assert same.startswith("88 % [")
+    assert tied.startswith("-")
 
 
 def test_the_report_has_a_section_and_draws_no_humans(run):
-    known = {"scores": run.scores, "records": run.records, "scale": {"joint": None}, "titles": TITLES}
-    figures = draw_all(readings=run.readings, **known)
+    figures = draw_all(run.results)
     assert "preferences are no scores" in figures["scores_joint"].get_label()
-    environment = {"device": "cpu", "git_commit": None, "git_changed": False, "python": "3", "platform": "x"}
-    environment |= {"model_fingerprints": {}, "packages": {}}
-    page = render_report(config={}, environment=environment, figures=figures, **known)
+    page = on_page(run.results, figures)
     for part in ("Which of two is better?", "48 pairs of 6 dialogues", "it counts as undecided", "Attacks"):
         assert part in page
     for part in ("Favorite scores", "Bias and stability", "the lowest score of the range stands in"):
@@ -135,8 +156,7 @@ def test_the_report_has_a_section_and_draws_no_humans(run):
 
 
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
-    references = DefenseRecords().references
-    judged = Judged("", "mini", run.readings, run.scores, run.records, {"joint": None}, {}, None, references)
+    judged = Judged.of(run.results)
     index = index_of([judged])
     assert len(index.example) == 48 * 2
     assert {str(one.range) for one in index.places} == {"0.0-1.0 by 0.5"}
@@ -153,15 +173,15 @@ def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
 
 def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run, tmp_path):
     folder = RunFolder(tmp_path / "run")
-    folder.write("readings", run.readings)
-    folder.write("scores", run.scores)
+    folder.write("readings", run.results.readings)
+    folder.write("scores", run.results.scores)
     readings, scores = folder.read("readings"), folder.read("scores")
     names = ("text_id", "rival_id", "rival_system_id")
     assert list(readings.columns) == [*READINGS_SCHEMA.names, *names, "order"]
     numbers = ("score_first", "score_second", "tie_first", "tie_second")
     assert list(scores.columns) == [*SCORES_SCHEMA.names, *names, *numbers]
-    assert readings.order.tolist() == run.readings.order.tolist()
-    np.testing.assert_array_equal(scores.score_first, run.scores.score_first)
+    assert readings.order.tolist() == run.results.readings.order.tolist()
+    np.testing.assert_array_equal(scores.score_first, run.results.scores.score_first)
     alone = Reading(
         Prompt(
             Example("a", "a", "s", "A.", "T.", {"joint": 1.0}),
@@ -179,42 +199,18 @@ def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run
 
 def test_a_dry_run_tells_the_orders_apart(run):
     conditions = list(dict.fromkeys(prompt.condition for prompt in run.prompts))
-    text = printed(dry_run_view(run.prompts, dict.fromkeys(conditions, (144, 20)), TITLES))
+    file = io.StringIO()
+    Console(file=file, width=100).print(dry_run_view(run.prompts, dict.fromkeys(conditions, (144, 20)), TITLES))
+    text = file.getvalue()
     assert "judged text first, example 0/0~" in text
     assert sum("first" in line and "48" in line for line in text.splitlines()) == 2
 
 
 def test_tracking_shows_both_prompts_of_a_pair_beside_its_scores(run):
-    columns, rows = example_rows(run.scores, run.readings, most=3)
+    columns, rows = example_rows(run.results.scores, run.results.readings, most=3)
     assert len(rows) == 3 * 2
     assert {"prompt, judged text first", "prompt, judged text second", "main greedy"} <= set(columns)
     at = columns.index("prompt, judged text second")
     assert {row[at] for row in rows} == {"Psecond"}
-    found = scalars(run.records)
+    found = scalars(run.results.metrics)
     assert found["test/joint/0.0-1.0 by 0.5/assistant/expectation/position_bias"] == pytest.approx(0.1)
-
-
-def test_numbers_as_people_read_them():
-    assert points(Estimate(-0.004)) == "0"
-    assert points(Estimate(-0.124, -0.2, 0.1)) == "-12 [-20,+10]"
-    assert shares(Estimate(None)) == "-"
-
-
-@pytest.mark.parametrize(
-    ("more", "ending"),
-    [
-        (
-            {"tied_share": 0.12, "decided_consistency": 1.0},
-            "100 % of the pairs that both orders decide (12 % of the pairs",
-        ),
-        (
-            {"tied_share": 0.0, "decided_consistency": 0.5},
-            "prefers the same text in both orders in 50 % of the pairs; ",
-        ),
-        ({"tied_share": 1.0, "decided_consistency": None}, "and decides no pair in both orders: 100 % of the pairs"),
-        ({"tied_share": None, "consistency": 0.88}, "prefers the same text in both orders in 88 % of the pairs; "),
-    ],
-)
-def test_a_tie_is_not_told_as_another_preference(run, more, ending):
-    records = [record | more for record in run.records]
-    assert ending in comparative_sentences(arrange_comparative(records))[0]

@@ -1,0 +1,156 @@
+"""Tuned lambda and t: the table, the exact path and the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from judgebench.report.figures import draw_all
+from judgebench.report.heat_map import HeatMap, grid_figure, heat_map_figure
+from judgebench.report.path_figure import path_figure
+from judgebench.report.saved_figures import save_figures
+from judgebench.report.views.tuning import TUNING, interval_of, setting_text, tuning_blocks
+from judgebench.results.schema import FIGURE
+from judgebench.tuning.curves import curves
+from judgebench.tuning.tuners import Exact, Shared
+from tests.report.conftest import results_of, texts_of, tuning_of
+
+
+@pytest.fixture(scope="module")
+def tuned(run):
+    """The results of a run that was tuned."""
+    return results_of(run, tuning=tuning_of(run))
+
+
+@pytest.fixture(scope="module")
+def rows(tuned):
+    (found,) = tuning_blocks(tuned.tuning)
+    return found
+
+
+def test_the_table_has_the_records(tuned, rows):
+    (table,) = TUNING.tables(tuned)
+    assert table.size == "the best point of the grid by Spearman on the dev split, for each range"
+    for row, line in zip(rows, texts_of(table), strict=True):
+        cells = dict(zip(table.heads[:5], line, strict=False))
+        assert cells["selected"].startswith(setting_text(row))
+        assert cells["κ = λ / t"] == f"{row['kappa']:.4g}"
+        assert [line[3], line[4]] == [f"{row['dev']:.3f}", f"{row['test']:.3f}"]
+    assert [line[0] for line in texts_of(table)] == ["0-4", "1-5", "2-6", "3-7"]
+
+
+def test_the_grids_worth_is_told(tuned, rows):
+    (table,) = TUNING.tables(tuned)
+    assert "24 points are 18 kappas" in table.note
+    assert f"{max(row['grid_below_exact'] for row in rows):.3f} below the exact optimum" in table.note
+    widths = [row["exact"]["width"] for row in rows]
+    assert f"{max(width for width in widths if width is not None):.2g} wide" in table.note
+    assert ("or never ends." in table.note) == (None in widths)
+
+
+def test_one_setting_for_all_ranges_stands_beside_that_of_each(run):
+    each, own = TUNING.tables(results_of(run, tuning=tuning_of(run, Shared())))
+    assert [each.title, own.title] == ["coherence: contrastive", "coherence: contrastive_per_range"]
+    assert len({line[1] for line in texts_of(each)}) == 1
+    assert "coherence, contrastive: Mean Spearman over the ranges: " in own.note
+    assert "contrastive_per_range: Mean" not in own.note
+
+
+def test_expectations_have_a_grid_and_no_exact_path(run, rows):
+    results = results_of(run, tuning=tuning_of(run, rule="expectation"))
+    (table,) = TUNING.tables(results)
+    assert "exactly best κ" not in table.heads
+    assert "below the exact optimum" not in table.note
+    (found,) = tuning_blocks(results.tuning)
+    assert path_figure(results, found) is None
+    assert grid_figure(found) is not None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(0.02712, 0.035, "0.0271 to 0.035"), (0.0, 0.5, "0 to 0.5"), (1.25, None, "above 1.25")]
+)
+def test_intervals_of_kappa(low, high, text):
+    assert interval_of(low, high) == text
+
+
+def test_exact_tuning_says_how_and_choices_at_an_edge_are_flagged(run):
+    exact = [record | {"edge": place == 0, "constant": False} for place, record in enumerate(tuning_of(run, Exact()))]
+    (table,) = TUNING.tables(results_of(run, tuning=exact))
+    assert "best of all kappas" in table.size
+    assert [row[1].flags for section in table.sections for row in section.rows] == [("edge",), (), (), ()]
+    (bare,) = TUNING.tables(results_of(run, tuning=[record | {"grid": []} for record in exact]))
+    assert "points are" not in bare.note
+    assert TUNING.tables(results_of(run)) == []
+
+
+def steps(axis):
+    return [line for line in axis.lines if line.get_drawstyle() == "steps-post"]
+
+
+def test_a_panel_a_range_with_the_exact_curves(tuned, rows):
+    figure = path_figure(tuned, rows)
+    assert len(figure.axes) == 4
+    for axis, row in zip(figure.axes, rows, strict=True):
+        for line, (_, curve) in zip(steps(axis), curves(tuned.readings, tuned.scores, row).items(), strict=True):
+            drawn = np.asarray(line.get_ydata())[:-1]
+            assert drawn.tolist() == curve.value[: len(drawn)].tolist()
+            assert line.get_xdata()[0] == 0
+
+
+def test_the_grid_and_the_choice_lie_on_the_dev_curve(tuned, rows):
+    figure = path_figure(tuned, rows)
+    for axis, row in zip(figure.axes, rows, strict=True):
+        dev = curves(tuned.readings, tuned.scores, row)["dev"]
+        for point in row["grid"]:
+            step = np.searchsorted(dev.start, point["kappa"], side="right") - 1
+            assert point["dev"] == pytest.approx(dev.value[step], abs=1e-12)
+        rings = [line for line in axis.lines if line.get_markersize() == 8]
+        assert [ring.get_ydata()[0] for ring in rings] == [row["dev"], row["test"]]
+
+
+def test_the_heat_map_writes_every_value_and_frames_the_choice(rows):
+    figure = grid_figure(rows)
+    for axis, row in zip(figure.axes, rows, strict=True):
+        told = ["–" if p["constant"] else f"{p['dev']:.3f}" for p in row["grid"]]
+        assert sorted(text.get_text() for text in axis.texts) == sorted(told)
+        assert len(axis.patches) == 1
+
+
+def test_points_without_a_correlation_are_no_zeros(tuned, rows):
+    # as where a judge says one thing until it is contrasted: all 0 by convention, and what can be chosen is negative
+    first = rows[0]
+    grid = [point | {"constant": i > 0, "dev": -0.1 if i == 0 else 0.0} for i, point in enumerate(first["grid"])]
+    kept = first["grid"][0]
+    own = first | {"grid": grid, "lambda": kept["lambda"], "temperature": kept["temperature"]}
+    blank = [own]
+    varied = [first | {"grid": [point | {"constant": False} for point in first["grid"]]}]
+    figure = grid_figure(blank)
+    panel = figure.axes[0]
+    assert sorted(text.get_text() for text in panel.texts) == ["-0.100", *["–"] * (len(grid) - 1)]
+    assert np.ma.count(np.ma.masked_invalid(panel.images[0].get_array())) == 1
+    assert "–: every dev text gets the same score" in figure.get_label()
+    assert "–" not in grid_figure(varied).get_label()
+
+    dots = [line for line in path_figure(tuned, blank).axes[0].lines if line.get_markersize() == 3.5]
+    assert [(len(one.get_xdata()), one.get_markerfacecolor() == "white") for one in dots] == [
+        (len(grid) - 1, True),
+        (1, False),
+    ]
+    assert "Hollow" in path_figure(tuned, blank).get_label()
+    assert "Hollow" not in path_figure(tuned, varied).get_label()
+
+
+def test_a_heat_map_may_have_holes_and_equal_values():
+    values = np.array([[0.5, np.nan], [0.5, 0.5]])
+    figure = heat_map_figure([HeatMap("x", [0.1, 1], [1, 2], values)], ("λ", "t"), "title", "caption")
+    assert len(figure.axes[0].texts) == 3
+    nothing = HeatMap("x", [0.1], [1], np.full((1, 1), np.nan))
+    assert heat_map_figure([nothing], ("λ", "t"), "title", "caption").axes[0].texts[:] == []
+
+
+def test_a_tuned_run_draws_them_and_the_folder_knows_their_names(run, tmp_path):
+    figures = draw_all(results_of(run, tuning=tuning_of(run, Shared())))
+    assert {"path_coherence_contrastive", "grid_coherence_contrastive"} <= set(figures)
+    assert not any("per_range" in name for name in figures)
+    names = [path.name for path in save_figures({k: figures[k] for k in list(figures)[-2:]}, tmp_path)]
+    assert all(FIGURE.fullmatch(name) for name in names)
