@@ -25,7 +25,7 @@ import wandb_workspaces.workspaces as ws
 
 from judgebench.errors import UserError
 from judgebench.results.folder import RunFolder
-from judgebench.tracking.summary import differences, scalars
+from judgebench.tracking.records import differences, scalars
 
 KNOBS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
 
