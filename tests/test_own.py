@@ -8,6 +8,7 @@ import pytest
 from judgebench.attacks import Attack, attacked_text, chosen_attacks
 from judgebench.defenses import chosen_defenses
 from judgebench.errors import UserError
+from judgebench.own import MOVED_TARGETS, built
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, ScoreRange
 from tests.defenses.conftest import SETTINGS
@@ -151,3 +152,10 @@ def test_an_attack_gives_text(gives, sentence):
     attacks = chosen_attacks([{"_target_": "mine.Blind", "gives": gives}])
     with pytest.raises(UserError, match=f"^attacks: blind makes of the text of example a/1 {sentence}"):
         attacked_text(attacks)(EXAMPLE, Condition("fluency", ScoreRange(1, 5), "blind"))
+
+
+@pytest.mark.parametrize("old", MOVED_TARGETS)
+def test_a_path_of_an_earlier_version_still_names_its_class(old):
+    more = {"rows": []} if old.endswith("Unrated") else {}
+    (data,) = built({"nested": [{"_target_": old, **more}]})["nested"]
+    assert f"{type(data).__module__}.{type(data).__name__}" == MOVED_TARGETS[old]

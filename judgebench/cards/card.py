@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from judgebench.cards.estimate import Estimate
-from judgebench.cards.parts import PARTS, SHAPE, check_parts, with_files
+from judgebench.cards.parts import PARTS, SHAPE, check_card_parts, with_files
 from judgebench.errors import UserError
 from judgebench.outside import YAML_LIMITS, read_bytes, read_yaml
 from judgebench.runtime.files import atomic
@@ -173,7 +173,7 @@ class JudgeCard:
         """A card of what has the shape of one."""
         parts = {name: content["parts"][name] for name in PARTS}
         dimension, series = content["dimension"], {name: content["series"][name] for name in ("judge", "decoding")}
-        check_parts(parts, series, dimension)
+        check_card_parts(parts, series, dimension)
         estimate, scale = content["estimate"], content["scale"]
         low, high = (math.nan, math.nan) if scale is None else map(float, scale)
         if scale is not None and not -math.inf < low <= high < math.inf:

@@ -83,7 +83,7 @@ def _figure(
 
 
 def _is_grid(points: Points) -> bool:
-    """Whether few distinct values were tried with each other; a sampler draws values of its own for each trial."""
+    """True where few distinct values were tried with each other; a sampler draws values of its own for each trial."""
     rows, columns = (len({at[axis] for at in points}) for axis in (0, 1))
     return max(rows, columns) <= _MOST_VALUES and 2 * len(points) >= rows * columns
 

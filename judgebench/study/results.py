@@ -36,7 +36,7 @@ STUDY, RESULTS = "study.json", "optimization_results.yaml"
 
 
 def check_folder(folder: Path, settings: Settings) -> None:
-    """Whether a sweep's folder is free of another stored study's trials, whose runs this one's would replace.
+    """Checks that a sweep's folder is free of another stored study's trials, whose runs this one's would replace.
 
     Raises:
         UserError: it is not; names that study.

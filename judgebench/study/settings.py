@@ -18,7 +18,7 @@ from judgebench.errors import UserError
 
 @dataclass(frozen=True)
 class Settings:
-    """What `hydra.sweeper` asks for; conf/hydra/sweeper/optuna.yaml says what each means.
+    """The settings under `hydra.sweeper`; conf/hydra/sweeper/optuna.yaml says what each means.
 
     Raises:
         UserError: a value that cannot be.
@@ -74,7 +74,7 @@ _EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
 
 def is_grid(sampler: Mapping[str, Any]) -> bool:
-    """Whether every point is run once, so that nothing is left to sample."""
+    """True where every point is run once, so that nothing is left to sample."""
     return sampler_name(sampler) in _LISTED
 
 

@@ -88,7 +88,7 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def cell_of(cell: Mapping[str, Any]) -> Cell:
-    """What tells a cell from others: its objective, metric, dimension and range."""
+    """The identity of a cell: its objective, metric, dimension and range."""
     return tuple(cell[key] for key in _CELL)
 
 
@@ -158,7 +158,7 @@ _SWEEP = View(
 
 @dataclass(frozen=True)
 class _Choice:
-    """How an objective's best is told: on which split, in which direction."""
+    """The sense of an objective's best: on which split, in which direction."""
 
     split: str
     direction: str

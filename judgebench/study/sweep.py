@@ -179,7 +179,7 @@ class _Outcome:
 
 
 def _outcome(returned: JobReturn | Exception, objectives: int) -> _Outcome | str:
-    """What a job gave: its values, or the reason why it has none.
+    """The outcome of a job: its values, or the reason why it has none.
 
     Raises:
         UserError: it gave nothing that could be compared, as all the others then will.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.paper.published import System, model_key, published_rows
-from judgebench.report.paper.systems import decoding_of, systems_of, tutor_of
+from judgebench.report.paper.systems import decoding_of, systems_of, tutor_name
 from judgebench.report.paper.table import span
 from judgebench.report.saved_figures import file_name
 from judgebench.report.style import shorten
@@ -69,7 +69,7 @@ class Defended(NamedTuple):
 
     @property
     def order(self) -> tuple[int, bool]:
-        """Where it stands among a table's columns: as the paper orders them, those that it does not have in between."""
+        """Rank among a table's columns: as the paper orders them, those that it does not have in between."""
         if self.defense in _LAST:
             return len(_FIRST) + 1 + _LAST.index(self.defense), self.tutor not in _FAMILIES
         return _FIRST.index(self.defense) if self.defense in _FIRST else len(_FIRST), False
@@ -223,7 +223,7 @@ class CapCells:
     def _add(self, run: Results) -> None:
         records = [one for one in run.metrics if (one["split"], one["level"]) == (run.split, run.level)]
         systems, labels = systems_of(run)
-        tutor = tutor_of(run)
+        tutor = tutor_name(run)
         decodings: dict[tuple[str, str], str | None] = {}
         for record in records:
             role, defense = str(record["judge"]), str(record["defense"])
@@ -253,7 +253,7 @@ class CapCells:
         for place in places:
             self.groups.setdefault(place[0], run.groups)
             for cost in costs:
-                cell = CapCell(system, defended_by(str(cost["defense"]), tutor_of(run)))
+                cell = CapCell(system, defended_by(str(cost["defense"]), tutor_name(run)))
                 self.labels.setdefault(system, label)
                 self.costs.setdefault(place, {}).setdefault(cell, cost)
             if costs and len(places) > 1:
@@ -320,7 +320,7 @@ def attacked_notes(cells: Mapping[CapCell, Record], found: CapCells) -> list[str
 
 
 def scored_notes(cells: Sequence[CapCell], found: CapCells) -> list[str]:
-    """How the judges of ours score, and which tutors stand in the paper's columns."""
+    """The decodings of our judges, and which tutors stand in the paper's columns."""
     usual: dict[System, str] = {}
     for cell in cells:
         if usual.get(cell.system, _WORDS) == _WORDS:
@@ -336,7 +336,7 @@ def scored_notes(cells: Sequence[CapCell], found: CapCells) -> list[str]:
 
 
 def tutor_notes(columns: Sequence[Defended], found: CapCells) -> list[str]:
-    """Whose references stand in the paper's columns."""
+    """The authors of the references in the paper's columns."""
     return [
         f"{column.label} of ours: references by {', '.join(found.tutors[column])}."
         for column in dict.fromkeys(columns)
@@ -364,6 +364,6 @@ def _steered(run: Results, system: System, place: Place) -> Steered | None:
         layer = int(standard["layer"]), len(standard["norms"])
         norm = number(standard["norms"][layer[0] - 1])
     selected = {(one["side"], one["alpha"]) for one in run.strengths if one["chosen"] and one["dimension"] == place[1]}
-    tutor = tutor_of(run) or (str(standard["tutor"]) if standard else "tutor")
+    tutor = tutor_name(run) or (str(standard["tutor"]) if standard else "tutor")
     acting = {"alpha_h": alphas["high"], "alpha_l": alphas["low"]}
     return Steered(system, tutor, acting, norm, layer, tried=selected >= set(alphas.items()))

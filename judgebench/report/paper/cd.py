@@ -16,8 +16,8 @@ from judgebench.report.paper.published import (
     is_slip,
     printed_rows,
     printed_settings,
+    published_rows,
     recomputed_average,
-    text_claims,
 )
 from judgebench.report.paper.systems import decoding_of, names_of, systems_of
 from judgebench.report.paper.table import Value, span, value_of
@@ -224,8 +224,8 @@ class CdCells:
         return list(dict.fromkeys(dimension for dimension, _, _ in self.cells))
 
 
-FAMILIES = {"llama-3": "Llama-3", "qwen-2.5": "Qwen-2.5"}
-PAPER_DATA = "SummEval, 1440 texts of 90 articles"
+_FAMILIES = {"llama-3": "Llama-3", "qwen-2.5": "Qwen-2.5"}
+_DATA = "SummEval, 1440 texts of 90 articles"
 
 
 def build(runs: Iterable[Results]) -> list[CorrelationTable | SettingTable]:
@@ -255,7 +255,7 @@ def build(runs: Iterable[Results]) -> list[CorrelationTable | SettingTable]:
 def _printed_table(table: int, found: CdCells) -> CorrelationTable:
     rows = [row for row in printed_rows() if row.table == table]
     ranges = list(dict.fromkeys(row.range for row in rows if row.range is not None))
-    dimension, family = rows[0].dimension, FAMILIES[rows[0].family]
+    dimension, family = rows[0].dimension, _FAMILIES[rows[0].family]
     lines, used = [], []
     for row in rows:
         keys: list[Key] = [(dimension, row.system, at) for at in ([row.range] if row.range else ranges)]
@@ -264,7 +264,7 @@ def _printed_table(table: int, found: CdCells) -> CorrelationTable:
         wrong = tuple(name for name, value in recomputed.items() if is_slip(row.values[name], value))
         lines.append(Line(row.label, row.range, _ours(found, keys), row.values, recomputed, wrong))
     caption = f"{family} family: correlation with the humans on summary {dimension}."
-    notes = _provenance(found, dimension, used, f"; the paper's: {PAPER_DATA}") if used else [_alone("models")]
+    notes = _provenance(found, dimension, used, f"; the paper's: {_DATA}") if used else [_alone("models")]
     notes += _slip_notes(rows, lines)
     return CorrelationTable(f"table_{table}", f"Table {table}", caption, dimension, lines, notes)
 
@@ -293,7 +293,7 @@ def _own_table(
     notes = _provenance(found, dimension, keys)
     if below:
         told = " and ".join(table.title for table in below)
-        notes.append(f"For comparison, the paper's judges, on {PAPER_DATA}: {told}.")
+        notes.append(f"For comparison, the paper's judges, on {_DATA}: {told}.")
     name = f"own_{kind}_{file_name(dimension)}"
     return CorrelationTable(name, "Ours", caption, dimension, lines, notes, below)
 
@@ -382,13 +382,15 @@ def _slip_notes(rows: Sequence[PrintedRow], lines: Sequence[Line]) -> list[str]:
                 f"! The paper prints {printed} as the average {names} of {line.label}; its own rows give {own}."
             )
     averages = {row.label: row for row in rows if row.range is None}
-    for claim in text_claims():
-        if claim.table == rows[0].table:
-            base, best = (averages[name].values[claim.correlation] for name in (claim.label, claim.improved))
-            told = f"the improvement of {claim.improved}, {claim.improvement_percent:g} % by the text,"
+    # section 4.2 repeats averages of Tables 1 and 2, and claims improvements over them
+    for claim in published_rows("cd_text_baselines.csv"):
+        if int(claim["table"]) == rows[0].table:
+            name, percent = claim["correlation"], float(claim["improvement_percent"])
+            base, best = (averages[claim[system]].values[name] for system in ("system", "improved"))
+            told = f"the improvement of {claim['improved']}, {percent:g} % by the text,"
             notes.append(
-                f"! The paper's text gives {claim.value:.3f} as the average {claim.correlation.capitalize()} of "
-                f"{claim.label}, the table {base:.3f}: {told} is {100 * (best / base - 1):.1f} % by the table."
+                f"! The paper's text gives {float(claim['value']):.3f} as the average {name.capitalize()} of "
+                f"{claim['system']}, the table {base:.3f}: {told} is {100 * (best / base - 1):.1f} % by the table."
             )
     return notes
 

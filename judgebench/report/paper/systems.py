@@ -39,7 +39,7 @@ def names_of(run: Results) -> tuple[str, str | None]:
     return main, assistant
 
 
-def tutor_of(run: Results) -> str | None:
+def tutor_name(run: Results) -> str | None:
     """The name of the tutor that writes a run's references; None without one."""
     tutor = run.config.get("tutor") or {}
     return ModelSource(tutor["path"], tutor.get("gguf_file")).title if tutor.get("path") is not None else None

@@ -121,10 +121,10 @@ class CellTable:
 
     def forms(self) -> dict[str, str]:
         """Ending of a file -> its content, the form for people first."""
-        return {"md": to_markdown(self), "csv": to_csv(self), "tex": to_latex(self)}
+        return {"md": _markdown(self), "csv": _csv(self), "tex": _latex(self)}
 
 
-def to_markdown(table: CellTable) -> str:
+def _markdown(table: CellTable) -> str:
     """A table for people, in Markdown that is also readable as it stands; ours with 95 % intervals."""
     heads = [*table.heads, *(f"{one.head}{table.beside if table.printed else ''}" for one in table.ours)]
     heads += [f"{one.head}, paper" for one in table.printed]
@@ -142,7 +142,7 @@ def to_markdown(table: CellTable) -> str:
     return "\n".join([head, "", *lines, "", *(f"- {note}" for note in notes)]) + "\n"
 
 
-def to_csv(table: CellTable) -> str:
+def _csv(table: CellTable) -> str:
     """The table's lines; every measure has its columns, filled or not."""
     ours, printed = ([one for one in table.measures if getattr(one, name)] for name in ("ours", "paper"))
     fell = [one for one in ours if one.lowered]
@@ -162,7 +162,7 @@ def to_csv(table: CellTable) -> str:
     return as_csv(columns, rows)
 
 
-def to_latex(table: CellTable) -> str:
+def _latex(table: CellTable) -> str:
     """A `table*`; intervals stand in the other forms."""
     groups = [(name, part) for name, part in (("ours", table.ours), ("paper", table.printed)) if part]
     first = len(table.heads)
