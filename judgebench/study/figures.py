@@ -49,8 +49,7 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
             split = cell.get("split", "dev")
             if cell[split] is not None:
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
-                # `constant` speaks of the objective's split
-                constant = cell.get("constant") and split == cell.get("split", "dev") and cell["metric"] in CORRELATIONS
+                constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
                 found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
     several = len({objective for objective, *_ in found}) > 1

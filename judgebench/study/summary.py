@@ -268,7 +268,7 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-_KNOBS = {"decoding.lambda", "decoding.temperature"}
+_HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
 _WHERE = ("dimension", "range_min", "range_max", "range_step", "attack", "defense")
 _READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
 
@@ -283,7 +283,7 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     reach, as on another worker's machine.
     """
     told = complete(trials)
-    if not told or not {key.lstrip("+") for trial in told for key in trial["params"]} <= _KNOBS:
+    if not told or not {key.lstrip("+") for trial in told for key in trial["params"]} <= _HYPERPARAMETERS:
         return {}
     asked = [cell for cell in told[0]["attributes"]["cells"] if _has_path(cell, directions)]
     run = next(_folders(told), None) if asked else None
