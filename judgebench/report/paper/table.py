@@ -205,8 +205,10 @@ def value_of(record: Mapping[str, Any], name: str, factor: float = 1.0) -> Value
     value = number(record.get(name))
     if value is None:
         return None
-    ends = (number(record.get(f"{name}_low")), number(record.get(f"{name}_high")))
-    return Value(factor * value, *(None if end is None else factor * end for end in ends))
+    low, high = (
+        None if (end := number(record.get(f"{name}_{side}"))) is None else factor * end for side in ("low", "high")
+    )
+    return Value(factor * value, low, high)
 
 
 def span(values: Iterable[int]) -> str:
