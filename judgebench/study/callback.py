@@ -79,7 +79,7 @@ class SweepSummary(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes and prints the summary."""
         # takes seconds to import, and most starts are no multirun
-        from judgebench.study.results import finish_sweep, jobs_as_trials, study_trials
+        from judgebench.study.finish import finish_sweep, jobs_as_trials, study_trials
 
         folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
         self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]

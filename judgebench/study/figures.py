@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.objective import pareto_front
+from judgebench.metrics.pareto import pareto_front
 from judgebench.report.heat_map import DASH, HeatMap, heat_map_figure
 from judgebench.report.saved_figures import file_name
 from judgebench.report.style import MUTED, finish, house_style, panels

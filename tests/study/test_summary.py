@@ -9,7 +9,7 @@ from rich.console import Console
 from judgebench.report.render import to_terminal
 from judgebench.report.saved_figures import save_figures
 from judgebench.study.figures import heatmaps
-from judgebench.study.results import jobs_as_trials
+from judgebench.study.finish import jobs_as_trials
 from judgebench.study.summary import cell_of, summarize, summary_blocks
 
 
