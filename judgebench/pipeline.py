@@ -38,10 +38,9 @@ from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.report.layout import terminal_blocks
-from judgebench.report.paper.files import check_tables, paper_tables
+from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.views.run import tutor_title
 from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
@@ -194,8 +193,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.clear()
     files = results.save(folder)
     if job.tables:
-        named = job.experiment.titles | {"tutor": tutor_title(job.config.tutor)}
-        folder.write_tables(paper_tables(job.tables, results, named))
+        folder.write_tables(paper_tables(job.tables, results))
     with job.clock("report"):
         figures = draw_all(results) if job.config.report else {}
         if job.config.report:
