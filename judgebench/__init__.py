@@ -1,0 +1,54 @@
+"""judgebench measures how far an LLM judge can be trusted, and repairs it.
+
+Example:
+    import judgebench
+
+    results = judgebench.run(["+exp=demo", "data.limit_groups=4"])
+    results.frame("metrics")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # pandas takes a second to import, torch many
+    from judgebench.results.results import Results
+    from judgebench.runtime.errors import UserError
+
+__all__ = ["Results", "UserError", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Results":
+        from judgebench.results.results import Results
+
+        return Results
+    if name == "UserError":
+        from judgebench.runtime.errors import UserError
+
+        return UserError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
+def run(overrides: Sequence[str] = ()) -> Results:
+    """Runs one experiment, as `python -m judgebench OVERRIDES` does: it prints the same and leaves the same run folder.
+
+    Args:
+        overrides: of the configuration, as on the command line but without the shell's quotes: "+exp=demo",
+            "ranges=[[1,5],[1,10]]".
+
+    Returns:
+        Its results; `results.path` is the run folder. They are empty, and `path` is None, after `dry_run=true` and in a
+        process that only helped another to read.
+
+    Raises:
+        judgebench.UserError: a mistake that the user can mend, in the sentence that the command line prints.
+    """
+    from judgebench.cli import run_overrides
+
+    return run_overrides(overrides)

@@ -35,16 +35,16 @@ def _main(config: DictConfig) -> None:
         check_one_run(HydraConfig.get())
         check_config(config)
         # these take seconds to import
-        from judgebench.cards.calibrated import calibrated, settings_of
+        from judgebench.cards.calibration import make_cards, settings_of
         from judgebench.cards.card import NAME
-        from judgebench.cards.printed import card_view
-        from judgebench.pipeline import run
+        from judgebench.cards.figures import card_view
+        from judgebench.pipeline import run_pipeline
 
         settings_of(config)
-        finished = run(config)
+        finished = run_pipeline(config)
         if finished is None:  # a process that only helped to read
             return
-        cards = calibrated(config, finished)
+        cards = make_cards(config, finished)
         for card in cards:
             path = finished.folder / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
             card.write(path)

@@ -9,21 +9,27 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hydra.errors import InstantiationException
+from hydra import compose
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, InstantiationException
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.checks import check_config
 from judgebench.config.command import Command
-from judgebench.config.overrides import Look
+from judgebench.config.overrides import Look, Overrides
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.hiding import hiding, masked_argument
 from judgebench.runtime.lock import UNTIL_THE_END
+from judgebench.study import job
+
+if TYPE_CHECKING:
+    from judgebench.results.results import Results
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """How the system says that a disk is full, a quota used up, or a file system read-only."""
@@ -62,9 +68,7 @@ def handle_errors(module: str, config_name: str = "config", look: Look | None = 
                 with as_sentence():
                     raise command.explained(error) from error
         except Refusal as refusal:
-            mistake = _mistake(refusal.__cause__)
-            told = refusal.sentence if mistake is None else command.told(mistake, look)
-            print(f"judgebench: {told.rstrip('.')}.", file=sys.stderr)
+            print(f"judgebench: {_with_advice(refusal, command, look)}", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
@@ -153,10 +157,64 @@ def _mistake(error: BaseException | None) -> UserError | None:
     return cause if isinstance(cause, UserError) else None
 
 
+def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
+    """All mistakes of a command that was refused, and the command that has none, as far as they are known."""
+    mistake = _mistake(refusal.__cause__)
+    return refusal.sentence if mistake is None else f"{command.told(mistake, look).rstrip('.')}."
+
+
+def run_overrides(overrides: Sequence[str]) -> Results:
+    """The results of one experiment; see `judgebench.run`.
+
+    Raises:
+        UserError: a mistake that the user can mend.
+    """
+    if isinstance(overrides, str):
+        raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
+    command = Command("judgebench", "config", [str(override) for override in overrides])
+    for flag in command.given:
+        if flag.startswith("-"):
+            raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
+    with hiding(command.given):
+        try:
+            with as_sentence(), _composed(command) as config:
+                from judgebench.pipeline import run_pipeline  # it takes seconds to import
+                from judgebench.results.results import Results
+
+                return run_pipeline(config) or Results()
+        except Refusal as refusal:
+            raise UserError(_with_advice(refusal, command, check_config)) from refusal.__cause__
+
+
+@contextmanager
+def _composed(command: Command) -> Iterator[DictConfig]:
+    """The checked configuration of one run. Until the block ends it is the one that Hydra knows; then Hydra's state is
+    again what it was.
+
+    Raises:
+        UserError: mistakes in it.
+    """
+    command.check(check_config)
+    try:
+        with Overrides(command) as conf:
+            config = compose(conf.name, list(command.given), return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise command.explained(error) from error
+    known = HydraConfig.instance()
+    before = known.cfg
+    known.set_config(config)
+    try:
+        with open_dict(config):
+            del config["hydra"]
+        job.check_one_run(HydraConfig.get())
+        check_config(config)
+        yield config
+    finally:
+        known.cfg = before
+
+
 def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
     """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
-    from judgebench.study import job
-
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
         with as_sentence():
@@ -168,9 +226,9 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             objective = job.checked_objective(config)
             if sweeping:
                 job.check_processes(config)
-            from judgebench.pipeline import run  # it takes seconds to import
+            from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
-            finished = run(config)
+            finished = run_pipeline(config)
             outcome = job.outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
         if sweeping and job.runs_elsewhere():

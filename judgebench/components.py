@@ -19,6 +19,15 @@ from judgebench.runtime.parsing import read_text
 TARGET = "_target_"
 """The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""
 
+MOVED_TARGETS = {
+    "judgebench.data.jsonl_pairs.JsonPairs": "judgebench.data.pairs.JsonPairs",
+    "judgebench.data.mini.Mini": "judgebench.data.benchmarks.Mini",
+    "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
+    "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
+    "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
+}
+"""Classes that configurations of earlier versions name by another path -> where they are now."""
+
 _HYDRAS = {"_args_", "_convert_", "_partial_", "_recursive_"}
 _FIELD = re.compile(r"\{(\w+)\}")
 Component = TypeVar("Component")
@@ -198,7 +207,8 @@ def _made(plain: Any) -> Any:
     given = {key: _made(value) for key, value in plain.items()}
     if TARGET not in given:
         return given
-    target = given.pop(TARGET)
+    named = given.pop(TARGET)
+    target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
     maker = instantiate({TARGET: target, "_partial_": True})  # finds the class; no value passes through it
     try:
         return maker(**given)

@@ -226,14 +226,14 @@ class Experiment:
 
     @property
     def suffixes(self) -> list[Suffix]:
-        """What the curves of learned phrases are about."""
+        """Subjects of the curves of learned phrases."""
         return [
             Suffix(phrase.prefix, phrase.by_length, phrase.contexts, phrase.systems, phrase.against)
             for phrase in self.phrases
         ]
 
     def lesson(self) -> Lesson:
-        """What a phrase is learned on: clean conditions under the first defense, and texts of the development split."""
+        """Lesson for a phrase: clean conditions under the first defense, and texts of the development split."""
         assert self.search is not None
         defense = self.defenses[0].name
         clean = [one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)]
@@ -249,12 +249,12 @@ class Experiment:
 
     @property
     def ranking(self) -> Ranking:
-        """How systems are ranked where texts are compared."""
+        """Rule by which systems are ranked where texts are compared."""
         return ranking_of(self.config)
 
     @property
     def comparative(self) -> bool:
-        """Whether it asks which of two texts is better."""
+        """True if it asks which of two texts is better."""
         return self.builder.comparative
 
     @cached_property
@@ -321,11 +321,11 @@ class Experiment:
         return [source for source in (self.judge.source, self.assistant.source) if isinstance(source, ModelSource)]
 
     def served_estimate(self) -> str | None:
-        """What asking served models would take, for people to read; None where none is served."""
+        """Estimate of what asking served models would take, for people to read; None where none is served."""
         return self.judge.estimate(self._task())
 
     def reader(self, models: Models | None = None) -> Any:
-        """What reads the prompts, with the configured store behind it (`Reader`, `ApiReader`); or what knows the
+        """The reader of the prompts, with the configured store behind it (`Reader`, `ApiReader`); or what knows the
         answers already (`Replayer`). All have `models`, `fingerprints`, `read`, `readings`, `device`, `served` and
         `evidence`.
 

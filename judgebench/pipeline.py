@@ -38,10 +38,9 @@ from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
 from judgebench.report.layout import terminal_blocks
-from judgebench.report.paper.files import check_tables, paper_tables
+from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.render import to_terminal
 from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.views.run import tutor_title
 from judgebench.report.views.served import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
@@ -79,7 +78,7 @@ class Job:
     models: Models = field(default_factory=Models)
 
 
-def run(config: DictConfig) -> Results | None:
+def run_pipeline(config: DictConfig) -> Results | None:
     """Runs the experiment that `config` describes, alone in its run folder.
 
     Returns:
@@ -194,8 +193,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.clear()
     files = results.save(folder)
     if job.tables:
-        named = job.experiment.titles | {"tutor": tutor_title(job.config.tutor)}
-        folder.write_tables(paper_tables(job.tables, results, named))
+        folder.write_tables(paper_tables(job.tables, results))
     with job.clock("report"):
         figures = draw_all(results) if job.config.report else {}
         if job.config.report:
@@ -212,7 +210,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
 
 
 def measured(experiment: Experiment) -> list[Pace]:
-    """How fast the experiment's passes are, from reading a little of what can be read already; nothing of answers that
+    """Speed of the experiment's passes, from reading a little of what can be read already; nothing of answers that
     were given earlier."""
     reader = experiment.reader()
     if LOCAL not in experiment.judge.gives:
@@ -262,7 +260,7 @@ def _learn(job: Job) -> pd.DataFrame | None:
 
 
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
-    """What judge and assistant say; None in a process that only helped."""
+    """Reads what judge and assistant answer; None in a process that only helped."""
     reader = experiment.reader(models)
     trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
     found = reader.readings(experiment.data.split)

@@ -1,4 +1,4 @@
-"""What a process keeps of its last run: the jobs of a sweep differ in how they decode, and need not load and read anew.
+"""The last run of a process, kept: the jobs of a sweep differ in how they decode, and need not load and read anew.
 
 Kept are the loaded data, the prompts and the readings of `score_tokens` mode, of one run alone. They serve a later run
 of the same process whose configuration differs in nothing that is loaded or read.
@@ -60,7 +60,7 @@ class Read:
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of readings.parquet."""
+        """Columns of readings.parquet."""
         return reading_columns(self.readings)
 
     @cached_property
@@ -71,7 +71,7 @@ class Read:
 
 @dataclass(frozen=True)
 class LastRun:
-    """What there is to be used again.
+    """The run that can be used again.
 
     Attributes:
         key: what it depends on, see `key_of`.

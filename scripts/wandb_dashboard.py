@@ -25,9 +25,9 @@ import wandb_workspaces.workspaces as ws
 
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
-from judgebench.tracking.summary import differences, scalars
+from judgebench.tracking.records import differences, scalars
 
-KNOBS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
+HYPERPARAMETERS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
 
 
 def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
@@ -76,7 +76,7 @@ def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequ
     against = [name for name in numbers if " minus/" in name and name.endswith("/difference")]
     holm = [name for name in numbers if " minus/" in name and name.endswith("/p_holm")]
     dev = ending(numbers, "spearman", attacked=False, split="dev")
-    knobs = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in KNOBS[:2]]
+    columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in HYPERPARAMETERS[:2]]
     tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in dev if "/pair/" in name]
     return ws.Workspace(
         entity=entity,
@@ -106,7 +106,7 @@ def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequ
             ),
             ws.Section(
                 name="Sweeps",
-                panels=[wr.ParallelCoordinatesPlot(columns=[*knobs, *tried])] if tried else [],
+                panels=[wr.ParallelCoordinatesPlot(columns=[*columns, *tried])] if tried else [],
             ),
             *common(figures, ("metrics", "comparisons", "tuning", "examples")),
         ],
@@ -114,9 +114,9 @@ def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequ
 
 
 def defended(entity: str, project: str, numbers: Sequence[str], figures: Sequence[str]) -> ws.Workspace:
-    """What attacks change under each defense, what that costs in agreement, and how it was found."""
+    """Changes by attacks under each defense, what that costs in agreement, and how it was found."""
     clean = ending(numbers, "spearman", attacked=False)
-    knobs = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in KNOBS[2:]]
+    columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in HYPERPARAMETERS[2:]]
     tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in clean if "defense=" in name]
     return ws.Workspace(
         entity=entity,
@@ -134,7 +134,7 @@ def defended(entity: str, project: str, numbers: Sequence[str], figures: Sequenc
             ws.Section(name="Agreement without attack", panels=bars("Spearman, test split", clean), is_open=True),
             ws.Section(
                 name="Sweeps of the strengths",
-                panels=[wr.ParallelCoordinatesPlot(columns=[*knobs, *tried])] if tried else [],
+                panels=[wr.ParallelCoordinatesPlot(columns=[*columns, *tried])] if tried else [],
             ),
             *common(figures, ("metrics", "defense/costs", "defense/strengths", "defense/detectors", "examples")),
         ],

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from judgebench.attacks import Attack, attacked_text, select_attacks
+from judgebench.components import MOVED_TARGETS, build_component
 from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -151,3 +152,11 @@ def test_an_attack_gives_text(gives, sentence):
     attacks = select_attacks([{"_target_": "mine.Blind", "gives": gives}])
     with pytest.raises(UserError, match=f"^attacks: blind makes of the text of example a/1 {sentence}"):
         attacked_text(attacks)(EXAMPLE, Condition("fluency", ScoreRange(1, 5), "blind"))
+
+
+@pytest.mark.parametrize("old", MOVED_TARGETS)
+def test_a_path_of_an_earlier_version_still_names_its_class(old):
+    fields = {name: name for name in ("source", "first", "second", "preference")}
+    more = {"Unrated": {"rows": []}, "JsonPairs": {"fields": fields}}.get(old.rpartition(".")[2], {})
+    (data,) = build_component({"nested": [{"_target_": old, **more}]})["nested"]
+    assert f"{type(data).__module__}.{type(data).__name__}" == MOVED_TARGETS[old]

@@ -15,7 +15,7 @@ from judgebench.config.groups import FOLDER
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+PAGES = {page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])}
 COMMANDS = list(
     dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
 )
@@ -189,3 +189,15 @@ def test_the_readme_names_targets_of_the_makefile():
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make
+
+
+def test_the_contributors_page_has_every_folder_and_file_of_the_package():
+    page = PAGES[ROOT / "CONTRIBUTING.md"]
+    (listing,) = re.findall(r"^An import leads.*\n\n((?: {4}.*\n)+)", page, re.MULTILINE)
+    listed = {name for line in listing.splitlines() for name in re.split(", ", line[:38].strip()) if name}
+    there = {
+        path.stem
+        for path in (ROOT / "judgebench").iterdir()
+        if (path.is_dir() or path.suffix == ".py") and path.name[:2] != "__"
+    }
+    assert listed == there | {"__main__"}

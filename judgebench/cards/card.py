@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from judgebench.cards.estimate import Estimate
-from judgebench.cards.parts import PARTS, SHAPE, check_parts, with_files
+from judgebench.cards.parts import PARTS, SHAPE, check_card_parts, with_files
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.parsing import YAML_LIMITS, read_bytes, read_yaml
@@ -25,13 +25,14 @@ NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
 
 _CARD = {
-    **{"dimension": str, "range": [float], "scale": (None, [float]), "limits": [object], "rubric": {str: str}},
+    **{"dimension": str, "range": [float], "scale": (None, [float]), "limits": [object], "figures": {str: dict}},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
-    **{"figures": {str: dict}, "attacks": [dict], "tried": [dict], "data": dict, "made_with": dict},
+    "attacks": [dict],
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
-    **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "files": {str: str}},
+    **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "rubric": {str: str}, "data": dict},
+    **{"tried": [dict], "made_with": dict, "files": {str: str}},
 }
-"""The shape of a card, see `judgebench.runtime.shape.check_shape`."""
+"""The shape of a card in the order of its file, see `judgebench.runtime.shape.check_shape`."""
 
 _LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
 _LARGEST_FILE = 2**30
@@ -113,30 +114,10 @@ class JudgeCard:
         Raises:
             UserError: it cannot be written.
         """
-        content = {
-            "format": FORMAT,
-            "dimension": self.dimension,
-            "range": [self.range.minimum, self.range.maximum, self.range.step],
-            "scale": None if self.scale is None else list(self.scale),
-            "limits": list(self.limits),
-            "figures": dict(self.figures),
-            "estimate": None
-            if self.estimate is None
-            else {
-                "kind": self.estimate.kind,
-                "scores": list(self.estimate.scores),
-                "humans": list(self.estimate.humans),
-            },
-            "attacks": list(self.attacks),
-            "models": dict(self.models),
-            "series": dict(self.series),
-            "parts": dict(self.parts),
-            "rubric": dict(self.rubric),
-            "data": dict(self.data),
-            "tried": list(self.tried),
-            "made_with": dict(self.made_with),
-            "files": dict(self.files),
-        }
+        low, high, step = self.range.minimum, self.range.maximum, self.range.step
+        estimate = None if self.estimate is None else {name: _plain(it) for name, it in vars(self.estimate).items()}
+        content = {"format": FORMAT} | {name: _plain(getattr(self, name)) for name in _CARD}
+        content |= {"range": [low, high, step], "estimate": estimate}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         try:
             with atomic(path) as temporary:
@@ -173,30 +154,28 @@ class JudgeCard:
         """A card of what has the shape of one."""
         parts = {name: content["parts"][name] for name in PARTS}
         dimension, series = content["dimension"], {name: content["series"][name] for name in ("judge", "decoding")}
-        check_parts(parts, series, dimension)
+        check_card_parts(parts, series, dimension)
         estimate, scale = content["estimate"], content["scale"]
         low, high = (math.nan, math.nan) if scale is None else map(float, scale)
         if scale is not None and not -math.inf < low <= high < math.inf:
             raise UserError(f"scale must be [low, high], got {shown(scale)}.")
-        return cls(
-            dimension=dimension,
-            range=ScoreRange.parse(content["range"]),
-            series=series,
-            rubric=content["rubric"],
-            parts=parts,
-            models=content["models"],
-            estimate=None
+        known = {name: content[name] for name in _CARD} | {
+            "range": ScoreRange.parse(content["range"]),
+            "series": series,
+            "parts": parts,
+            "estimate": None
             if estimate is None
             else Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
-            scale=None if scale is None else (low, high),
-            figures=content["figures"],
-            attacks=content["attacks"],
-            tried=content["tried"],
-            data=content["data"],
-            limits=[str(limit) for limit in content["limits"]],
-            made_with=content["made_with"],
-            files=_files(content["files"]),
-        )
+            "scale": None if scale is None else (low, high),
+            "limits": [str(limit) for limit in content["limits"]],
+            "files": _files(content["files"]),
+        }
+        return cls(**known)
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML has it: lists and mappings alone."""
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
 
 
 def _files(given: Mapping[str, str]) -> Mapping[str, str]:

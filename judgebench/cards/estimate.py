@@ -14,7 +14,7 @@ KINDS = ("linear", "isotonic", "none")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a human would have scored, by the judge's score: straight lines between knots, flat beyond the last.
+    """A map from the judge's score to a human's: straight lines between knots, flat beyond the last.
 
     Attributes:
         kind: `linear`, least squares; or `isotonic`, the best map that never falls.

@@ -14,8 +14,7 @@ from hydra.utils import instantiate
 from lightning.pytorch.callbacks import ProgressBar
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cards.composed import composed
-from judgebench.cards.scoring import check_models, check_settings, read, scored
+from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
 from judgebench.data.jsonl import Unrated
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
@@ -25,7 +24,7 @@ from judgebench.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Judged:
-    """What a judge says of a text.
+    """A judge's answer to a text.
 
     Attributes:
         score: in the card's range; NaN where the judge gave none.
@@ -69,10 +68,11 @@ class Judge:
         self.card = card
         self._check = check_models
         self._models = Models()
+        given = {"judge": judge, "assistant": assistant}
         if check_models:
-            check_settings(card, {"judge": judge, "assistant": assistant})
+            check_settings(card, given)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
-        self._config = composed(card, nothing, store=store, judge=judge, assistant=assistant, send_to=send_to)
+        self._config = scoring_config(card, nothing, store=store, given=given, send_to=send_to)
         compute_on(_trainer(self._config, []).strategy.root_device)
         self._experiment = Experiment.parse(self._config)
 
@@ -86,7 +86,7 @@ class Judge:
         return cls(JudgeCard.read(path), **options)
 
     def check_estimate(self, wanted: bool = True) -> None:
-        """Whether its card has a map to the humans' scale, where that is wanted.
+        """Checks that its card has a map to the humans' scale, where that is wanted.
 
         Raises:
             UserError: it has none.
@@ -95,7 +95,7 @@ class Judge:
             raise UserError("card: it has no map from its scores to the humans' scale; take its scores.")
 
     def score(self, source: str, output: str, context: str = "") -> Judged:
-        """What the judge says of one text; many at once (`score_all`) take less time each.
+        """The judge's answer to one text; many at once (`score_all`) take less time each.
 
         Args:
             source: the article or dialogue that the text answers to.
@@ -105,7 +105,7 @@ class Judge:
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
     def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]:
-        """What the judge says of each of some texts: mappings with source, output and, or not, context. What texts of
+        """The judge's answers to some texts: mappings with source, output and, or not, context. What texts of
         one source share is computed once.
 
         Raises:
@@ -120,7 +120,7 @@ class Judge:
         prompts = self._experiment.builder.build(data.examples, ready)
         experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
         found = read(experiment, self._models, partial(_trainer, self._config))
-        assert found is not None  # the trainer of `composed` has one process
+        assert found is not None  # the trainer of `scoring_config` has one process
         if self._check:
             check_models(self.card, found.fingerprints)
             self._check = found.served is not None  # those that are held do not change; a server may change its own

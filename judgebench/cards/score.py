@@ -13,8 +13,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cards.composed import composed
-from judgebench.cards.scoring import check_models, check_settings, read, scored
+from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
 from judgebench.config.keys import path_of
 from judgebench.config.settings import MEASURE
 from judgebench.experiment import Experiment
@@ -52,16 +51,17 @@ def score(config: DictConfig) -> Path | None:
     if target.is_dir():
         raise UserError(f"out={target}: this is a folder; name a file.")
     plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
+    given = {role: plain[role] for role in _ROLES}
     if config.check_models:
-        check_settings(card, {role: plain[role] for role in _ROLES})
-    whole = composed(
+        check_settings(card, given)
+    whole = scoring_config(
         card,
         plain["data"],
         store=path_of(config, "store"),
         trainer=config.trainer,
         dry_run=config.dry_run,
         send_to=_hosts(config.get("send_to")),
-        **{role: plain[role] for role in _ROLES},
+        given=given,
     )
     compute_on(trainer_of(whole, []).strategy.root_device)
     experiment = Experiment.parse(whole)

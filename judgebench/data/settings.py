@@ -9,7 +9,7 @@ from judgebench.config.fields import Annotated, Ge, Lt, check_fields
 
 @dataclass(frozen=True)
 class DataSettings:
-    """What all data have; see `judgebench.data.module.JudgeDataModule` for what each means.
+    """Settings of any data set; see `judgebench.data.module.JudgeDataModule` for what each means.
 
     Raises:
         UserError: names each that is of another kind, or out of its bounds.

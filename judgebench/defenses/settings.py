@@ -1,4 +1,4 @@
-"""What defenses need to know beyond their names (conf/defense)."""
+"""Settings of defenses beyond their names (conf/defense)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Helper:
 
     @cached_property
     def source(self) -> ModelSource:
-        """Where the model comes from."""
+        """Source of the model."""
         return ModelSource(
             self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="defense.helper"
         )

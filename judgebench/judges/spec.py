@@ -1,4 +1,4 @@
-"""How a judge judges, as configuration says it: a model here, or a file of earlier answers; what is asked of any judge.
+"""Settings of judges that are a model here or a file of earlier answers, and the protocol of any judge.
 
 Torch is not needed until something is read.
 """
@@ -40,7 +40,7 @@ GRADIENT, TOKENS = "gradient", "tokens"
 
 @dataclass(frozen=True)
 class ReadingTask:
-    """What is to be read, and with what.
+    """A task for a reader: prompts, and what reads them.
 
     Attributes:
         decodings: name -> decoding.
@@ -64,7 +64,7 @@ class ReadingTask:
 
 
 class Source(Protocol):
-    """Where a judge comes from."""
+    """Source of a judge."""
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class Source(Protocol):
 
     @property
     def encoder_decoder(self) -> bool:
-        """Whether an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
+        """True if an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
         ...
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -86,7 +86,7 @@ class Source(Protocol):
 
 
 class JudgeSettings:
-    """What an experiment asks of whoever judges: a model here, one behind a URL, or a file of answers given earlier.
+    """Protocol of a judge: a model here, one behind a URL, or a file of answers given earlier.
 
     See `JudgeSpec` for the meaning of the settings.
     """
@@ -108,7 +108,7 @@ class JudgeSettings:
 
     @property
     def gives(self) -> frozenset[str]:
-        """Where it is: one of `LOCAL`, `SERVED`, `REPLAYED`. What can be had of it: `PROBABILITIES` of the candidates,
+        """Its place (`LOCAL`, `SERVED` or `REPLAYED`) and what can be had of it: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
         them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt."""
         raise NotImplementedError
@@ -124,10 +124,10 @@ class JudgeSettings:
         return None
 
     def check_assistant(self, assistant: Assistant) -> None:
-        """Whether a served assistant can be asked what the judge is; else `UserError`."""
+        """Checks that a served assistant can be asked what the judge is; else `UserError`."""
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        """How names of control tokens are written where a server tokenizes what is sent; None where tokens are sent.
+        """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent.
 
         Args:
             tokenizer: that of its source.
@@ -135,7 +135,7 @@ class JudgeSettings:
         return None
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:
-        """What it answered earlier to all of the prompts that it has answers to; None where it is asked now."""
+        """Its earlier answers to the prompts, where it has any; None where it is asked now."""
         return None
 
     def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
@@ -143,17 +143,17 @@ class JudgeSettings:
         return {prompt.condition: (0, 0) for prompt in prompts}
 
     def estimate(self, task: ReadingTask) -> str | None:
-        """What asking would take, for people to read, where it is paid for."""
+        """Estimate of what asking would take, for people to read, where it is paid for."""
         return None
 
     def reader(self, task: ReadingTask) -> Any:
-        """What reads the prompts (`Reader`, `ApiReader`), or knows the answers already (`Replayer`)."""
+        """The reader of the prompts (`Reader`, `ApiReader`), or of the answers that are known already (`Replayer`)."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class JudgeSpec(JudgeSettings):
-    """How the main model judges, as configuration says it.
+    """Settings of the main model as a judge.
 
     Args:
         path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
@@ -191,7 +191,7 @@ class JudgeSpec(JudgeSettings):
 
     @cached_property
     def source(self) -> ModelSource:
-        """Where the main model comes from."""
+        """Source of the main model."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
 
     @property
@@ -226,7 +226,7 @@ class JudgeSpec(JudgeSettings):
 
 @dataclass(frozen=True)
 class AnswerFile:
-    """Where a replayed judge comes from: a file, and no model.
+    """Source of a replayed judge: a file, and no model.
 
     Attributes:
         path: the file.
@@ -246,7 +246,7 @@ class AnswerFile:
         return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
 
     def config(self) -> Any:
-        """That of a model that reads a text of any length."""
+        """Limit of a model that reads a text of any length."""
         from transformers import PretrainedConfig
 
         return PretrainedConfig()
@@ -305,7 +305,7 @@ class ReplaySpec(JudgeSettings):
 
     @cached_property
     def source(self) -> AnswerFile:
-        """Where the judge comes from."""
+        """Source of the judge."""
         path = Path(self.path).expanduser()
         return AnswerFile(path, self.title or path.stem)
 

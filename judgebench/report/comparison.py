@@ -45,7 +45,7 @@ class NamedRun:
 
     @property
     def title(self) -> str:
-        """What was run, in a few words."""
+        """The run in a few words."""
         titles, config = self.content.titles, self.content.config
         assistant = f" with {titles['assistant']}" if titles.get("assistant") else ""
         return f"{titles['main']}{assistant} on {self.content.dataset} ({config.get('name', 'run')})"
@@ -207,7 +207,7 @@ def _lettered_records(runs: Sequence[NamedRun]) -> list[dict[str, Any]]:
 
 
 def _drawn(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of which a figure can tell the lines apart: without assistants, and where that leaves too many, of the main
+    """Series that a figure can show apart: without assistants, and where that leaves too many, of the main
     models alone."""
     for left_out in (("assistant",), ("assistant", "pair")):
         held = [record for record in records if not str(record["judge"]).endswith(left_out)]

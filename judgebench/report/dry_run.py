@@ -1,4 +1,4 @@
-"""What a run would read, before anything is paid for."""
+"""Overview of what a run would read, before anything is paid for."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _TITLES = {
 
 
 def pace_lines(paces: Sequence[Pace]) -> list[str]:
-    """How long the rest of a run will take, pass by pass and together."""
+    """Time that the rest of a run will take, pass by pass and together."""
     lines = []
     for pace in paces:
         if not pace.left:

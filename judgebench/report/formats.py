@@ -14,7 +14,7 @@ UNKNOWN = "-"
 
 
 def is_known(value: Any) -> bool:
-    """Whether a value is neither None nor NaN."""
+    """True for a value that is neither None nor NaN."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
@@ -40,6 +40,16 @@ one, two, three = decimals(1), decimals(2), decimals(3)
 
 signed_two, signed_three = decimals(2, signed=True), decimals(3, signed=True)
 """Differences of scores; differences of correlations."""
+
+
+def change(value: Any) -> str:
+    """A change of scores: two decimals with their sign, three where two would show a small change as none.
+
+    Example:
+        >>> change(0.256), change(-0.004), change(0.0)
+        ('+0.26', '-0.004', '0.00')
+    """
+    return signed_three(value) if is_known(value) and 0 < abs(value) < 0.005 else signed_two(value)
 
 
 def short(value: Any) -> str:

@@ -47,7 +47,7 @@ def rendered(
     figures: Sequence[Mapping[str, str]],
     bodies: Mapping[str, Markup],
 ) -> list[Rendered]:
-    """Those of the sections that have something to show.
+    """The sections that have something to show.
 
     Args:
         subject: what the parts show, such as results.

@@ -19,7 +19,7 @@ Scale = tuple[float, float] | None
 
 
 def spans(scale: Scale) -> bool:
-    """Whether a scale has a length. One that was taken from equal human scores has none, and nothing maps from it."""
+    """True for a scale of some length. One taken from equal human scores has none, and nothing maps from it."""
     return scale is not None and scale[0] < scale[1]
 
 
@@ -71,7 +71,7 @@ def most_frequent(found: ArrayLike) -> list[int]:
 
 
 def is_discrete(scores: pd.DataFrame) -> bool:
-    """Whether at least half of the scores are scores of their range, not values between them."""
+    """True if at least half of the scores are scores of their range, not values between them."""
     found = 0
     for score_range, part in ranges_of(scores):
         position = (part["score"].to_numpy(dtype=np.float64) - score_range.minimum) / score_range.step

@@ -89,7 +89,7 @@ PAGE = (
 
 
 def terminal_blocks(results: Results) -> list[Any]:
-    """What a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
+    """All that a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
     own; the other tables are of clean ones."""
     parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
     parts += CORRELATION(results) + LEVELS(results)

@@ -30,7 +30,7 @@ TEMPLATES = jinja2.Environment(
 
 
 def macros() -> Any:
-    """What writes each kind of block in a page, by the block's name."""
+    """Macros that write each kind of block in a page, by the block's name."""
     return TEMPLATES.get_template("blocks.html.j2").module
 
 
@@ -58,7 +58,7 @@ def render_page(template: str, browser: Browser | None, **context: Any) -> str:
 
 
 def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """What a browser may take into the page: these styles and scripts, by their digests, and images that stand in the
+    """Content security policy of the page: these styles and scripts, by their digests, and images that stand in the
     page itself; nothing over a network, and nothing that a text in it says."""
     allowed = {"default-src": "'none'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
     allowed |= {"style-src": " ".join(map(_digest, styles)), "script-src": " ".join(map(_digest, scripts))}

@@ -119,7 +119,7 @@ class Table:
 
     @property
     def is_marked(self) -> bool:
-        """Whether any cell is emphasized."""
+        """True if any cell is emphasized."""
         return any(cell.marked for section in self.sections for row in section.rows for cell in row)
 
 
@@ -148,7 +148,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms, each with what is known of it: one or several sentences; `answers`: whether a page sets them off."""
+    """Terms, each with what is known of it: one or several sentences; or questions, each with its answers."""
 
     rows: Sequence[tuple[str, Sequence[str]]]
     answers: bool = False
@@ -156,7 +156,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Folded:
-    """What a page shows only when asked, under a line: blocks, or a text to the letter."""
+    """A part that a page shows only when asked, under a line: blocks, or a text to the letter."""
 
     title: str
     content: Sequence[Facts] | str

@@ -23,7 +23,7 @@ _PLACES = ("PWD", "OLDPWD")
 
 
 def looks_secret(key: str) -> bool:
-    """Whether a key's name has a word such as key, token, secret or password. A `key_variable` names where a key is.
+    """True if a key's name has a word such as key, token, secret or password. A `key_variable` names where a key is.
 
     Example:
         >>> looks_secret("api_key"), looks_secret("hfToken"), looks_secret("OPENAI_API_KEY"), looks_secret("tokenizer")
@@ -36,7 +36,7 @@ def looks_secret(key: str) -> bool:
 
 
 def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str]:
-    """What stands in variables such as `OPENAI_API_KEY`: long texts that are no paths.
+    """Values of variables such as `OPENAI_API_KEY`: long texts that are no paths.
 
     Example:
         >>> environment_secrets({"HF_TOKEN": "hf_0123456789abcdef", "PWD": "/home/me/a/long/path", "HOME": "/home/me"})

@@ -197,7 +197,7 @@ class Results:
 
     @property
     def compares(self) -> bool:
-        """Whether two texts were compared; scores are then of pairs, and readings of an order each."""
+        """True if two texts were compared; scores are then of pairs, and readings of an order each."""
         return "rival_id" in self.scores
 
     @cached_property
@@ -217,7 +217,7 @@ class Results:
 
     @cached_property
     def similarity(self) -> list[dict[str, Any]]:
-        """How alike main and assistant read, see `family_records`."""
+        """Similarity of what main and assistant read, see `family_records`."""
         return family_records({str(name): self.readings[name].tolist() for name in self.readings})
 
 

@@ -179,7 +179,7 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves whe
 
 
 def is_ours(place: str, name: str) -> bool:
-    """Whether a file's name is one that runs write at a place of `PLACES`, or a half that a killed run left of it.
+    """True for the name of a file that runs write at a place of `PLACES`, or a half that a killed run left of it.
 
     Example:
         >>> is_ours(".", "scores.parquet"), is_ours(".", ".judge_card.yaml.17.tmp"), is_ours(".", "notes.txt")

@@ -1,4 +1,4 @@
-"""What was judged, as files in the run folder: a report can then be made anew without the data, or any model."""
+"""The judged texts as files in the run folder: a report can then be made anew without the data, or any model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How work ends early: a mistake that a user can mend, and Ctrl-C."""
+"""Ends of work before its time: a mistake that a user can mend, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Mistakes:
 
     @property
     def found(self) -> bool:
-        """Whether there is one."""
+        """True if there is one."""
         return bool(self._errors)
 
     def tell(self) -> None:

@@ -34,7 +34,7 @@ def masked_argument(argument: str) -> str:
 
 
 def argument_secrets(arguments: Sequence[str]) -> set[str]:
-    """What `masked_argument` takes out of arguments, as far as it is long enough to be a secret."""
+    """The secrets that `masked_argument` takes out of arguments, as far as it is long enough to be a secret."""
     found = set()
     for argument in arguments:
         key, _, value = argument.partition("=")
@@ -87,7 +87,7 @@ def hiding(arguments: Sequence[str]) -> Iterator[Callable[[str], str]]:
 
 
 def hider(secrets: set[str]) -> Callable[[str], str]:
-    """What replaces every one of `secrets` in a text, the longest first."""
+    """A function that masks every one of `secrets` in a text, the longest first."""
     if not secrets:
         return lambda text: text
     pattern = re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True))))

@@ -42,7 +42,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one source may hold.
+    """Bounds of what one source may hold.
 
     Attributes:
         size: bytes.
@@ -157,7 +157,7 @@ def parse_yaml(
 
 
 def _guarded(read: Callable[[], Any], name: str, fault: str, remedy: str) -> Any:
-    """What `read` gives, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
+    """Result of `read`, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
     where = f"{name}{fault}"
     remedy = f"; {remedy}" if remedy else ""
     try:

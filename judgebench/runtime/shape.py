@@ -64,7 +64,7 @@ _KINDS: dict[Any, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words."""
+    """The kind of a value, in words."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""What happens at the end of a multirun, whichever sweeper ran it. Hydra imports this at every start."""
+"""The end of a multirun, whichever sweeper ran it. Hydra imports this at every start."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _leave_nothing(folder: Path, made: list[Path]) -> None:
 
 
 def _is_study(config: DictConfig) -> bool:
-    """Whether Optuna runs the jobs, rather than Hydra's own sweeper."""
+    """True where Optuna runs the jobs, rather than Hydra's own sweeper."""
     return "optuna" in str(config.hydra.sweeper._target_).lower()
 
 
@@ -119,14 +119,14 @@ def _process() -> tuple[str, int]:
 
 
 def _is_first() -> bool:
-    """Whether this is the process of a job that writes its run folder."""
+    """True in the process of a job that writes its run folder."""
     from judgebench.runtime.distributed import here
 
     return here().first
 
 
 def _elsewhere(config: DictConfig) -> Path:
-    """Where jobs that run in other processes leave what they returned."""
+    """The folder in which jobs of other processes leave their results."""
     return Path(str(config.hydra.sweep.dir)) / ".jobs"
 
 

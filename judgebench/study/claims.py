@@ -1,4 +1,4 @@
-"""Who may run what: every point of a study is run by one worker, whatever is killed when.
+"""Claims on points: every point of a study is run by one worker, whatever is killed when.
 
 No worker leads, and no lock is held. A trial is made running, with its point and its worker in it, by one write. Trials
 are numbered in the order in which they are made, so of two that stand for the same point all workers agree on the lower
@@ -29,7 +29,7 @@ FAILED, LOST, DUPLICATE, SURPLUS = "failed", "lost", "duplicate", "surplus"
 
 @dataclass
 class Standing:
-    """What a study has, at one look.
+    """The state of a study, at one look.
 
     Attributes:
         holders: what a trial stands for -> the trial that holds it: running, complete or failed, the lowest number.
@@ -53,7 +53,7 @@ class Standing:
         return standing
 
     def count(self, *states: TrialState) -> int:
-        """How many holders are in one of the states."""
+        """The number of holders in one of the states."""
         return sum(trial.state in states for trial in self.holders.values())
 
 
@@ -87,7 +87,7 @@ class Claims:
         return self.storage.get_all_trials(self._study_id, deepcopy=False)
 
     def standing(self) -> Standing:
-        """What the study has now, once the trials of dead workers are closed."""
+        """The state of the study now, once the trials of dead workers are closed."""
         trials = self.trials()
         gone = [t for t in trials if t.state == TrialState.RUNNING and (self._left(t) or self.watch.dead(t))]
         for trial in gone:
@@ -129,7 +129,7 @@ class Claims:
         return self.storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def _left(self, trial: FrozenTrial) -> bool:
-        """Whether an earlier sweep of this same process left the trial behind."""
+        """True where an earlier sweep of this same process left the trial behind."""
         mine = self.me.attribute(0).items() - {("beat", 0)}
         return trial.number not in self._taken and mine <= (trial.user_attrs.get(WORKER) or {}).items()
 
@@ -160,7 +160,7 @@ class Claims:
 
 
 def task(trial: FrozenTrial) -> str:
-    """What a trial stands for: a point of the grid, or a sample, which its repetitions share."""
+    """The point of the grid that a trial stands for, or the sample, which its repetitions share."""
     attributes = trial.user_attrs
     if POINT in attributes:
         return str(attributes[POINT])
@@ -173,7 +173,7 @@ def grid_of(space: Space) -> dict[str, dict[str, Value]]:
 
 
 def failed(trial: FrozenTrial) -> bool:
-    """Whether the trial's job failed: not closed for a reason that is none of the job's."""
+    """True where the trial's job failed: not closed for a reason that is none of the job's."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(ENDED, FAILED) == FAILED
 
 

@@ -50,7 +50,7 @@ class Quiet:
 
 
 def runs_elsewhere() -> bool:
-    """Whether this is a job of a multirun that submitit has started as a process of its own: it can end, but only by an
+    """True in a job of a multirun that submitit has started as a process of its own: it can end, but only by an
     exception does the multirun hear why."""
     return "SUBMITIT_EXECUTOR" in os.environ
 
@@ -67,7 +67,7 @@ def as_job(config: DictConfig, hydra_config: Any) -> None:
 
 
 def check_one_run(hydra_config: Any) -> None:
-    """Whether what is about to run as one run was not meant as a sweep, whose settings one run would pass over.
+    """Checks that one run was not meant as a sweep, whose settings one run would pass over.
 
     Raises:
         UserError: a sweep's settings are given, without -m.
@@ -83,7 +83,7 @@ def check_one_run(hydra_config: Any) -> None:
 
 
 def check_processes(config: DictConfig) -> None:
-    """Whether a job of a multirun reads in one process: others would begin the whole multirun anew, unless SLURM has
+    """Checks that a job of a multirun reads in one process: others would begin the whole multirun anew, unless SLURM
     started them all for this one job.
 
     Raises:
@@ -109,7 +109,7 @@ def check_processes(config: DictConfig) -> None:
 
 
 def group_name(hydra_config: Any) -> str:
-    """What the jobs of one sweep are called together: the study's name, else the sweep's folder."""
+    """The joint name of the jobs of one sweep: the study's name, else the sweep's folder."""
     return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)
 
 
@@ -130,7 +130,7 @@ def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
 
 
 def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
-    """What is kept of work that was interrupted, in a sentence; of a sweep that has a storage, the study too."""
+    """A sentence on what is kept of work that was interrupted; of a sweep that has a storage, the study too."""
     from judgebench.study.storage import shown_storage  # takes a second to import, and most runs are no sweep
 
     kept = f"What was read and written so far is kept in {config.get('store')}"
@@ -143,7 +143,7 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
 
 
 def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """What a finished job gives back: `values`, one an entry of the objective (empty where none is named and the data
+    """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data
     has no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`).
 
     Raises:

@@ -48,7 +48,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Space:
-    """What a sweep tries.
+    """The search space of a sweep.
 
     Attributes:
         params: key -> how it is swept.
@@ -139,7 +139,7 @@ class Space:
 
 
 def point_key(point: Mapping[str, Value]) -> str:
-    """What tells two points of a grid apart, whatever the order of keys or values.
+    """An identity of a grid's point, whatever the order of keys or values.
 
     Example:
         >>> point_key({"b": 0.5, "a": "x"})
@@ -149,7 +149,7 @@ def point_key(point: Mapping[str, Value]) -> str:
 
 
 def _swept(override: Override) -> Param | None:
-    """How the override's key is swept; None where it has one value."""
+    """The sweep of an override's key; None where it has one value."""
     if not override.is_sweep_override():
         return None
     key, value = override.get_key_element(), override.value()

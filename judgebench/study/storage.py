@@ -1,4 +1,4 @@
-"""Where a study is kept, so that several workers can share it and a killed one can go on."""
+"""Storage of a study, so that several workers can share it and a killed one can go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a sweep found: in every cell (dimension x range) the setting that is best on dev, and its value on test.
+"""Summary of a sweep: in every cell (dimension x range) the setting that is best on dev, its value on test, and, of
+lambda and t, the exact optimum from the trials' readings.
 
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
 objective names the test split.
@@ -6,18 +7,24 @@ objective names the test split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+import numpy as np
+import pandas as pd
 
-from judgebench.report.formats import three
+from judgebench.data.dataset import DEV, TEST
+from judgebench.decoding.rules import Contrastive
+from judgebench.metrics.correlation import spearman
+from judgebench.report.formats import UNKNOWN, three
+from judgebench.report.table import Block, Col, Paragraph, View
+from judgebench.results.folder import RunFolder
 from judgebench.results.series import range_of
-from judgebench.tuning.optimum import EQUAL
+from judgebench.runtime.errors import UserError
+from judgebench.tuning.optimum import EQUAL, optimum
+from judgebench.types import ScoreRange
 
 Trial = Mapping[str, Any]
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.job.outcome`)."""
@@ -81,7 +88,7 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def cell_of(cell: Mapping[str, Any]) -> Cell:
-    """What tells a cell from others: its objective, metric, dimension and range."""
+    """The identity of a cell: its objective, metric, dimension and range."""
     return tuple(cell[key] for key in _CELL)
 
 
@@ -90,51 +97,68 @@ def direction_of(position: int, directions: Sequence[str]) -> str:
     return directions[position] if position < len(directions) else "maximize"
 
 
-def summary_table(summary: Mapping[str, Any]) -> RenderableType:
-    """The summary as people read it."""
-    parts: list[RenderableType] = []
+def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
+    """The summary as people read it: a table an objective."""
+    count = summary["failed"]
+    return [*_SWEEP.tables(summary), *([Paragraph(f"{count} trials failed; study.json says why.")] if count else [])]
+
+
+def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """A row a cell, and below them the means over an objective's cells."""
     several = len({cell["dimension"] for cell in summary["cells"]}) > 1
+    rows = []
     for mean in summary["means"]:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
-        exact = any("exact" in cell for cell in cells)
-        table = Table(box=box.HORIZONTALS, padding=(0, 1), pad_edge=False)
-        table.title = _title(cells[0], summary["trials"])
-        table.title_justify, table.title_style = "left", "bold"
-        for name in (["dimension"] if several else []) + ["range", "setting"]:
-            table.add_column(name, overflow="fold")
-        for name in ("dev", "test", "trial", *(("exact dev", "short by") if exact else ())):
-            table.add_column(name, justify="right", no_wrap=True)
+        table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
-            head = [cell["dimension"]] if several else []
-            best = cell["best"]
-            if best is None:
-                table.add_row(*head, str(range_of(cell)), f"no {cell['split']} split: nothing is chosen", "-", "-", "-")
-            else:
-                mark = " ! constant" if best.get("constant") else ""
-                row = [setting(best["params"]) + mark, three(best["dev"]), three(best["test"]), str(best["trial"])]
-                optimum = [three(cell["exact"]["dev"]), three(cell["below_exact"])] if "exact" in cell else []
-                table.add_row(*head, str(range_of(cell)), *row, *optimum)
-        table.add_section()
-        for name, key in (
-            ("mean, chosen per cell", "chosen_per_cell"),
-            ("mean, one setting", "one_setting"),
-            ("mean, exact optima", "exact"),
-        ):
-            found = mean.get(key)
-            if found is not None:
-                row = [setting(found.get("params", {})), three(found["dev"]), three(found["test"])]
-                table.add_row(*([""] if several else []), name, *row, str(found.get("trial", "")))
-        parts.append(table)
-        if exact:
-            parts.append(Text(_EXACT, style="dim"))
-    if summary["failed"]:
-        parts.append(Text(f"{summary['failed']} trials failed; study.json says why.", style="yellow"))
-    return Group(*parts)
+            best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
+            setting = f"no {cell['split']} split: nothing is chosen"
+            if cell["best"]:
+                setting = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
+            row = {"part": "cells", "dimension": cell["dimension"] if several else None, "range": str(range_of(cell))}
+            if "exact" in cell:
+                row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
+            rows.append(table | row | {"setting": setting} | _figures(best))
+        for name, key in _MEANS.items():
+            if (values := mean.get(key)) is not None:
+                row = {"part": "means", "range": name, "setting": params_text(values.get("params", {}))}
+                rows.append(table | row | _figures(values))
+    return pd.DataFrame(rows)
+
+
+def _figures(best: Mapping[str, Any]) -> dict[str, Any]:
+    return {split: best[split] for split in _SPLITS} | {"trial": str(best.get("trial", ""))}
+
+
+_MEANS = {
+    "mean, chosen per cell": "chosen_per_cell",
+    "mean, one setting": "one_setting",
+    "mean, exact optima": "exact",
+}
+_SWEEP = View(
+    "sweep",
+    "",
+    _frame,
+    columns=(
+        Col("dimension", "dimension", left=True, optional=True),
+        Col("range", "range", left=True),
+        Col("setting", "setting", left=True),
+        Col("dev", "dev", three),
+        Col("test", "test", three),
+        Col("trial", "trial"),
+        Col("exact dev", "exact", optional=True),
+        Col("short by", "below_exact", optional=True),
+    ),
+    by=("objective",),
+    title="{title}",
+    sections=("part",),
+    note=lambda summary, frame: _EXACT if "exact" in frame else "",
+)
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """How an objective's best is told: on which split, in which direction."""
+    """The sense of an objective's best: on which split, in which direction."""
 
     split: str
     direction: str
@@ -224,7 +248,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(given) / len(given) if given and len(given) == len(values) else None
 
 
-def setting(params: Mapping[str, Any]) -> str:
+def params_text(params: Mapping[str, Any]) -> str:
     """Swept keys with their values, as a reader knows them."""
     return ", ".join(f"{axis_name(key)} {_number(value)}" for key, value in params.items())
 
@@ -242,3 +266,78 @@ def axis_name(key: str) -> str:
 
 def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
+_WHERE = ("dimension", "range_min", "range_max", "range_step", "attack", "defense")
+_READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
+
+
+def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, dict[str, Any]]:
+    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width of its interval.
+
+    High and width are null where the interval never ends.
+
+    Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the whole data, scored by
+    argmax: then the readings, which all trials share, tell what any kappa would have given. Empty where they are out of
+    reach, as on another worker's machine.
+    """
+    told = complete(trials)
+    if not told or not {key.lstrip("+") for trial in told for key in trial["params"]} <= _HYPERPARAMETERS:
+        return {}
+    asked = [cell for cell in told[0]["attributes"]["cells"] if _has_path(cell, directions)]
+    run = next(_folders(told), None) if asked else None
+    if run is None:
+        return {}
+    try:
+        decodings = run.read("config").get("decoding") or {}
+        readings, scores = run.read("readings", _READ), run.read("scores")
+    except (UserError, OSError):  # half-written, or changed since
+        return {}
+    if "rival_id" in scores:  # of texts compared: a mean over two orders is no argmax of one reading
+        return {}
+    found = {}
+    for cell in asked:
+        decoding = decodings.get(cell["decoding"]) or {}
+        if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
+            found[cell_of(cell)] = _optimum(_of(readings, cell), _of(scores, cell), cell, decoding.get("alpha", 0.0))
+    return found
+
+
+def _has_path(cell: Mapping[str, Any], directions: Sequence[str]) -> bool:
+    given = tuple(cell.get(key) for key in ("metric", "split", "level", "judge"))
+    maximized = direction_of(cell["objective"], directions) == "maximize"
+    plain = all(cell.get(axis, "none") == "none" for axis in ("attack", "defense"))
+    return plain and maximized and cell[DEV] is not None and given == ("spearman", DEV, "dataset", "pair")
+
+
+def _folders(trials: Sequence[Trial]) -> Iterator[RunFolder]:
+    for trial in trials:
+        path = Path(str(trial["attributes"].get("run_dir")))
+        if all((path / name).is_file() for name in ("config.yaml", "readings.parquet", "scores.parquet")):
+            yield RunFolder(path)
+
+
+def _of(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+    where = {**cell, "attack": "none", "defense": "none"}
+    held = np.logical_and.reduce([frame[name] == where[name] for name in _WHERE])
+    return frame[held]
+
+
+def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+    values = np.array(ScoreRange(cell["range_min"], cell["range_max"], cell["range_step"]).values)
+    human = dict(zip(scores["example_id"], scores["human"], strict=True))
+    parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for split, rows in readings.groupby("split"):
+        main, assistant = (
+            np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
+        )
+        parts[str(split)] = (main, assistant, np.array([human[one] for one in rows["example_id"]], dtype=np.float64))
+    main, assistant, rated = parts[DEV]
+    best = optimum(main, assistant, values, rated, alpha)
+    test = None
+    if TEST in parts:
+        main, assistant, rated = parts[TEST]
+        test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), rated)
+    high, width = (value if np.isfinite(value) else None for value in (best.high, best.width))
+    return {"kappa": best.kappa, "dev": best.value, "test": test, "low": best.low, "high": high, "width": width}

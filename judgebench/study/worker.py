@@ -1,4 +1,4 @@
-"""Who works on a trial, and whether that process still lives."""
+"""The worker of a trial, and whether its process still lives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Worker:
         return {"host": self.host, "pid": self.pid, "started": self.started, "beat": beat}
 
     def lives(self) -> bool | None:
-        """Whether the process runs; None where that cannot be seen from here."""
+        """True where the process runs; None where that cannot be seen from here."""
         if self.host != _host():
             return None
         try:
@@ -67,7 +67,7 @@ class Watch:
         self._seen: dict[int, tuple[Any, float]] = {}
 
     def dead(self, trial: FrozenTrial) -> bool:
-        """Whether the worker of a running trial is gone."""
+        """True where the worker of a running trial is gone."""
         given = trial.user_attrs.get(WORKER) or {}
         try:
             lives = Worker(str(given["host"]), int(given["pid"]), float(given["started"])).lives()

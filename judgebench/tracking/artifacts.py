@@ -1,4 +1,4 @@
-"""Files of a run as W&B artifacts, named by what they hold: who made one and who used it are told by the same name.
+"""Files of a run as W&B artifacts, named by their contents: who made one and who used it are told by the same name.
 
 A run that uses another's phrase, vectors or detectors says so by the artifact's name, in its config (`uses`) and in the
 metadata of what it makes (`made_from`); online it also draws the line itself. W&B keeps no such line offline.
@@ -24,11 +24,11 @@ _ALONE = (
 """Kinds of files that other runs take, each an artifact of its own."""
 
 
-def kind_of(path: Path) -> str | None:
+def artifact_kind(path: Path) -> str | None:
     """Of a file that other runs take; None for any other.
 
     Example:
-        >>> kind_of(Path("run/attack/phrase_greedy.json")), kind_of(Path("run/defense/costs.json"))
+        >>> artifact_kind(Path("run/attack/phrase_greedy.json")), artifact_kind(Path("run/defense/costs.json"))
         ('phrase', None)
     """
     return next((kind for kind, name in _ALONE if name.fullmatch(path.name)), None)
@@ -49,10 +49,10 @@ def used_files(config: Mapping[str, Any]) -> list[Path]:
 def main_files(files: Sequence[Path]) -> list[Path]:
     """The files of a run folder that are kept: readings, scores, metrics, phrases and what defenses found."""
     main = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
-    return [path for path in files if path.name in main or kind_of(path) or path.parent.name == "defense"]
+    return [path for path in files if path.name in main or artifact_kind(path) or path.parent.name == "defense"]
 
 
-def keep(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
+def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
     """Gives W&B a run's files: those that other runs take one by one, and the others together as `results`.
 
     Args:
@@ -63,7 +63,7 @@ def keep(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Map
     """
     import wandb
 
-    given = [(kind_of(path) or _PHRASE, [path]) for path in used]  # a phrase may lie in a file of any name
+    given = [(artifact_kind(path) or _PHRASE, [path]) for path in used]  # a phrase may lie in a file of any name
     origin = [_name(kind, paths) for kind, paths in given]
     if origin:
         run.config.update({"uses": origin})
@@ -75,11 +75,11 @@ def keep(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Map
 
 
 def _together(files: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
-    rest = [path for path in files if kind_of(path) is None]
+    rest = [path for path in files if artifact_kind(path) is None]
     if rest:
         yield "results", rest
     for path in files:
-        if kind := kind_of(path):
+        if kind := artifact_kind(path):
             yield kind, [path]
 
 

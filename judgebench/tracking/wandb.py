@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +14,16 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
+from PIL import Image
 
 from judgebench.report.views.served import served_scalars
 from judgebench.results.masking import environment_secrets
 from judgebench.results.results import Results
+from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.hiding import hider
-from judgebench.tracking.artifacts import keep, main_files, used_files
-from judgebench.tracking.summary import differences, rankings, scalars
-from judgebench.tracking.tables import defense_rows, example_rows, metric_rows, pairwise_rows
-from judgebench.tracking.values import files_under, flat, pixels, table
+from judgebench.tracking.artifacts import keep_files, main_files, used_files
+from judgebench.tracking.records import differences, plain_value, rankings, scalars, tables_of
 
 if TYPE_CHECKING:
     import wandb
@@ -103,22 +105,14 @@ def log_run(
         try:
             import wandb
 
-            with files_under(Path(run.dir).parent):
+            with _files_under(Path(run.dir).parent):
                 logger.log_hyperparams(dict(results.config))
-                content: dict[str, Any] = {
-                    "metrics": table(*metric_rows(results.metrics)),
-                    "examples": table(*example_rows(results.scores, results.readings, examples)),
-                }
-                more = {"comparisons": results.comparisons, "tuning": [flat(record) for record in results.tuning or ()]}
-                more |= pairwise_rows(results.pairwise)
-                content |= {name: table(*metric_rows(records)) for name, records in more.items() if records}
+                content: dict[str, Any] = {name: _table(rows) for name, rows in tables_of(results, examples).items()}
                 if results.trace is not None:
                     content["attack/trace"] = wandb.Table(dataframe=results.trace[results.trace["score"].notna()])
-                content |= {f"defense/{name}": table(*rows) for name, rows in defense_rows(results).items()}
                 models = results.environment.get("model_fingerprints") or {}
-                keep(run, main_files(files), used_files(results.config), {"models": dict(models)})
-                for name, figure in figures.items():
-                    content[f"figures/{name}"] = wandb.Image(pixels(figure), caption=str(figure.get_label()) or None)
+                keep_files(run, main_files(files), used_files(results.config), {"models": dict(models)})
+                content |= _images(figures)
                 run.log(content)
                 run.summary.update(scalars(results.metrics) | differences(results.comparisons))
                 run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
@@ -130,3 +124,72 @@ def log_run(
             f"logger: W&B's files in {logger.save_dir} cannot be written ({error.strerror or error}). The run's own "
             "files are there; mend that and give the same command again, or leave W&B out with logger=none."
         ) from error
+
+
+@rank_zero_only
+def log_sweep(
+    logger: WandbLogger, config: Mapping[str, Any], summary: Mapping[str, Any], figures: Mapping[str, Figure]
+) -> None:
+    """Logs a finished sweep and closes the run: the best setting of every cell as a table and as scalars, the figures.
+
+    Args:
+        config: resolved, plain, secrets masked.
+        summary: see `judgebench.study.summary.summarize`.
+    """
+    run = logger.experiment
+    failed = True
+    try:
+        with _files_under(Path(run.dir).parent):
+            logger.log_hyperparams(dict(config))
+            cells = [cell for cell in summary["cells"] if cell["best"]]
+            run.log({"best": _table([_best_row(cell, summary["params"]) for cell in cells]), **_images(figures)})
+            for cell in cells:
+                for split in ("dev", "test"):
+                    if cell["best"][split] is not None:
+                        name = f"best/{split}/{cell['dimension']}/{range_of(cell)}/{cell['metric']}"
+                        run.summary[name] = cell["best"][split]
+        failed = False
+    finally:
+        run.finish(exit_code=int(failed))
+
+
+def _best_row(cell: Mapping[str, Any], params: Sequence[str]) -> dict[str, Any]:
+    best = cell["best"]
+    row = {"metric": cell["metric"], "dimension": cell["dimension"], "range": str(range_of(cell))}
+    return row | {key: best["params"].get(key) for key in params} | {key: best[key] for key in ("dev", "test", "trial")}
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
+    """A table of W&B's, with all keys that any row has."""
+    import wandb
+
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    data = [[plain_value(row.get(column)) for column in columns] for row in rows]
+    # Nulls and numbers share columns, which W&B calls mixed types.
+    return wandb.Table(columns=columns, data=data, allow_mixed_types=True)
+
+
+def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """Figures at the resolution of print; W&B's own conversion stops at that of screens."""
+    import wandb
+
+    images = {}
+    for name, figure in figures.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=200)
+        images[f"figures/{name}"] = wandb.Image(Image.open(buffer), caption=str(figure.get_label()) or None)
+    return images
+
+
+@contextmanager
+def _files_under(folder: Path) -> Iterator[None]:
+    """W&B stages tables in the home folder until they are sent; this keeps them with the run that they belong to."""
+    name = "WANDB_DATA_DIR"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(folder.resolve())
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -107,12 +107,12 @@ class TutorSpec:
 
     @cached_property
     def source(self) -> ModelSource:
-        """Where the model comes from."""
+        """Source of the model."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="tutor")
 
     @cached_property
     def sizes(self) -> Sizes:
-        """What the model's configuration says of it.
+        """The model's own configuration.
 
         Raises:
             UserError: it is an encoder-decoder model, whose states are not a text's alone.

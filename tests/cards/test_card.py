@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cards.composed import composed
 from judgebench.cards.estimate import Estimate
+from judgebench.cards.reading import scoring_config
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
@@ -54,13 +54,14 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
 
 
 def test_nothing_in_a_card_is_a_reference_to_the_environment():
-    config = composed(card(), {"rows": []}, store="s")
+    config = scoring_config(card(), {"rows": []}, store="s")
     assert config.prompt.rubrics.coherence == RUBRIC
 
 
 def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
-    assert composed(card(), {}, store="s").judge.trust_remote_code is False
-    assert composed(card(), {}, store="s", judge={"trust_remote_code": True}).judge.trust_remote_code is True
+    assert scoring_config(card(), {}, store="s").judge.trust_remote_code is False
+    asked = {"judge": {"trust_remote_code": True}}
+    assert scoring_config(card(), {}, store="s", given=asked).judge.trust_remote_code is True
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
@@ -68,17 +69,17 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
     asking = card(parts={**PARTS, "judge": {**served, "model": "m"}})
     both = r"http://evil and would be sent every text that is scored and the key in the environment variable AWS_SECRET"
     with pytest.raises(UserError, match=both + r".*send_to=evil \+judge.key_variable=AWS_SECRET"):
-        composed(asking, {}, store="s")
+        scoring_config(asking, {}, store="s")
     with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
-        composed(asking, {}, store="s", judge={"key_variable": "MINE"})
+        scoring_config(asking, {}, store="s", given={"judge": {"key_variable": "MINE"}})
     with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):
-        composed(asking, {}, store="s", send_to="evil")
-    agreed = composed(asking, {}, store="s", judge={"key_variable": "MINE"}, send_to=["evil"])
+        scoring_config(asking, {}, store="s", send_to="evil")
+    agreed = scoring_config(asking, {}, store="s", given={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
     assert agreed.judge.key_variable == "MINE"
 
 
 def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
-    config = composed(card(), {}, store="s", judge={"path": "models/b"})
+    config = scoring_config(card(), {}, store="s", given={"judge": {"path": "models/b"}})
     assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
 
 

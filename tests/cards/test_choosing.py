@@ -2,7 +2,7 @@
 
 import pytest
 
-from judgebench.cards.choosing import best, candidates, check_metric
+from judgebench.cards.calibration import best, candidates, check_metric
 from judgebench.runtime.errors import UserError
 
 

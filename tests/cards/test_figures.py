@@ -54,7 +54,7 @@ def test_intervals_of_errors_hold_the_truth_with_few_groups_too():
 
 def told(test=None, tried=1, estimate=None, wanted="none", attacks=()):
     figures = {"dev": {"spearman": 0.5, "flags": []}, "test": test or {}}
-    return "\n".join(limits("spearman", {}, tried, figures, estimate, wanted, list(attacks), DATA))
+    return "\n".join(limits("spearman", tried, figures, estimate, wanted, list(attacks), DATA))
 
 
 def test_the_limits_say_what_the_figures_do():

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
-from judgebench.cards.composed import composed
+from judgebench.cards.reading import scoring_config
 from judgebench.experiment import Experiment
 from judgebench.runtime.errors import UserError
 from tests.hostile.cards import RUBRIC, changed, served_card, written
@@ -157,8 +157,9 @@ def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     content["series"]["decoding"] = "greedy"
     card = JudgeCard.read(written(content, secrets))
     with pytest.raises(UserError, match=r"does not hold the answers .* \+judge.path=FILE"):
-        composed(card, {"rows": []}, store="s")
-    assert composed(card, {"rows": []}, store="s", judge={"path": "mine.jsonl"}).judge.path == "mine.jsonl"
+        scoring_config(card, {"rows": []}, store="s")
+    mine = {"judge": {"path": "mine.jsonl"}}
+    assert scoring_config(card, {"rows": []}, store="s", given=mine).judge.path == "mine.jsonl"
 
 
 @pytest.fixture
@@ -316,7 +317,7 @@ def outcome(path: Path) -> str:
     with suppress(UserError):
         card = JudgeCard.read(path)
         rows = [{"source": "a", "output": "b"}]
-        Experiment.parse(composed(card, {"rows": rows}, store=path.with_suffix(".sqlite")))
+        Experiment.parse(scoring_config(card, {"rows": rows}, store=path.with_suffix(".sqlite")))
         return "scores"
     return "sentence"
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from judgebench.report.formats import signed_two, three, two
+from judgebench.report.formats import change as change_text
+from judgebench.report.formats import three, two
 from judgebench.report.render import to_html
 from judgebench.report.views.attacks import (
     ATTACKS,
@@ -51,8 +52,8 @@ def test_each_judge_and_range_has_a_section_that_begins_with_the_clean_texts(att
         for row in section.rows[1:]:
             record = records[section.title, row[0].text]
             assert row[1].text == two(record["attacked_mean_score"])
-            assert row[2].text == signed_two(record["change"])
-            assert row[2].interval == f"[{signed_two(record['change_low'])},{signed_two(record['change_high'])}]"
+            assert row[2].text == change_text(record["change"])
+            assert row[2].interval == f"[{change_text(record['change_low'])},{change_text(record['change_high'])}]"
             assert row[2].marked == (record["change"] > 0)
             assert row[4].text == f"{100 * record['raised_share']:.0f} %"
             assert row[-1].text == three(record["spearman"])
@@ -174,9 +175,9 @@ def test_rows_are_those_of_the_records(gaps):
     for row, cells in zip(rows, texts_of(table), strict=True):
         cell = row["attack"], None if row["mean"] else row["range"]
         change, spreads = shown["change", *cell], shown["standardized", *cell]
-        assert cells[2:4] == [signed_two(change[side]) for side in ("first", "second")]
+        assert cells[2:4] == [change_text(change[side]) for side in ("first", "second")]
         for number, own in zip(cells[4:6], (change, spreads), strict=True):
-            assert number == f"{signed_two(own['difference'])} [{signed_two(own['low'])},{signed_two(own['high'])}]"
+            assert number == f"{change_text(own['difference'])} [{change_text(own['low'])},{change_text(own['high'])}]"
         assert cells[6].startswith("more")  # a word raises the pair's scores by twice as much
     assert [row["range"] for row in rows[:3]] == ["1-5", "2-6", "mean of 2 ranges"]
 

@@ -8,7 +8,8 @@ import pytest
 from pandas.testing import assert_frame_equal
 from scipy import stats
 
-from judgebench.report.formats import signed_two, three, two
+from judgebench.report.formats import change as change_text
+from judgebench.report.formats import three, two
 from judgebench.report.render import to_html
 from judgebench.report.views.attacks import ATTACKS
 from judgebench.report.views.defenses import (
@@ -122,7 +123,7 @@ def test_free_text_has_a_row_in_every_section_of_its_judge(builder, decodings):
         assert [row[0].text for row in section.rows] == ["none", "cot (its number)", "words"]
         assert [cell.text for cell in section.rows[1][1:5]] == [
             *(two(own["none"]["mean_score"]), three(own["none"]["spearman"])),
-            *(two(own["dsi"]["attacked_mean_score"]), signed_two(own["dsi"]["change"])),
+            *(two(own["dsi"]["attacked_mean_score"]), change_text(own["dsi"]["change"])),
         ]
     assert "answers in words" in table.note
     for text in (in_terminal(results), on_page(results)):

@@ -25,8 +25,7 @@ from judgebench.report.views.pairs import PAIRS, pair_frame, pair_sentences
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
-from judgebench.tracking.summary import scalars
-from judgebench.tracking.tables import example_rows
+from judgebench.tracking.records import example_rows, scalars
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 from tests.report.conftest import ENVIRONMENT, in_terminal, on_page, texts_of, words_of
 

@@ -9,7 +9,8 @@ import pytest
 from judgebench.metrics.suffix import Suffix, suffix_records
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
 from judgebench.report.figures.draw import draw_all
-from judgebench.report.formats import signed_two, two
+from judgebench.report.formats import change as change_text
+from judgebench.report.formats import two
 from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, SIDES, WORDS, drawn_rows, phrase_blocks, phrase_frame, silent_note
 from judgebench.results.schema import FIGURE
@@ -71,14 +72,14 @@ def test_cells_are_those_of_the_records(attacked, results):
             assert cells[0].text == (record["phrase"] or "(none)")
             ends = f"[{two(record['mean_score_low'])},{two(record['mean_score_high'])}]"
             assert (cells[2].text, cells[2].interval) == (two(record["mean_score"]), ends)
-            assert cells[3].text == (signed_two(record["change"]) if length else "-")
+            assert cells[3].text == (change_text(record["change"]) if length else "-")
     for section in sides.sections:
         assert len(section.rows) == 6
         for panel, n, clean, mean, change in section.rows:
             record, base = (records[section.title, panel.text, length] for length in (3, 0))
             assert (int(n.text), mean.text) == (record["n"], two(record["mean_score"]))
-            assert (clean.text, change.text) == (two(base["mean_score"]), signed_two(record["change"]))
-            assert change.interval.endswith(f"{signed_two(record['change_high'])}]")
+            assert (clean.text, change.text) == (two(base["mean_score"]), change_text(record["change"]))
+            assert change.interval.endswith(f"{change_text(record['change_high'])}]")
 
 
 def test_all_systems_are_told_only_where_there_are_seen_and_unseen_ones(attacked):

@@ -23,8 +23,7 @@ from judgebench.report.views.rankings import (
 )
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from judgebench.tracking.summary import rankings
-from judgebench.tracking.tables import pairwise_rows
+from judgebench.tracking.records import pairwise_rows, rankings
 from tests.report.conftest import in_terminal, on_page, texts_of, words_of
 from tests.report.test_pairs import DECODINGS, TITLES, read, results_of
 

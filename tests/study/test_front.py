@@ -5,7 +5,8 @@ import optuna
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.study.front import front_figure, pareto
+from judgebench.metrics.objective import pareto_front
+from judgebench.study.figures import front_figure
 
 CELL = {"dimension": "joint", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "constant": False}
 BOTH = ["maximize", "minimize"]
@@ -26,8 +27,7 @@ def test_the_front_is_optunas(values):
     study = optuna.create_study(directions=BOTH)
     for pair in values:
         study.add_trial(optuna.trial.create_trial(values=[float(x) for x in pair]))
-    found = pareto([trial(i, pair) for i, pair in enumerate(values)], BOTH)
-    assert [one["number"] for one in found] == [one.number for one in study.best_trials]
+    assert pareto_front(values, BOTH) == [one.number for one in study.best_trials]
 
 
 def test_the_figure_shows_trials_front_and_what_the_front_is_on_test():

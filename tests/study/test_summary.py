@@ -4,12 +4,13 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from judgebench.study.finish import jobs_as_trials
 from rich.console import Console
 
 from judgebench.report.figures.style import save_figures
-from judgebench.study.finish import jobs_as_trials
-from judgebench.study.heatmap import heatmaps
-from judgebench.study.summary import cell_of, summarize, summary_table
+from judgebench.report.render import to_terminal
+from judgebench.study.figures import heatmaps
+from judgebench.study.summary import cell_of, summarize, summary_blocks
 
 
 def cell(dev, test, range_max=5.0, dimension="coherence"):
@@ -25,7 +26,7 @@ def trial(number, lambda_, t, *cells, state="complete"):
 
 def printed(summary):
     text = StringIO()
-    Console(file=text, width=110).print(summary_table(summary))
+    Console(file=text, width=110).print(to_terminal(summary_blocks(summary)))
     return text.getvalue()
 
 
@@ -60,7 +61,7 @@ def test_with_minimize_the_smallest_is_best():
     first, second = (one["best"] for one in summary["cells"])
     assert [first["trial"], second["trial"]] == [0, 1]
     assert summary["means"][0]["one_setting"]["trial"] == 1  # 0.25 on dev
-    assert "smallest Spearman on dev of 3 trials" in printed(summary)
+    assert "smallest Spearman on dev of 3 trials" in " ".join(printed(summary).split())
     assert framed(heatmaps(TRIALS, ["minimize"])["dev_spearman_coherence"]) == (0, 0)  # lambda 0.1, t 1
     many = heatmaps([trial(i, 0.1 * (i + 1), 1 + i / 7, cell(i / 20, 0)) for i in range(15)], ["minimize"])
     (_, best) = many["dev_spearman_coherence"].axes[0].collections
@@ -74,7 +75,7 @@ def test_what_is_chosen_on_test_says_so():
     summary = summarize(told)
     assert [one["best"]["trial"] for one in summary["cells"]] == [2, 2]
     assert summary["means"][0]["one_setting"]["trial"] == 2
-    assert "best Spearman on test of 3 trials; chosen on test itself" in printed(summary)
+    assert "best Spearman on test of 3 trials; chosen on test itself" in " ".join(printed(summary).split())
     assert list(heatmaps(told)) == ["test_spearman_coherence"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from judgebench.tracking.artifacts import kind_of, used_files
+from judgebench.tracking.artifacts import artifact_kind, used_files
 from judgebench.tracking.wandb import QuietWandbLogger, log_run
 from tests.tracking.test_wandb_logger import results_of
 from tests.tracking.wandb_file import read_finished, records, the_file
@@ -64,5 +64,5 @@ def test_used_files_are_those_that_the_configuration_names(tmp_path):
         "attacks": ["none"],
     }
     found = used_files(config)
-    assert [kind_of(path) for path in found] == ["detectors", "vectors"]
+    assert [artifact_kind(path) for path in found] == ["detectors", "vectors"]
     assert used_files({"attack": None, "defense": None, "tutor": None, "attacks": None}) == []

@@ -11,7 +11,7 @@ import pytest
 
 from judgebench.metrics.paired import compare, default_pairs
 from judgebench.results.folder import RunFolder
-from judgebench.tracking.summary import differences, scalars
+from judgebench.tracking.records import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns
 

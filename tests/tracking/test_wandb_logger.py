@@ -19,7 +19,7 @@ from PIL import Image
 from judgebench.report.figures.draw import draw_all
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
-from judgebench.tracking.summary import _PAIRWISE, differences, scalars
+from judgebench.tracking.records import _PAIRWISE, differences, scalars
 from judgebench.tracking.wandb import log_run
 from tests.report import conftest
 from tests.report.conftest import MIXED, build_run

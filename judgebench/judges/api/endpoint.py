@@ -1,4 +1,4 @@
-"""Where a served judge comes from, and what counts the tokens of its prompts."""
+"""Sources of served judges, and counters of their prompts' tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNLIMITED = 2**31
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a served judge comes from; see `Source`.
+    """Source of a served judge; see `Source`.
 
     Attributes:
         name: of the model, as the server calls it.
@@ -37,7 +37,7 @@ class Endpoint:
         return self.counted_by.tokenizer() if self.counted_by is not None else estimating_tokenizer()
 
     def config(self) -> Any:
-        """That of a model that reads `context` tokens."""
+        """Limit of a model that reads `context` tokens."""
         from transformers import PretrainedConfig
 
         config: Any = PretrainedConfig()

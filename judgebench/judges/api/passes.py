@@ -9,7 +9,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -37,6 +38,17 @@ _WIDER = 8
 _STORED = Limits(halves=True, nan=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
+
+
+@contextmanager
+def _outer_loop_paused() -> Iterator[None]:
+    """Lets another event loop run where one runs already, as in a notebook's cell."""
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
 
 
 @dataclass
@@ -89,13 +101,15 @@ class ApiPass:
             UserError: the key is not in the environment.
         """
         self._runner = asyncio.Runner()
-        self._client = self._runner.run(self._open())
+        with _outer_loop_paused():
+            self._client = self._runner.run(self._open())
 
     def release(self) -> None:
         """Closes its connections."""
         if self._runner is not None and self._client is not None:
-            self._runner.run(self._client.close())
-            self._runner.close()
+            with _outer_loop_paused():
+                self._runner.run(self._client.close())
+                self._runner.close()
         self._runner = self._client = None
 
     def read(self, batch: Batch) -> list[ModelReading]:
@@ -106,7 +120,8 @@ class ApiPass:
         """
         assert self._runner is not None
         try:
-            return self._runner.run(self._all(batch))
+            with _outer_loop_paused():
+                return self._runner.run(self._all(batch))
         except UserError:
             self.release()  # Lightning ends a loop that failed without a word to it
             raise

@@ -1,4 +1,4 @@
-"""What tokens of a served model cost."""
+"""Prices of a served model's tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 1e9
 
 @dataclass(frozen=True)
 class Price:
-    """What tokens cost, in USD per million; None where that is not known.
+    """Prices of tokens in USD per million; None where they are not known.
 
     Attributes:
         cached_input: of prompt tokens that the server had in its cache; None: as `input`.
@@ -47,7 +47,7 @@ class Price:
 
     @property
     def known(self) -> bool:
-        """Whether the cost of a request follows."""
+        """True if the cost of a request follows from them."""
         return self.input is not None and self.output is not None
 
     def of(self, prompt: float, cached: float, completion: float) -> float | None:
@@ -64,5 +64,5 @@ class Price:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value of a configuration is a number, and no NaN."""
+    """True for a value of a configuration that is a number, and no NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value

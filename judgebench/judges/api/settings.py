@@ -1,4 +1,4 @@
-"""What configuration says of a judge behind a URL, and of an assistant there."""
+"""Settings of a judge behind a URL, and of an assistant there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PerMinute = Annotated[float, Ge(1 / 1440), Wording("a number above 0 and at lea
 
 @dataclass(frozen=True)
 class ApiSpec(JudgeSettings):
-    """How a served model judges, as configuration says it.
+    """Settings of a served judge.
 
     Args:
         url: the base of the protocol's addresses, as http://127.0.0.1:8000/v1; it holds no user, password or query.
@@ -161,7 +161,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def priced(self) -> Price:
-        """What tokens cost."""
+        """Prices of tokens."""
         return Price.parse(self.price, self.role)
 
     @cached_property
@@ -174,7 +174,7 @@ class ApiSpec(JudgeSettings):
 
     @cached_property
     def source(self) -> Endpoint:
-        """Where the judge comes from."""
+        """Source of the judge."""
         own = self.own_tokenizer if self.protocol == "completions" else None
         return Endpoint(self.model, self.title or self.model.rstrip("/").split("/")[-1], own, self.context)
 
@@ -196,7 +196,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def name(self) -> str:
-        """What the server calls the model."""
+        """Name that the server has for the model."""
         return self.model
 
     @property
@@ -306,7 +306,7 @@ class ServedAssistant:
     tokens_per_minute: float | None = None
 
     def spec(self, judge: ApiSpec) -> ApiSpec:
-        """How it is asked beside a judge; the run's `max_cost` is the judge's.
+        """Its settings beside a judge; the run's `max_cost` is the judge's.
 
         Raises:
             UserError: a value that none of them can have.

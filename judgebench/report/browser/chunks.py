@@ -1,4 +1,4 @@
-"""What is looked up when an example is opened: texts, what the judge found likely, prompts; in pieces."""
+"""Texts, probabilities and prompts, in pieces that are looked up when an example is opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST = 24
 
 
 def bounds(index: Index, runs: Sequence[JudgedRun]) -> list[int]:
-    """Where pieces begin and end: numbers of examples, the first 0 and the last how many there are. A group is never
+    """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A group is never
     divided."""
     sizes = np.zeros(len(index.examples))
     for run, texts in ((run, run.texts) for run in runs if run.texts is not None):

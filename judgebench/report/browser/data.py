@@ -18,7 +18,7 @@ from judgebench.report.views.flags import FLAGS
 
 @dataclass(frozen=True)
 class Browser:
-    """What the template puts into the page, packed.
+    """Packed data for the page's template.
 
     Attributes:
         index: see `index_data`.
@@ -133,6 +133,6 @@ def _scale(dataset: str, dimension: str, runs: Sequence[JudgedRun]) -> list[floa
 
 
 def _compared(runs: Sequence[JudgedRun]) -> list[str]:
-    """What a judge answers that compares texts: the candidates of its readings."""
+    """Answers of a judge that compares texts: the candidates of its readings."""
     run = next((run for run in runs if run.compares and len(run.readings)), None)
     return [] if run is None else [str(one) for one in run.readings["candidates"].iloc[0]]

@@ -1,4 +1,4 @@
-"""What of a run the pages of its examples show."""
+"""The part of a run that the pages of its examples show."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JudgedRun:
 
     @property
     def compares(self) -> bool:
-        """Whether two texts were compared; scores are then of pairs, and readings of an order each."""
+        """True if two texts were compared; scores are then of pairs, and readings of an order each."""
         return "rival_id" in self.scores
 
     def alpha(self, decoding: str) -> float:

@@ -22,5 +22,5 @@ def pack(content: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    """What `pack` was given; in the page, assets/examples.js does this."""
+    """The value that `pack` was given; in the page, assets/examples.js does this."""
     return json.loads(gzip.decompress(base64.b64decode(text)))

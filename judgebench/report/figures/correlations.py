@@ -1,4 +1,4 @@
-"""How much a judge's agreement with the humans depends on the score range that it is asked for."""
+"""Figure of a judge's agreement with the humans by the score range that it is asked for."""
 
 from __future__ import annotations
 

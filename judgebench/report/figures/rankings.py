@@ -105,7 +105,7 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
 
 
 def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """How often the row's system wins against the column's, ties half: a panel a judge, and one for the humans.
+    """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans.
 
     Args:
         blocks, titles: see `ranking_figure`.

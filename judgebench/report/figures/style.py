@@ -63,7 +63,7 @@ CAPTION_ID = "caption"
 
 @dataclass(frozen=True)
 class Mark:
-    """How a series is drawn."""
+    """Color, marker and dashes of a series."""
 
     color: str
     marker: str

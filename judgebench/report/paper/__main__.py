@@ -9,19 +9,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from judgebench.judges.assistants import Assistant
-from judgebench.judges.loading import ModelSource
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
-from judgebench.report.paper.build import build
-from judgebench.report.paper.cap_build import build_cap
-from judgebench.report.paper.files import Table, table_files, table_text
-from judgebench.report.paper.found import RunResults
-from judgebench.report.views.run import tutor_title
+from judgebench.report.paper import PaperTable, build, build_cap, table_files, table_text
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
+
+_SHOWN = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
+"""The artifacts that tables are made of: readings and scores may be large."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,14 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         runs = [_results(RunFolder.open(path)) for path in given.run]
-        found = build_cap(runs)
-        tables: list[Table] = [*build(runs), *(found if any(map(_ours, found)) else [])]
+        cap = build_cap(runs)
+        tables: list[PaperTable] = [*build(runs), *(cap if any(map(_has_ours, cap)) else [])]
         if given.out:
             _write(table_files(tables), _figures(runs), Path(given.out))
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print(escape_control("\n\n".join(table_text(table).rstrip("\n") for table in tables if _ours(table))))
+    print(escape_control("\n\n".join(table_text(table).rstrip("\n") for table in tables if _has_ours(table))))
     return 0
 
 
@@ -58,12 +55,12 @@ def _write(files: Mapping[str, str], figures: Mapping[str, Figure], folder: Path
         raise UserError(f"--out: {folder} cannot be written ({error.strerror or error}).") from error
 
 
-def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
+def _figures(runs: Sequence[Results]) -> dict[str, Figure]:
     """`assessment_<judge>`: absolute against comparative assessment under attack, of each judge with runs of both."""
     figures = {}
-    for title in dict.fromkeys(run.titles["main"] for run in runs):
-        own = [run for run in runs if run.titles["main"] == title]
-        records = [record for run in own for record in run.records]
+    for title in dict.fromkeys(run.titles.get("main") for run in runs):
+        own = [run for run in runs if run.titles.get("main") == title]
+        records = [record for run in own for record in run.metrics]
         comparative = [record for record in records if is_win_probability(record)]
         absolute = [record for record in records if not is_win_probability(record)]
         if figure := assessment_figure(absolute, comparative, own[0].titles):
@@ -71,28 +68,12 @@ def _figures(runs: Sequence[RunResults]) -> dict[str, Figure]:
     return figures
 
 
-def _results(folder: RunFolder) -> RunResults:
-    names = ("standards", "strengths", "detectors", "costs", "references")
-    read = {name: folder.read(name) for name in names}
-    defense = Results(**{name: value for name, value in read.items() if value is not None})
-    return RunResults(folder.read("metrics"), _titles(folder), folder.read("tuning"), defense)
+def _results(folder: RunFolder) -> Results:
+    read = {name: folder.read(name) for name in _SHOWN}
+    return Results(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
 
 
-def _titles(folder: RunFolder) -> dict[str, str | None]:
-    """The models' names as the run itself called them."""
-    config = folder.read("config")
-    judge, assistant = config["judge"], config["assistant"]
-    source = ModelSource(assistant["path"], assistant.get("gguf_file")) if assistant.get("path") else None
-    about = folder.read("about") or {}  # runs of earlier versions have none
-    return {
-        "main": ModelSource(judge["path"], judge.get("gguf_file")).title,
-        "assistant": Assistant(assistant["kind"], source, assistant.get("layer")).title,
-        "tutor": tutor_title(config.get("tutor")),
-        "groups": about.get("titles", {}).get("groups"),
-    }
-
-
-def _ours(table: Table) -> bool:
+def _has_ours(table: PaperTable) -> bool:
     return any(line.ours for line in table.lines)
 
 

@@ -62,24 +62,12 @@ class PrintedSetting:
 
     @property
     def system(self) -> System:
-        """Who judges."""
+        """The judge: both models of the pair."""
         return model_key(self.main), model_key(self.assistant)
 
 
-@dataclass(frozen=True)
-class TextClaim:
-    """An average that the paper's text repeats from a table, and the improvement over it that the text claims."""
-
-    table: int
-    label: str
-    improved: str
-    correlation: str
-    value: float
-    improvement_percent: float
-
-
 def model_key(name: str) -> str:
-    """What makes two names one model's: the last part of a hub id or path, in small letters.
+    """A key that names of one model share: the last part of a hub id or path, in small letters.
 
     Example:
         >>> model_key("Qwen/Qwen2.5-14B-Instruct") == model_key("/models/Qwen2.5-14B-Instruct")
@@ -120,22 +108,6 @@ def printed_settings() -> tuple[PrintedSetting, ...]:
     return tuple(sorted(found, key=lambda one: one.table))
 
 
-@cache
-def text_claims() -> tuple[TextClaim, ...]:
-    """What section 4.2 says of the averages in Tables 1 and 2."""
-    return tuple(
-        TextClaim(
-            int(row["table"]),
-            row["system"],
-            row["improved"],
-            row["correlation"],
-            float(row["value"]),
-            float(row["improvement_percent"]),
-        )
-        for row in published_rows("cd_text_baselines.csv")
-    )
-
-
 def recomputed_average(table: int, label: str) -> dict[str, float]:
     """Correlation -> the mean of a system's printed rows, which the printed average should be."""
     rows = [row for row in printed_rows() if (row.table, row.label) == (table, label) and row.range is not None]
@@ -143,7 +115,7 @@ def recomputed_average(table: int, label: str) -> dict[str, float]:
 
 
 def is_slip(printed: float, recomputed: float) -> bool:
-    """Whether rounding cannot explain the difference.
+    """True where rounding cannot explain the difference.
 
     Example:
         >>> is_slip(0.408, 0.4095), is_slip(0.557, 0.55625)

@@ -22,7 +22,7 @@ _CONDITION = ["dimension", "attack", "defense"]
 
 
 def answers(results: Results) -> list[Block]:
-    """What a run says, in sentences."""
+    """Answers of a run, in sentences."""
     asked = {
         "Which judge agrees with the humans?": best_sentences(results),
         "How biased is it?": [

@@ -9,7 +9,7 @@ import pandas as pd
 
 from judgebench.metrics.paired import LESS, MORE
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.formats import about, interval, is_known, percent, points, signed_two, three, two
+from judgebench.report.formats import about, change, interval, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
@@ -39,8 +39,8 @@ def estimate_text(row: Mapping[str, Any], name: str) -> str:
         >>> estimate_text({"change": 0.8, "change_low": 0.62, "change_high": 1.0}, "change")
         '+0.80 [+0.62,+1.00]'
     """
-    ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), signed_two)
-    return f"{signed_two(row.get(name))} {ends}".rstrip()
+    ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), change)
+    return f"{change(row.get(name))} {ends}".rstrip()
 
 
 def condition(row: Mapping[str, Any]) -> str:
@@ -108,7 +108,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     return told
 
 
-CHANGE = Col("change", "change", signed_two, ends=signed_two, marked="significant")
+CHANGE = Col("change", "change", change, ends=change, marked="significant")
 """The change of a mean score, its interval beside it."""
 
 ATTACKS = View(
@@ -237,8 +237,8 @@ GAPS = View(
         Col("range", "range", left=True, width=9),
         Col("first", "first", signed_two),
         Col("second", "second", signed_two),
-        Col("first - second", "gap", signed_two, ends=signed_two, marked="significant"),
-        Col("in spreads", "standardized", signed_two, ends=signed_two),
+        Col("first - second", "gap", change, ends=change, marked="significant"),
+        Col("in spreads", "standardized", change, ends=change),
         Col("the attack gains", "verdict", left=True, width=17),
     ],
     by=_PAIR,

@@ -82,7 +82,7 @@ def _range_order(record: dict[str, Any]) -> tuple[bool, float, float, float]:
 
 
 def _why(row: dict[str, Any], groups: str) -> str:
-    """What stands below a difference that is not told apart. The groups are those of the difference tested by itself:
+    """Remark below a difference that is not significant. The groups are those of the difference tested by itself:
     Holm's correction over several asks for more.
 
     Example:

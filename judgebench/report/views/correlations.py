@@ -44,7 +44,7 @@ def correlation_frame(results: Results, level: str | None = None, silent: bool =
 
 
 def level_note(level: str, groups: str) -> str:
-    """What is correlated at a level, as words that follow "correlation"."""
+    """Units that are correlated at a level, as words that follow "correlation"."""
     return {
         "dataset": "over all texts",
         "document": f"within each of the {groups}, mean over them",
@@ -53,7 +53,7 @@ def level_note(level: str, groups: str) -> str:
 
 
 def resampled_note(level: str, groups: str) -> str:
-    """What an interval at a level is about, as words that follow "95 % interval"."""
+    """Subject of an interval at a level, as words that follow "95 % interval"."""
     return f"{groups} resampled{': for these systems alone' if level == 'system' else ''}"
 
 

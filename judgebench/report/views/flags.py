@@ -61,7 +61,7 @@ def _places(rows: pd.DataFrame, flag: str) -> list[str]:
 
 
 def _no_flags(rows: pd.DataFrame) -> str:
-    """What was looked for where no flag was raised, and what could not be."""
+    """Kinds of flags that were looked for and not raised, and those that could not be."""
     enough = rows["spearman_low"].notna().any() and rows["groups"].min() >= FEWEST
     several = rows["range"].nunique() > 1
     looked_for = ["says the same of every text"]

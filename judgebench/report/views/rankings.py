@@ -50,7 +50,7 @@ def ranking_records(results: Results) -> list[dict[str, Any]]:
 
 
 def _notes(record: Mapping[str, Any]) -> list[str]:
-    """What is missing, or rests on the prior."""
+    """Warnings about what is missing, or rests on the prior."""
     told = []
     for prefix, who in (("", "Judge"), ("human_", "Humans")):
         if record[f"{prefix}unranked"]:
@@ -192,7 +192,7 @@ def ranking_blocks(results: Results) -> list[Block]:
 
 
 def ranking_note(results: Results) -> str:
-    """What whoever reads the tables must know."""
+    """Notes on how to read the tables."""
     one = results.pairwise[0]
     model = (
         "Davidson's model, in which ties have odds of their own"

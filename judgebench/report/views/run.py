@@ -1,4 +1,4 @@
-"""What was run: the head of a page, what it cost, and how to repeat it."""
+"""Description of a run: the head of a page, what it cost, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cost(results: Results) -> list[Block]:
 
 
 def served(results: Results) -> list[Block]:
-    """What was asked of judges behind a URL; nothing without one."""
+    """Requests to judges behind a URL; nothing without one."""
     facts = served_facts(results.environment.get("served"))
     return [Facts([(name, [fact]) for name, fact in facts])] if facts else []
 

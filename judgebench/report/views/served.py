@@ -1,4 +1,4 @@
-"""What was asked of judges behind a URL, where their scores come from, and what it cost: for people to read."""
+"""Requests to judges behind a URL, the source of their scores, and the cost: for people to read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _way(one: Mapping[str, Any]) -> str:
 
 
 def _known(one: Mapping[str, Any]) -> str:
-    """What lists left open, and answers did not say, over all conditions."""
+    """Scores that lists left open and answers did not name, over all conditions."""
     told = []
     listed = [each for each in one["conditions"] if each["unlisted"] is not None]
     if listed:

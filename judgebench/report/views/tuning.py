@@ -98,7 +98,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
 
 
 def _search_note(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the grid can and cannot tell: how many decodings it really holds, and how far it falls short."""
+    """Limits of the grid: how many decodings it really holds, and how far it falls short."""
     points = {len(row["grid"]) for row in rows}
     if points == {0}:
         return ""
@@ -118,7 +118,7 @@ def _search_note(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shared_note(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What one setting for all ranges reaches on average; empty where ranges have their own."""
+    """Mean that one setting for all ranges reaches; empty where ranges have their own."""
     shared = rows[0].get("shared")
     told = [f"{value:.3f} on {split}" for split, value in (shared or {}).items() if value is not None]
     return f"Mean Spearman over the ranges: {', '.join(told)}." if told else ""

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.paper import RunResults
 from judgebench.report.paper.published import model_key, printed_rows, printed_settings
+from judgebench.results.results import Results
 from judgebench.types import ScoreRange
+
+
+def run_of(records, main="J", assistant=None, groups="articles", tutor=None, **more) -> Results:
+    """A run that found these records of metrics.json, by the names of its models."""
+    titles = {"main": main, "assistant": assistant, "groups": groups}
+    config = {"tutor": {"path": tutor}} if tutor else {}
+    return Results(config=config, about={"titles": titles}, metrics=list(records), **more)
 
 
 def record(judge, decoding, score_range=None, value=0.5, **more):
@@ -23,7 +30,7 @@ def record(judge, decoding, score_range=None, value=0.5, **more):
     return base | {"temperature": None, "n": 1440, "groups": 90, "constant": False, "flags": []} | found | more
 
 
-def as_run(main: str, assistant: str) -> RunResults:
+def as_run(main: str, assistant: str) -> Results:
     """The run of one pair that finds exactly what the paper prints."""
     settings = {(s.dimension, s.system, s.range): s for s in printed_settings()}
     roles = {(model_key(main), None): ("main", "greedy"), (model_key(assistant), None): ("assistant", "greedy")}
@@ -34,11 +41,11 @@ def as_run(main: str, assistant: str) -> RunResults:
             chosen = settings.get((row.dimension, row.system, row.range))
             tuned = {"lambda": chosen.lambda_, "temperature": chosen.temperature} if chosen else {}
             records.append(record(*roles[row.system], row.range, dict(row.values), dimension=row.dimension, **tuned))
-    titles = {"main": main.split("/")[-1], "assistant": assistant.split("/")[-1], "groups": "articles"}
-    return RunResults(records, titles, tuning=[{"tune": "dev", "decoding": "contrastive"}])
+    names = (main.split("/")[-1], assistant.split("/")[-1])
+    return run_of(records, *names, tuning=[{"tune": "dev", "decoding": "contrastive"}])
 
 
 @pytest.fixture(scope="session")
-def paper_runs() -> list[RunResults]:
+def paper_runs() -> list[Results]:
     """One run a pair of the paper."""
     return [as_run(*pair) for pair in dict.fromkeys((s.main, s.assistant) for s in printed_settings())]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
 
 import pandas as pd
 import pytest
 
-from judgebench.report.paper import RunResults, build_cap, table_files, table_text
-from judgebench.report.paper.cap import printed_changes
-from judgebench.report.paper.cap_clean import ratio_slips
-from judgebench.report.paper.cap_names import JUDGES, TUTORS, defended_by, printed_defense
+from judgebench.report.paper import build_cap, table_files, table_text
+from judgebench.report.paper.cap_cells import JUDGES, TUTORS, defended_by, printed_defense
+from judgebench.report.paper.cap_defenses import ratio_slips
 from judgebench.report.paper.published import published_rows
-from judgebench.results.results import Results
 from judgebench.results.schema import REFERENCES_SCHEMA, TABLE
 from tests.report.defended_records import cost, references, standard
+from tests.report.paper.conftest import run_of
 from tests.report.paper.test_cap_tables import changed
 from tests.report.paper.test_paper_tables import HOSTILE, cells
 
@@ -48,11 +48,12 @@ def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
     tables = {"summeval": (2, 10, 11), "topicalchat": (3, 6, 7)}[dataset]
     known = ("none", "cot", "perplexity", "w_cap_llama", family)
     seen: dict[tuple[str, str], dict] = {}  # the main table first: others repeat its cells, one of them with a slip
-    for (table, whose, attack, column), cell in printed_changes().items():
-        if table in tables and whose == judge and column in known and cell.delta is not None:
+    for row in published_rows("cap_score_change.csv"):
+        table, attack, column = int(row["table"]), row["attack"], row["defense"]
+        if table in tables and row["judge"] == judge and column in known and row["delta"]:
             words = {"decoding": "greedy", "rule": None} if column == "cot" else {}
-            given = (ATTACKS[attack], OURS.get(column, column), cell.delta, cell.rate_percent, dataset)
-            seen.setdefault((attack, column), attacked(*given, **words))
+            figures = (float(row["delta"]), float(row["rate_percent"]), dataset)
+            seen.setdefault((attack, column), attacked(ATTACKS[attack], OURS.get(column, column), *figures, **words))
     records = list(seen.values())
     spearman = {
         row["defense"]: row["spearman_x100"]
@@ -77,8 +78,8 @@ def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
     }
     rows = references("cap", [(4.0, 2.0)], alphas=(alphas["alpha_h"], alphas["alpha_l"]))
     frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names).assign(dimension=PLACES[dataset])
-    defense = Results(standards=[standard(dimension=PLACES[dataset], tutor=tutor)], references=frame, costs=costs)
-    return RunResults(records, {"main": judge.split("/")[-1], "tutor": tutor}, defense=defense)
+    standards = [standard(dimension=PLACES[dataset], tutor=tutor)]
+    return run_of(records, judge.split("/")[-1], tutor=tutor, standards=standards, references=frame, costs=costs)
 
 
 def built(*runs):
@@ -103,16 +104,16 @@ def test_a_run_that_finds_the_print_stands_beside_it(dataset, judge, tables):
         (adaptive, {"cap_llama"}),
     ):
         ours = [line for line in table.lines if line.ours]
-        assert {line.judge for line in ours} == {JUDGES[judge]}
-        assert {line.defense for line in ours} == columns
+        assert {line.keys[1] for line in ours} == {JUDGES[judge]}
+        assert {line.keys[3] for line in ours} == columns
         for line in ours:
-            if line.printed is not None and line.printed.delta is not None:
-                assert line.ours.delta.value == line.printed.delta
-                assert 100 * line.ours.rate_of_means.value == pytest.approx(line.printed.rate_percent)
-        own = [line for line in table.lines if line.judge != JUDGES[judge]]
+            if line.printed.get("delta") is not None:
+                assert line.ours["delta"].value == line.printed["delta"]
+                assert 100 * line.ours["rate_of_means"].value == pytest.approx(line.printed["rate_percent"])
+        own = [line for line in table.lines if line.keys[1] != JUDGES[judge]]
         assert own
         assert not any(line.ours for line in own)
-    assert {line.attack for line in adaptive.lines} == {"Adaptive", "DSI", "BED"}
+    assert {line.keys[2] for line in adaptive.lines} == {"Adaptive", "DSI", "BED"}
     for number, keys in (
         ("4", ["spearman_x100"]),
         (tables[3], ["seconds_x10"]),
@@ -144,23 +145,25 @@ def test_every_printed_figure_of_these_tables_is_in_the_repository():
 
 def test_a_tutor_that_the_paper_does_not_have_gets_its_own_column():
     run = as_printed()
-    other = RunResults(run.records, run.titles | {"tutor": "SmolLM2-135M-Instruct"}, defense=run.defense)
+    other = dataclasses.replace(run, config={"tutor": {"path": "SmolLM2-135M-Instruct"}})
     table = built(other)["cap_table_10"]
-    lines = {(line.attack, line.label): line for line in table.lines if line.judge == JUDGES[JUDGE]}
-    assert lines["DSI", "CAP (SmolLM2-135M-Instruct)"].ours is not None
-    assert lines["DSI", "CAP (SmolLM2-135M-Instruct)"].printed is None
-    assert lines["DSI", "CAP_L"].ours is None
-    assert lines["DSI", "CAP_L"].printed.delta == 0.06
+    lines = {(line.keys[2], line.labels[2]): line for line in table.lines if line.keys[1] == JUDGES[JUDGE]}
+    assert lines["DSI", "CAP (SmolLM2-135M-Instruct)"].ours
+    assert not lines["DSI", "CAP (SmolLM2-135M-Instruct)"].printed
+    assert not lines["DSI", "CAP_L"].ours
+    assert lines["DSI", "CAP_L"].printed["delta"] == 0.06
     strengths = built(other)["cap_table_12"].lines
     assert [line.labels[2] for line in strengths if line.ours] == ["SmolLM2-135M-Instruct"]
 
 
 def test_runs_of_two_tutors_stand_in_one_table():
     table = built(as_printed(), as_printed(tutor=MISTRAL))["cap_table_2"]
-    lines = {line.label: line for line in table.lines if (line.judge, line.attack) == (JUDGES[JUDGE], "AdvSuffix")}
+    lines = {
+        line.labels[2]: line for line in table.lines if (line.keys[1], line.keys[2]) == (JUDGES[JUDGE], "AdvSuffix")
+    }
     assert list(lines) == ["w/o defense", "CoT", "Perplexity", "W-CAP_L", "W-CAP_M", "CAP_L", "CAP_M"]
     for name in ("w/o defense", "CoT", "Perplexity", "CAP_L", "CAP_M"):
-        assert lines[name].ours.delta.value == lines[name].printed.delta
+        assert lines[name].ours["delta"].value == lines[name].printed["delta"]
     notes = " ".join(table.notes)
     assert f"CAP_L of ours: references by {LLAMA}." in notes
     assert f"CAP_M of ours: references by {MISTRAL}." in notes
@@ -191,8 +194,8 @@ def test_what_is_in_words_is_taken_and_told():
     words = {"decoding": "greedy", "rule": None}
     records = [attacked("dsi", "none", 0.5, 20, "summeval"), attacked("dsi", "cot", 0.3, 9, "summeval", **words)]
     records.append(attacked("dsi", "none", 9.0, 9, "summeval", decoding="greedy", rule="argmax"))
-    table = built(RunResults(records, {"main": "J"}))["cap_table_2"]
-    assert {line.defense: line.ours.delta.value for line in table.lines if line.ours} == {"none": 0.5, "cot": 0.3}
+    table = built(run_of(records))["cap_table_2"]
+    assert {line.keys[3]: line.ours["delta"].value for line in table.lines if line.ours} == {"none": 0.5, "cot": 0.3}
     notes = " ".join(table.notes)
     assert "Scores of ours: J by expectation." in notes
     assert "Under CoT the judge answers in words" in notes
@@ -211,7 +214,7 @@ def test_references_are_held_against_the_original_and_against_their_own_clean_te
     given = [("none", 1.17, 3.42), ("random_reference", 0.5, 3.52), ("cap", 0.04, 3.42)]
     records = [attacked("adv_suffix_4", name, delta, 9, "summeval", mean) for name, delta, mean in given]
     records.append(attacked("dsi", "none", 0.5, 9, "summeval", 3.42))
-    table = built(RunResults(records, {"main": JUDGE.split("/")[-1], "tutor": LLAMA}))["cap_table_1"]
+    table = built(run_of(records, JUDGE.split("/")[-1], tutor=LLAMA))["cap_table_1"]
     lines = {line.labels[2:]: line for line in table.lines if line.labels[0] == "summeval"}
     reference = lines["AdvSuffix", f"random reference by {LLAMA}"]
     assert {name: value.value for name, value in reference.ours.items()} == pytest.approx(
@@ -229,7 +232,7 @@ def test_references_are_held_against_the_original_and_against_their_own_clean_te
     ]
     assert "inferred from its other figures: summeval original (3.42), summeval attack (4.59)" in " ".join(table.notes)
     # without a base there is nothing to hold them against
-    assert "cap_table_1" not in built(RunResults(records[1:3], {"main": "J", "tutor": LLAMA}))
+    assert "cap_table_1" not in built(run_of(records[1:3], tutor=LLAMA))
 
 
 def test_other_data_have_tables_of_their_own():
@@ -238,9 +241,7 @@ def test_other_data_have_tables_of_their_own():
     rows = references("cap", [(4.0, 2.0)], alphas=(5.0, 2.5))
     frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names)
     costs = [cost("none", 0.4), cost("cap", 0.5, context=3.0, text=0.25)]
-    run = RunResults(
-        records, {"main": "J", "tutor": "T"}, defense=Results(standards=[standard()], references=frame, costs=costs)
-    )
+    run = run_of(records, tutor="T", standards=[standard()], references=frame, costs=costs)
     found = built(run)
     own = [name for name in found if name.startswith("cap_own")]
     endings = ("", "_references", "_spearman", "_seconds", "_strengths")
@@ -256,16 +257,16 @@ def test_other_data_have_tables_of_their_own():
     steered = values["cap_own_mini_joint_strengths"]["T"]
     assert [steered[name].value for name in ("alpha_h", "alpha_h_share", "alpha_l_share")] == [5.0, 0.25, 0.125]
     assert "steered at layer 2 of 3" in table_text(found["cap_own_mini_joint_strengths"])
-    assert {line.attack for line in found["cap_own_mini_joint"].lines} == {"DSI", "Adaptive"}
+    assert {line.keys[2] for line in found["cap_own_mini_joint"].lines} == {"DSI", "Adaptive"}
 
 
 def test_a_run_without_defense_has_the_tables_that_it_had():
-    assert list(built(RunResults([changed(), clean()], {"main": "J"}))) == ["cap_table_2", "cap_table_3"]
+    assert list(built(run_of([changed(), clean()]))) == ["cap_table_2", "cap_table_3"]
 
 
 def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
-    hostile = RunResults(run.records, {"main": HOSTILE, "tutor": HOSTILE}, defense=run.defense)
+    hostile = dataclasses.replace(run, about={"titles": {"main": HOSTILE}}, config={"tutor": {"path": HOSTILE}})
     files = table_files(build_cap([hostile, as_printed(dataset="topicalchat")]))
     assert all(TABLE.fullmatch(name) for name in files)
     for name, text in files.items():

@@ -8,14 +8,16 @@ import re
 
 import pytest
 
-from judgebench.report.paper import RunResults, build_cap, check_tables, paper_tables, table_files, table_text
+from judgebench.report.paper import build_cap, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cap import printed_changes
-from judgebench.report.paper.published import published_rows
+from judgebench.report.paper.cap_cells import CapCell, printed_defense
+from judgebench.report.paper.published import model_key, published_rows
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
-from tests.report.paper.test_paper_tables import HOSTILE, cells
-from tests.report.test_attack_figures import records
+from tests.report.paper.conftest import run_of
+from tests.report.paper.test_paper_tables import HOSTILE, cells, run_folder
+from tests.report.test_assessment_figure import records
 
 PAPER_JUDGE = "Llama-3.1-8B-Instruct"
 
@@ -39,7 +41,7 @@ def changed(attack="dsi", delta=0.6, **more):
 
 
 def run(*found, main=PAPER_JUDGE, assistant=None):
-    return RunResults(found, {"main": main, "assistant": assistant})
+    return run_of(found, main, assistant)
 
 
 def tables(*runs):
@@ -47,7 +49,7 @@ def tables(*runs):
 
 
 def lines(table):
-    return {(line.judge, line.attack, line.defense): line for line in table.lines}
+    return {(line.keys[1], line.keys[2], line.keys[3]): line for line in table.lines}
 
 
 def test_without_runs_the_tables_are_the_printed_columns_without_defense():
@@ -55,7 +57,7 @@ def test_without_runs_the_tables_are_the_printed_columns_without_defense():
     assert list(found) == ["cap_table_2", "cap_table_3"]
     for table in found.values():
         assert len(table.lines) == 12  # the learned phrase needs an open judge, of which there are two
-        assert {line.defense for line in table.lines} == {"none"}
+        assert {line.keys[3] for line in table.lines} == {"none"}
         assert not any(line.ours for line in table.lines)
         assert "paper's figures alone" in table.notes[0]
     for line in PRINTED.strip().splitlines():
@@ -81,15 +83,17 @@ def test_every_printed_figure_without_defense_is_there():
 
 
 def test_the_published_file_holds_every_table_and_marks_what_cannot_be_read():
-    found = printed_changes()
+    rows = published_rows("cap_score_change.csv")
+    found = {(int(row["table"]), row["judge"], row["attack"], row["defense"]): row for row in rows}
     assert {key[0] for key in found} == {2, 3, 6, 7, 10, 11}
-    assert len(found) == len(published_rows("cap_score_change.csv"))
-    assert found[7, "google/flan-t5-xl", "dsi", "cap_llama"].delta is None
+    assert len(found) == len(rows)
+    unread = printed_changes(7)[CapCell((model_key("google/flan-t5-xl"), None), printed_defense("cap_llama"), "dsi")]
+    assert unread["delta"] is None
     # ablations repeat the main tables' columns without defense
     for main_table, ablation in ((2, 10), (3, 6)):
-        for (table, *rest), cell in found.items():
+        for (table, *rest), row in found.items():
             if table == ablation and rest[-1] == "none":
-                assert found[main_table, *rest] == cell
+                assert found[main_table, *rest]["delta"] == row["delta"]
 
 
 def test_a_judge_of_the_paper_stands_beside_its_printed_row():
@@ -97,11 +101,16 @@ def test_a_judge_of_the_paper_stands_beside_its_printed_row():
     found = lines(table)
     assert len(found) == 12
     dsi = found["Llama-3.1-8B", "DSI", "none"]
-    assert (dsi.ours.delta.value, dsi.ours.rate_of_means.value, dsi.ours.mean_of_rates.value) == (0.6, 0.25, 0.31)
-    assert (dsi.printed.delta, dsi.printed.rate_percent) == (0.61, 23)
+    assert (dsi.ours["delta"].value, dsi.ours["rate_of_means"].value, dsi.ours["mean_of_rates"].value) == (
+        0.6,
+        0.25,
+        0.31,
+    )
+    assert (dsi.printed["delta"], dsi.printed["rate_percent"]) == (0.61, 23)
     suffix = found["Llama-3.1-8B", "AdvSuffix", "none"]
-    assert (suffix.ours.delta.value, suffix.ours.attack, suffix.printed.delta) == (1.2, "adv_suffix_4", 1.17)
-    assert found["Llama-3.1-8B", "BED", "none"].ours is None
+    assert (suffix.ours["delta"].value, suffix.printed["delta"]) == (1.2, 1.17)
+    assert any("adv_suffix_4" in note for note in table.notes)
+    assert not found["Llama-3.1-8B", "BED", "none"].ours
     text = table_text(table)
     row = r"\| +\| DSI +\| w/o defense \| 0.60 \[0.55, 0.65\] \| 25 % \[20, 30\] +\| 31 % \[26, 36\] +\| 0.61 +\| 23 %"
     assert re.search(row, text)
@@ -119,30 +128,30 @@ def test_other_judges_stand_behind_those_of_the_paper():
         assistant="Other-1B",
     )
     table = tables(results)["cap_table_2"]
-    ours = {line.judge: line.ours.delta.value for line in table.lines if line.ours}
+    ours = {line.keys[1]: line.ours["delta"].value for line in table.lines if line.ours}
     assert ours == {"Other-7B": 0.6, "Contrastive (7B-1B)": 0.8}
-    assert [line.judge for line in table.lines][-2:] == list(ours)
+    assert [line.keys[1] for line in table.lines][-2:] == list(ours)
 
 
 def test_scores_by_argmax_stand_in_where_there_are_none_by_expectation():
     table = tables(run(changed(decoding="greedy", rule="argmax")))["cap_table_2"]
-    assert lines(table)["Llama-3.1-8B", "DSI", "none"].ours.delta.value == 0.6
+    assert lines(table)["Llama-3.1-8B", "DSI", "none"].ours["delta"].value == 0.6
     assert any("by greedy" in note for note in table.notes)
 
 
 def test_defenses_of_a_run_have_rows_with_what_is_printed_of_them():
     table = tables(run(changed(), changed(defense="cot", delta=0.1), changed(defense="mine", delta=0.2)))["cap_table_2"]
     found = lines(table)
-    assert found["Llama-3.1-8B", "DSI", "cot"].ours.delta.value == 0.1
-    assert found["Llama-3.1-8B", "DSI", "cot"].printed.delta == 0.14
-    assert found["FlanT5-XL", "BED", "cot"].printed.delta == 0.31
-    assert found["Llama-3.1-8B", "DSI", "mine"].printed is None
+    assert found["Llama-3.1-8B", "DSI", "cot"].ours["delta"].value == 0.1
+    assert found["Llama-3.1-8B", "DSI", "cot"].printed["delta"] == 0.14
+    assert found["FlanT5-XL", "BED", "cot"].printed["delta"] == 0.31
+    assert not found["Llama-3.1-8B", "DSI", "mine"].printed
     assert ("FlanT5-XL", "BED", "perplexity") not in found
 
 
 def test_topicalchat_is_judged_overall():
     found = tables(run(changed(dataset="topicalchat", dimension="overall")))
-    assert lines(found["cap_table_3"])["Llama-3.1-8B", "DSI", "none"].printed.delta == 0.62
+    assert lines(found["cap_table_3"])["Llama-3.1-8B", "DSI", "none"].printed["delta"] == 0.62
     assert not any(line.ours for line in found["cap_table_2"].lines)
 
 
@@ -181,8 +190,8 @@ def test_a_lowering_attack_and_an_unknown_rate_are_told():
 def test_of_two_runs_the_first_counts_and_other_records_do_not():
     noise = [changed(delta=9.0, **{key: value}) for key, value in {"split": "dev", "level": "document"}.items()]
     found = lines(tables(run(*noise, changed()), run(changed(delta=3.0), changed("bed", 0.2)))["cap_table_2"])
-    assert found["Llama-3.1-8B", "DSI", "none"].ours.delta.value == 0.6
-    assert found["Llama-3.1-8B", "BED", "none"].ours.delta.value == 0.2
+    assert found["Llama-3.1-8B", "DSI", "none"].ours["delta"].value == 0.6
+    assert found["Llama-3.1-8B", "BED", "none"].ours["delta"].value == 0.2
 
 
 def test_latex_is_escaped_balanced_and_rectangular():
@@ -206,10 +215,10 @@ def test_markdown_is_rectangular_whatever_names_hold():
 
 
 def test_files_are_those_that_a_run_folder_clears(tmp_path):
-    files = paper_tables(["cap"], [changed(), changed(dataset="my data/1", range_max=7.0)], None, {"main": "J"})
+    files = paper_tables(["cap"], run(changed(), changed(dataset="my data/1", range_max=7.0), main="J"))
     assert len(files) == 9
     assert all(TABLE.fullmatch(name) for name in files)
-    both = paper_tables(check_tables(["cd", "cap"]), [], None, {"main": "J"})
+    both = paper_tables(check_tables(["cd", "cap"]), run())
     assert len(both) == 27 + 6
     folder = RunFolder(tmp_path)
     folder.write_tables(both | files)
@@ -217,12 +226,9 @@ def test_files_are_those_that_a_run_folder_clears(tmp_path):
     assert list((tmp_path / "tables").iterdir()) == []
 
 
-def finished(path, found, titles):
+def finished(path, found, title):
     """A run folder with these metrics."""
-    folder = RunFolder(path)
-    folder.write("metrics", found)
-    folder.write("config", {"judge": {"path": titles}, "assistant": {"kind": "none", "path": None, "layer": None}})
-    return str(path)
+    return run_folder(path, run_of(found, title))
 
 
 def test_several_runs_make_one_figure_of_absolute_and_comparative_assessment(tmp_path, capsys):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.paper import RunResults, build, check_tables, paper_tables, table_files, table_text
+from judgebench.report.paper import build, check_tables, paper_tables, table_files, table_text
 from judgebench.report.paper.__main__ import main
-from judgebench.report.paper.latex import correlation_latex, escape
+from judgebench.report.paper.cd import CorrelationTable, Line, SettingTable, best_marks
 from judgebench.report.paper.published import (
     is_slip,
     model_key,
@@ -20,12 +20,12 @@ from judgebench.report.paper.published import (
     printed_settings,
     recomputed_average,
 )
-from judgebench.report.paper.tables import CorrelationTable, Line, SettingTable, Value, marks
+from judgebench.report.paper.table import Value, escape
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
-from tests.report.paper.conftest import record
+from tests.report.paper.conftest import record, run_of
 
 UNDERLINED = """
 2 0-4 Contrastive (14B-3B) pearson spearman
@@ -70,8 +70,8 @@ def test_the_published_figures_as_records_give_the_published_tables(paper_runs):
                     cells += 1
                 else:
                     assert line.ours[name].value == pytest.approx(line.recomputed[name], abs=1e-12)
-        within = {key: mark for key, mark in marks(table, "printed").items() if "_" in mark or "/" in mark}
-        assert within == {key: mark for key, mark in marks(table, "ours").items() if "_" in mark or "/" in mark}
+        within = {key: mark for key, mark in best_marks(table, "printed").items() if "_" in mark or "/" in mark}
+        assert within == {key: mark for key, mark in best_marks(table, "ours").items() if "_" in mark or "/" in mark}
     assert cells == 120 * 3
     for table in (t for t in found.values() if isinstance(t, SettingTable)):
         assert all(line.ours == line.printed for line in table.lines)
@@ -100,7 +100,7 @@ def test_underlines_are_where_the_paper_has_them():
         table = found[f"table_{number}"]
         place = next(i for i, line in enumerate(table.lines) if (str(line.range), line.label) == (at, label))
         for name in names.split():
-            assert "_" in marks(table, "printed")[place, name], text
+            assert "_" in best_marks(table, "printed")[place, name], text
 
 
 def test_one_underline_a_range_and_one_bold_average_unless_figures_tie():
@@ -109,7 +109,7 @@ def test_one_underline_a_range_and_one_bold_average_unless_figures_tie():
             for at, places in table.sections:
                 for name in CORRELATIONS:
                     mark = "*" if at is None else "_"
-                    won = [i for i in places if mark in marks(table, "printed").get((i, name), "")]
+                    won = [i for i in places if mark in best_marks(table, "printed").get((i, name), "")]
                     best = max(table.lines[i].printed[name] for i in places)
                     assert [table.lines[i].printed[name] for i in won] == [best] * len(won)
                     assert won
@@ -179,7 +179,7 @@ def own_run(main="Other-7B", assistant="Other-1B", **more):
             record("assistant", "greedy", at, -0.1, **more),
             record("pair", "contrastive", at, 0.4 - 0.02 * i, **{"lambda": 0.1, "temperature": 2.0, **more}),
         ]
-    return RunResults(records, {"main": main, "assistant": assistant})
+    return run_of(records, main, assistant)
 
 
 def test_a_pair_that_the_paper_does_not_have_has_a_table_of_its_own():
@@ -200,21 +200,21 @@ def test_a_pair_that_the_paper_does_not_have_has_a_table_of_its_own():
 
 def test_a_dimension_or_range_that_the_paper_does_not_have_is_not_lost(paper_runs):
     run = paper_runs[-1]
-    wide = dataclasses.replace(run, records=[r | {"range_max": 10.0} for r in run.records[:3]])
+    wide = dataclasses.replace(run, metrics=[r | {"range_max": 10.0} for r in run.metrics[:3]])
     assert any(name.startswith("own_correlations") for name in tables([wide]))
-    fluent = dataclasses.replace(run, records=[r | {"dimension": "fluency"} for r in run.records[:3]])
+    fluent = dataclasses.replace(run, metrics=[r | {"dimension": "fluency"} for r in run.metrics[:3]])
     assert tables([fluent])["own_correlations_fluency"].below == []
 
 
 def test_scores_by_expectation_have_a_table_of_their_own():
     run = own_run()
     records = [
-        *run.records,
+        *run.metrics,
         record("main", "expectation", value=0.6),
         record("pair", "contrastive_expectation", value=0.7),
     ]
     records = [r | {"rule": "expectation" if "expectation" in r["decoding"] else "argmax"} for r in records]
-    found = tables([dataclasses.replace(run, records=records)])
+    found = tables([dataclasses.replace(run, metrics=records)])
     assert [line.ours["kendall"].value for line in found["own_expectation_coherence"].lines] == [0.6, 0.7]
     assert {line.ours["kendall"].value for line in found["own_correlations_coherence"].lines}.isdisjoint({0.6, 0.7})
 
@@ -222,11 +222,11 @@ def test_scores_by_expectation_have_a_table_of_their_own():
 def test_the_rule_of_a_decoding_is_not_read_from_its_name():
     run = own_run()
     records = [
-        *(r | {"rule": "expectation" if r["judge"] == "pair" else "argmax"} for r in run.records),
+        *(r | {"rule": "expectation" if r["judge"] == "pair" else "argmax"} for r in run.metrics),
         *(record("main", "mean", at, 0.6, rule="expectation") for at in RANGES),
         record("pair", "contrastive_expectation_per_range", value=0.7, rule="expectation"),
     ]
-    found = tables([dataclasses.replace(run, records=records)])
+    found = tables([dataclasses.replace(run, metrics=records)])
     assert {line.label for line in found["own_correlations_coherence"].lines} == {"Other-1B", "Other-7B"}
     lines = found["own_expectation_coherence"].lines
     assert {line.label for line in lines} == {"Other-7B", "Contrastive (7B-1B)"}
@@ -248,8 +248,8 @@ def test_models_of_one_name_are_told_apart():
 
 def test_two_runs_that_differ_in_a_cell_are_told_of():
     one, other = own_run(), own_run()
-    changed = [r | {"spearman": 0.9} if r["judge"] == "main" and r["range_min"] == 1 else r for r in other.records]
-    table = tables([one, dataclasses.replace(other, records=changed)])["own_correlations_coherence"]
+    changed = [r | {"spearman": 0.9} if r["judge"] == "main" and r["range_min"] == 1 else r for r in other.metrics]
+    table = tables([one, dataclasses.replace(other, metrics=changed)])["own_correlations_coherence"]
     assert any("Other-7B, range 1-5" in note and "first is shown" in note for note in table.notes)
 
 
@@ -259,7 +259,7 @@ def test_of_the_records_only_the_shown_split_without_attack_counts():
         for key, value in {"split": "dev", "level": "document", "attack": "dsi", "defense": "cap"}.items()
     ]
     run = own_run()
-    table = tables([dataclasses.replace(run, records=[*noise, *run.records])])["own_correlations_coherence"]
+    table = tables([dataclasses.replace(run, metrics=[*noise, *run.metrics])])["own_correlations_coherence"]
     assert all(line.ours["pearson"].value < 0.9 for line in table.lines)
 
 
@@ -268,28 +268,16 @@ def test_ours_marks_count_from_zero_and_never_alone():
         Line("a", ScoreRange(1, 5), {n: Value(-0.1) for n in CORRELATIONS}, {}, {}),
         Line("b", ScoreRange(1, 5), {n: Value(0.0) for n in CORRELATIONS}, {}, {}),
     ]
-    assert marks(CorrelationTable("n", "t", "c", "d", lines, []), "ours") == {}
-    assert marks(CorrelationTable("n", "t", "c", "d", lines[:1], []), "ours") == {}
+    assert best_marks(CorrelationTable("n", "t", "c", "d", lines, []), "ours") == {}
+    assert best_marks(CorrelationTable("n", "t", "c", "d", lines[:1], []), "ours") == {}
 
 
 def test_files_come_in_three_forms_and_a_run_folder_clears_them(tmp_path, paper_runs):
     run = paper_runs[0]
-    files = paper_tables(["cd"], run.records, run.tuning, run.titles)
+    files = paper_tables(["cd"], run)
     assert {name.rsplit(".")[-1] for name in files} == {"txt", "csv", "tex"}
     assert len(files) == 27
-    assert all(
-        TABLE.fullmatch(name)
-        for name in {
-            **files,
-            **table_files(
-                build(
-                    [
-                        own_run(),
-                    ]
-                )
-            ),
-        }
-    )
+    assert all(TABLE.fullmatch(name) for name in {**files, **table_files(build([own_run()]))})
     folder = RunFolder(tmp_path)
     assert {path.name for path in folder.write_tables(files)} == set(files)
     (tmp_path / "tables" / "mine.txt").write_text("x")
@@ -317,11 +305,11 @@ def test_an_early_exit_is_named_by_its_layer_and_negative_ranges_have_a_minus():
     records = [record(judge, name, ScoreRange(-2, 2)) for judge, name in (("main", "greedy"), ("pair", "contrastive"))]
     (table, *_) = (
         one
-        for one in build([RunResults(records, {"main": "Other-7B", "assistant": "early exit after layer 20"})])
+        for one in build([run_of(records, "Other-7B", "early exit after layer 20")])
         if one.name == "own_correlations_coherence"
     )
     assert [line.label for line in table.lines] == ["Other-7B", "Contrastive (7B-layer 20)"]
-    assert "Other-7B & $-$2 to 2 & " in correlation_latex(table)
+    assert "Other-7B & $-$2 to 2 & " in table_files([table])[f"{table.name}.tex"]
 
 
 def test_few_articles_are_told_in_the_tables_notes():
@@ -370,7 +358,7 @@ def test_escaped_text_holds_nothing_that_latex_acts_on(text):
 
 
 def test_latex_marks_as_the_captions_say():
-    text = correlation_latex(tables([])["table_2"])
+    text = table_files([tables([])["table_2"]])["table_2.tex"]
     assert r"\textit{\underline{0.460}}" in text
     assert r"\textbf{0.433}" in text
     assert "$-$0.241" in text
@@ -392,19 +380,15 @@ def test_tables_asked_for():
     assert check_tables(["cd", "cd"]) == ["cd"]
 
 
-def run_folder(path, run, main, assistant):
+def run_folder(path, run):
     folder = RunFolder(path)
-    folder.write("metrics", run.records)
-    folder.write("tuning", run.tuning or [])
-    folder.write("config", {"judge": {"path": main}, "assistant": {"kind": "model", "path": assistant}})
+    for name in ("config", "about", "metrics", "tuning"):
+        folder.write(name, getattr(run, name) or {})
     return str(path)
 
 
 def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
-    folders = [
-        run_folder(tmp_path / f"{i}", run, f"vendor/{run.titles['main']}", f"vendor/{run.titles['assistant']}")
-        for i, run in enumerate(paper_runs)
-    ]
+    folders = [run_folder(tmp_path / f"{i}", run) for i, run in enumerate(paper_runs)]
     assert main([*folders, "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert [f"Table {i}." in out for i in range(1, 10)] == [True] * 9
@@ -416,10 +400,7 @@ def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
 
 
 def test_groups_are_called_what_the_run_calls_them(tmp_path, capsys):
-    folder = run_folder(tmp_path / "run", own_run(), "Other-7B", "Other-1B")
-    RunFolder(folder).write(
-        "about", {"titles": {"main": "Other-7B", "groups": "dialogues"}, "scale": {}, "agreement": {}}
-    )
+    folder = run_folder(tmp_path / "run", run_of(own_run().metrics, "Other-7B", groups="dialogues"))
     assert main([folder]) == 0
     assert "1440 texts of 90 dialogues" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The metric over two swept numbers, such as lambda and t: a panel per range."""
+"""Figures of a sweep: the metric over two swept numbers, and the Pareto front of two objectives."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.objective import pareto_front
 from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
-from judgebench.study.summary import Trial, axis_name, complete, direction_of
+from judgebench.study.summary import Trial, axis_name, complete, direction_of, params_text
 
 _MOST_VALUES = 12
 _COLORS, _BEST = "YlGnBu", "#D55E00"
@@ -47,8 +48,7 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
             split = cell.get("split", "dev")
             if cell[split] is not None:
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
-                # `constant` speaks of the objective's split
-                constant = cell.get("constant") and split == cell.get("split", "dev") and cell["metric"] in CORRELATIONS
+                constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
                 found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
     several = len({objective for objective, *_ in found}) > 1
@@ -81,7 +81,7 @@ def _figure(
 
 
 def _is_grid(points: Points) -> bool:
-    """Whether few distinct values were tried with each other; a sampler draws values of its own for each trial."""
+    """True where few distinct values were tried with each other; a sampler draws values of its own for each trial."""
     rows, columns = (len({at[axis] for at in points}) for axis in (0, 1))
     return max(rows, columns) <= _MOST_VALUES and 2 * len(points) >= rows * columns
 
@@ -147,3 +147,95 @@ def _dots(axis: Axes, points: Points, direction: str) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TRIED, _FRONT = "#56B4E9", "#D55E00"  # Okabe and Ito's palette
+_MOST_NAMED = 8
+
+Value = tuple[float, float]
+
+
+def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
+    """Every trial by its two values, those on the front joined; and, hollow, what the front's settings give on the test
+    split.
+
+    Args:
+        trials: of one sweep; those that did not complete are left out.
+        directions: see `summarize`.
+
+    Returns:
+        None unless there are two objectives.
+    """
+    told = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
+    if not told or len(directions) != 2:
+        return None
+    on_front = [told[i] for i in pareto_front([trial["values"] for trial in told], directions)]
+    values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in told}
+    names = [_name(told[0], objective) for objective in (0, 1)]
+    with house_style():
+        figure, (axis,) = panels(1, 1, 3.2)
+        axis.plot(*zip(*values.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
+        at = sorted(values[trial["number"]] for trial in on_front)
+        axis.plot(*zip(*at, strict=True), "o-", color=_FRONT, markersize=6, linewidth=1.2, zorder=3)
+        for trial in on_front[:_MOST_NAMED]:
+            place = values[trial["number"]]
+            axis.annotate(f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+        tested = {trial["number"]: where for trial in on_front if (where := _on_test(trial)) is not None}
+        for number, there in tested.items():
+            axis.plot(*there, "o", color=_FRONT, markerfacecolor="none", markersize=6, zorder=3)
+            ends = zip(values[number], there, strict=True)
+            axis.plot(*(list(end) for end in ends), color=MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
+        splits = [_cell(told[0], objective)["split"] for objective in (0, 1)]
+        axis.set_xlabel(f"{names[0]} on {splits[0]} ({_better(directions, 0)} is better)")
+        axis.set_ylabel(f"{names[1]} on {splits[1]} ({_better(directions, 1)} is better)")
+        handles = [
+            Line2D([], [], color=_TRIED, marker="o", linestyle="none", markersize=5),
+            Line2D([], [], color=_FRONT, marker="o", linewidth=1.2, markersize=6),
+        ]
+        labels = ["a trial", "on the front"]
+        if tested:
+            handles.append(Line2D([], [], color=_FRONT, marker="o", markerfacecolor="none", linestyle="none"))
+            labels.append("the same on the test split")
+        shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
+        caption = (
+            f"{len(told)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
+            f"good in the other. It is chosen on what the axes name, so its own values flatter it. {_under(told[0])}"
+            f"{shown}."
+        )
+        return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)
+
+
+def _cell(trial: Trial, objective: int) -> Mapping[str, Any]:
+    return next(one for one in trial["attributes"]["cells"] if one["objective"] == objective)
+
+
+def _name(trial: Trial, objective: int) -> str:
+    metric = str(_cell(trial, objective)["metric"])
+    return "Score change" if metric in ("delta", "change") else metric.replace("_", " ").capitalize()
+
+
+def _under(trial: Trial) -> str:
+    """Under which attacks and defense each value was taken."""
+    told = []
+    for objective in (0, 1):
+        cell = _cell(trial, objective)
+        given = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+        told += [f"{_name(trial, objective)}: {', '.join(given)}. "] if given else []
+    return "".join(told)
+
+
+def _better(directions: Sequence[str], position: int) -> str:
+    return "less" if direction_of(position, directions) == "minimize" else "more"
+
+
+def _on_test(trial: Trial) -> Value | None:
+    means = []
+    for objective in (0, 1):
+        cells: list[Mapping[str, Any]] = [
+            cell for cell in trial["attributes"]["cells"] if cell["objective"] == objective
+        ]
+        known = [float(cell["test"]) for cell in cells if cell["test"] is not None]
+        if len(known) < len(cells) or cells[0]["split"] == "test":
+            return None
+        means.append(sum(known) / len(known))
+    return means[0], means[1]

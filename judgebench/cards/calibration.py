@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cards.choosing import CELL, best, candidates, check_metric
 from judgebench.cards.estimate import KINDS, fit
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
@@ -58,7 +57,7 @@ def settings_of(config: DictConfig) -> dict[str, str]:
     return settings
 
 
-def calibrated(config: DictConfig, results: Results) -> list[JudgeCard]:
+def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     """A card for each dimension of a run.
 
     Args:
@@ -68,61 +67,61 @@ def calibrated(config: DictConfig, results: Results) -> list[JudgeCard]:
     Raises:
         UserError: there is none to choose, see `best`.
     """
-    settings, folder = settings_of(config), results.folder
+    settings = settings_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
-    scores, environment = results.scores, results.environment
-    about = _about(data)
-    cards = []
-    for dimension in OmegaConf.to_container(config.dimensions):  # type: ignore[union-attr]
-        tried = candidates(results.metrics, str(dimension))
-        chosen = best(tried, settings["metric"], str(dimension))
-        score_range = ScoreRange(*(chosen[name] for name in CELL[:3]))
-        rows = _rows(scores, chosen, str(dimension))
-        scale = data.scale.get(str(dimension))
-        # a text without a score has no estimate either, neither here nor where the card is used
-        given = {split: held[held["status"] != FAILED] for split, held in rows.items()}
-        judged, human = (given[DEV][name].to_numpy() for name in ("score", "human"))
-        estimate = fit(settings["estimate"], judged, human, score_range, scale)
-        figures = {split: agreement(chosen[split]) for split in (DEV, TEST)}
-        if estimate is not None and len(given[TEST]):
-            resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
-            figures[TEST] |= errors(estimate, given[DEV], given[TEST], **resampled)
-        attacks = attacked(results.metrics, chosen, str(dimension))
-        prints = environment["model_fingerprints"]
-        parts = _parts(config, chosen, folder)
-        _fix_dtypes(parts, prints)
-        needs = chosen["judge"] == "pair"
-        cards.append(
-            JudgeCard(
-                dimension=str(dimension),
-                range=score_range,
-                series={"judge": chosen["judge"], "decoding": chosen["decoding"]},
-                rubric=_rubric(config, str(dimension)),
-                parts=parts,
-                models={role: prints[role] for role in prints if role == "main" or needs},
-                estimate=estimate,
-                scale=scale,
-                figures={split: one for split, one in figures.items() if one},
-                attacks=attacks,
-                tried=[_told(one) for one in tried],
-                data=about,
-                limits=limits(
-                    settings["metric"], chosen, len(tried), figures, estimate, settings["estimate"], attacks, about
-                ),
-                made_with={
-                    "packages": {
-                        name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")
-                    },
-                    "git_commit": environment["git_commit"],
-                    "device": environment["device"],
-                    "chosen_by": f"{settings['metric']} on the development split",
-                },
-                files=_files(parts, folder),
-                folder=folder,
-            )
-        )
-    return cards
+    about, dimensions = _about(data), OmegaConf.to_container(config.dimensions)
+    return [_card(config, results, settings, data, about, str(name)) for name in dimensions]  # type: ignore[union-attr]
+
+
+def _card(
+    config: DictConfig,
+    results: Results,
+    settings: Mapping[str, str],
+    data: JudgeDataModule,
+    about: Mapping[str, Any],
+    dimension: str,
+) -> JudgeCard:
+    tried = candidates(results.metrics, dimension)
+    selected = best(tried, settings["metric"], dimension)
+    score_range = ScoreRange(*(selected[name] for name in CELL[:3]))
+    scale = data.scale.get(dimension)
+    # a text without a score has no estimate either, neither here nor where the card is used
+    rows = {split: part[part["status"] != FAILED] for split, part in _rows(results.scores, selected, dimension).items()}
+    judged, human = (rows[DEV][name].to_numpy() for name in ("score", "human"))
+    estimate = fit(settings["estimate"], judged, human, score_range, scale)
+    figures = {split: agreement(selected[split]) for split in (DEV, TEST)}
+    if estimate is not None and len(rows[TEST]):
+        resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
+        figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
+    attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
+    environment = results.environment
+    prints = environment["model_fingerprints"]
+    parts = _parts(config, selected, results.folder)
+    _fix_dtypes(parts, prints)
+    return JudgeCard(
+        dimension=dimension,
+        range=score_range,
+        series={"judge": selected["judge"], "decoding": selected["decoding"]},
+        rubric=_rubric(config, dimension),
+        parts=parts,
+        models={role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"},
+        estimate=estimate,
+        scale=scale,
+        figures={split: figure for split, figure in figures.items() if figure},
+        attacks=attacks,
+        tried=[_figures(candidate) for candidate in tried],
+        data=about,
+        limits=limits(settings["metric"], len(tried), figures, estimate, settings["estimate"], attacks, about),
+        made_with={
+            "packages": {name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")},
+            "git_commit": environment["git_commit"],
+            "device": environment["device"],
+            "chosen_by": f"{settings['metric']} on the development split",
+        },
+        files=_files(parts, results.folder),
+        folder=results.folder,
+    )
 
 
 def fingerprint(data: JudgeDataModule) -> str:
@@ -175,7 +174,7 @@ def _fix_dtypes(parts: dict[str, Any], prints: Mapping[str, Any]) -> None:
 
 
 def _name(entry: Any) -> str:
-    """What tables call a defense that the configuration names."""
+    """The name in tables of a defense that the configuration names."""
     given = entry if isinstance(entry, Mapping) else {"template": entry}
     return str(given.get("name") or Path(str(given["template"])).stem)
 
@@ -227,10 +226,63 @@ def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> di
     return {split: held[held["split"] == split] for split in (DEV, TEST)}
 
 
-def _told(one: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(one: Mapping[str, Any]) -> dict[str, Any]:
     """A judge that was tried, in a line of the card."""
     told = {name: one[name] for name in CELL if one[name] is not None}
     for split in (DEV, TEST):
         if one[split] is not None:
             told |= {f"{split}_{name}": one[split][name] for name in CORRELATIONS}
     return told
+
+
+CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
+"""What tells the judges of one dimension apart."""
+
+_OWN = ("main", "pair")  # what an assistant says by itself is no candidate: it would be a judge of its own
+
+
+def check_metric(metric: Any) -> str:
+    """`calibrate.metric`, if it is one.
+
+    Raises:
+        UserError: it is not.
+    """
+    if metric not in CORRELATIONS:
+        raise UserError(f"calibrate.metric: {metric!r} is not one of {', '.join(CORRELATIONS)}.")
+    return str(metric)
+
+
+def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
+    """The judges of one dimension on clean texts, over all pairs of the data set.
+
+    Returns:
+        `CELL`, and `dev` and `test`, the record of each split (None where there is none).
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in records:
+        clean = record["attack"] == "none" and record["level"] == "dataset" and record["dimension"] == dimension
+        if clean and record["judge"] in _OWN:
+            key = tuple(record[name] for name in CELL)
+            held = found.setdefault(key, {**dict(zip(CELL, key, strict=True)), DEV: None, TEST: None})
+            held[record["split"]] = record
+    return list(found.values())
+
+
+def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Mapping[str, Any]:
+    """The candidate that agrees best with the humans of the development split; of equal ones the first.
+
+    Raises:
+        UserError: there is no development split, or every judge gives all of its texts the same score.
+    """
+    if not any(one[DEV] for one in tried):
+        raise UserError(
+            "data.dev_share: a judge is chosen on the development split, and there is none; give it articles with "
+            "data.dev_share=0.3 (and at least two articles)."
+        )
+    known = [one for one in tried if one[DEV] and one[DEV][metric] is not None and not one[DEV]["constant"]]
+    if not known:
+        raise UserError(
+            f"dimensions: every judge of {dimension} that was tried gives all texts of the development split one "
+            "score, so there is none to choose; try other ranges, decoding=[expectation], or a larger judge."
+        )
+    return max(known, key=lambda one: one[DEV][metric])

@@ -1,0 +1,142 @@
+"""The code of docs/python.md runs as printed, and `judgebench.run` is the command line inside Python."""
+
+import asyncio
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+
+import judgebench
+from judgebench.__main__ import main as command_line
+from judgebench.calibrate import main as calibrate
+from judgebench.config.groups import FOLDER
+from tests.golden.experiments import STORE
+from tests.served import answer
+
+PAGE = Path(__file__).parents[1] / "docs" / "python.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+REPLAY = ["judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"]
+QUICK = ["logger=none", "report=false", "metrics.resamples=20"]
+
+
+@pytest.fixture
+def rated(tmp_path, monkeypatch) -> list[dict]:
+    """Rated texts in mine.jsonl and a judge's answers about them in answers.jsonl, in a folder that is the current."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
+        | {"human": {"coherence": score if group else 6 - score}}
+        for group in range(4)
+        for score in range(1, 6)
+    ]
+    Path("mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    answers = [{"example_id": row["example_id"], "text": row["example_id"][-1]} for row in rows]
+    Path("answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    return rows
+
+
+def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
+    """In one namespace from top to bottom, as a notebook's cells; the demo's readings are those of the golden store."""
+    settings = [
+        "data=jsonl",
+        "data.path=mine.jsonl",
+        "data.scale=[1,5]",
+        "ranges=[[1,5]]",
+        "decoding=[expectation]",
+        "tune=none",
+    ]
+    models = ["judge=local", f"judge.path={tiny_pair[0]}"]
+    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
+    GlobalHydra.instance().clear()
+    calibrate()
+    Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())
+    for path in Path("outputs").glob("readings.sqlite*"):
+        path.unlink()
+    Path("outputs/readings.sqlite").write_bytes(gzip.decompress(STORE.read_bytes()))
+    capsys.readouterr()
+    cells: dict = {}
+    for block in BLOCKS:
+        exec(compile(block, str(PAGE), "exec"), cells)
+    printed = capsys.readouterr().out.splitlines()
+    assert cells["results"].environment["device"] == "none: every reading was in the store"
+    assert set(cells["both"]["range_min"]) == {0, 1, 2, 3}
+    assert Path("comparison.html").stat().st_size > 10_000
+    assert [line.split(". ")[0] for line in printed[-3:-1]] == ["It rained", "The sun shone"]
+    assert printed[-1].startswith("decoding contrastive: needs an assistant")
+
+
+def test_importing_the_package_imports_nothing_slow():
+    slow = "{'torch', 'pandas', 'numpy', 'hydra', 'lightning'} & set(sys.modules)"
+    code = f"import sys, judgebench; assert not {slow}, {slow}; judgebench.run; assert not {slow}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert set(dir(judgebench)) >= {"Results", "UserError", "run"}
+    with pytest.raises(AttributeError, match="has no attribute 'walk'"):
+        judgebench.walk  # noqa: B018
+
+
+def test_a_run_from_python_is_a_run_of_the_command_line(rated, monkeypatch):
+    results = judgebench.run([*REPLAY, *QUICK, "run_dir=python"])
+    monkeypatch.setattr(sys, "argv", ["judgebench", *REPLAY, *QUICK, "run_dir=typed"])
+    GlobalHydra.instance().clear()
+    command_line()
+    typed = judgebench.Results.load("typed")
+    assert list(typed) == list(results) == list(judgebench.Results.load("python"))
+    for name in results:
+        assert results.frame(name).astype(str).equals(typed.frame(name).astype(str)), name
+    assert {**typed.config, "run_dir": "python"} == results.config
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["+exp=dmo"], "there is no exp 'dmo'; did you mean demo"),
+        (["judge.pth=x"], "there is no key 'pth' in judge; did you mean judge.path"),
+        (["decoding.lambda=1,2"], "several values are tried one after the other with -m"),
+        (["+exp=cap_demo", "+sweeps=cap_alpha"], "this is a sweep of tutor.alpha_high, tutor.alpha_low"),
+        (["judge=local"], "judge.path is not given, and judge=local needs it"),
+        (["-m", "+exp=demo"], "flags belong to the command line"),
+        ("+exp=demo", r"give \['\+exp=demo'\]"),
+    ],
+)
+def test_a_mistake_raises_the_sentence_of_the_command_line(overrides, sentence):
+    with pytest.raises(judgebench.UserError, match=sentence):
+        judgebench.run(overrides)
+    assert not HydraConfig.initialized()
+
+
+def test_an_application_that_uses_hydra_keeps_its_own(rated):
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        HydraConfig.instance().set_config(compose("config", ["+exp=demo"], return_hydra_config=True))
+        try:
+            results = judgebench.run([*REPLAY, *QUICK, "run_dir=run"])
+            assert HydraConfig.get().runtime.choices["judge"] == "smollm2"
+            assert compose("config").name == "run"
+        finally:
+            HydraConfig.instance().cfg = None
+    assert results.path == Path("run")
+    assert len(results.frame("scores")) == 20
+
+
+def test_after_a_dry_run_there_is_nothing(rated, capsys):
+    results = judgebench.run([*REPLAY, *QUICK, "dry_run=true"])
+    assert (results.path, list(results)) == (None, [])
+    assert "Scored: 20 of the 20 rows of answers.jsonl." in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_served_judge_answers_inside_a_notebooks_event_loop(rated, small_server):
+    small_server.otherwise = answer(likely={"3": 0.75, "4": 0.25})
+
+    async def cell() -> judgebench.Results:
+        served = ["judge=api", f"judge.url={small_server.url}", "judge.model=small"]
+        return judgebench.run([*served, *REPLAY[2:], *QUICK, "run_dir=run"])
+
+    scores = asyncio.run(cell()).frame("scores").groupby("decoding")["score"].unique().explode().to_dict()
+    assert scores == pytest.approx({"greedy": 3.0, "expectation": 3.25}, abs=1e-6)
