@@ -163,8 +163,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
     """A table of W&B's, with all keys that any row has."""
     import wandb
 
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    data = [[plain_value(row.get(column)) for column in columns] for row in rows]
+    columns: list[Any] = list(dict.fromkeys(key for row in rows for key in row))
+    data: list[Any] = [[plain_value(row.get(column)) for column in columns] for row in rows]
     # Nulls and numbers share columns, which W&B calls mixed types.
     return wandb.Table(columns=columns, data=data, allow_mixed_types=True)
 

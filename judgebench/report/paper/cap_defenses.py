@@ -301,7 +301,8 @@ def _conditions(
 
 def _printed_conditions() -> tuple[dict[tuple[str, System], _Conditions], list[str]]:
     """Data set and judge -> the printed conditions; and a note on those that were inferred."""
-    rows, found = published_rows("cap_motivation.csv"), {}
+    rows = published_rows("cap_motivation.csv")
+    found: dict[tuple[str, System], Any] = {}
     for row in rows:
         figures = {name: float(row[name]) for name in ("score", "change") if row[name]}
         found.setdefault((row["dataset"], (model_key(row["judge"]), None)), {})[row["condition"]] = figures
