@@ -4,6 +4,7 @@ attacks (4, 8), seconds (5, 9) and strengths of steering (12, 13)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from dataclasses import replace
 
 from judgebench.report.figures.style import shorten
