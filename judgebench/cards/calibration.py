@@ -23,10 +23,10 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.results.masking import mask_secrets
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
+from judgebench.runtime.masking import mask_secrets
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judgebench.results.masking import MASK, SHORTEST_REPEATED, environment_secrets, looks_secret, without_passwords
 from judgebench.runtime.files import atomic
+from judgebench.runtime.masking import MASK, SHORTEST_REPEATED, environment_secrets, looks_secret, without_passwords
 
 _GIVEN = re.compile(r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)")
 """A key and what it is set to, wherever it stands in an override: `judge.api_key=x`, `judge={api_key: x}`."""

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.objective import pareto_front
+from judgebench.metrics.pareto import pareto_front
 from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of

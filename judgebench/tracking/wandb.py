@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from judgebench.report.views.served import served_scalars
-from judgebench.results.masking import environment_secrets
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.hiding import hider
+from judgebench.runtime.masking import environment_secrets
 from judgebench.tracking.artifacts import keep_files, main_files, used_files
 from judgebench.tracking.records import differences, plain_value, rankings, scalars, tables_of
 

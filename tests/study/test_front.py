@@ -5,7 +5,7 @@ import optuna
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.objective import pareto_front
+from judgebench.metrics.pareto import pareto_front
 from judgebench.study.figures import front_figure
 
 CELL = {"dimension": "joint", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "constant": False}

@@ -4,12 +4,12 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from judgebench.study.finish import jobs_as_trials
 from rich.console import Console
 
 from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
 from judgebench.study.figures import heatmaps
+from judgebench.study.finish import jobs_as_trials
 from judgebench.study.summary import cell_of, summarize, summary_blocks
 
 

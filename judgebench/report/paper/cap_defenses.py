@@ -4,8 +4,8 @@ attacks (4, 8), seconds (5, 9) and strengths of steering (12, 13)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 from dataclasses import replace
+from typing import Any
 
 from judgebench.report.figures.style import shorten
 from judgebench.report.formats import decimals, one, signed_two, two
