@@ -109,9 +109,14 @@ class Experiment:
         defenses = configured_defenses(config, asked.judge)
         # 2. models and data; neither needs the other, so mistakes of both are told
         mistakes = Mistakes()
-        with mistakes.caught():
-            check_rules(MODELS, asked, mistakes)
-            tokenizer, limit = tokenizer_of(asked)
+        for source in (asked.judge.source, asked.assistant.source):
+            with mistakes.caught():
+                if source is not None:
+                    source.config()  # of models on the hub the first thing to be missing
+        if not mistakes.found:
+            with mistakes.caught():
+                check_rules(MODELS, asked, mistakes)
+                tokenizer, limit = tokenizer_of(asked)
         with mistakes.caught():
             data = data_of(config)
         mistakes.tell()

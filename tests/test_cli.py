@@ -371,8 +371,9 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once():
         check=False,
     )
     assert done.returncode == 2
-    assert "judge.path=Qwen/Qwen2.5-14B-Instruct" in done.stderr
-    assert "give a local folder with judge.path=" in done.stderr
+    for key, model in (("judge", "Qwen/Qwen2.5-14B-Instruct"), ("assistant", "Qwen/Qwen2.5-3B-Instruct")):
+        assert f"{key}.path={model}" in done.stderr
+        assert f"give a local folder with {key}.path=" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -106,9 +106,10 @@ def test_a_run_from_python_is_a_run_of_the_command_line(rated, monkeypatch):
     ],
 )
 def test_a_mistake_raises_the_sentence_of_the_command_line(overrides, sentence):
+    before = HydraConfig.initialized()  # by another test of this process
     with pytest.raises(judgebench.UserError, match=sentence):
         judgebench.run(overrides)
-    assert not HydraConfig.initialized()
+    assert HydraConfig.initialized() == before
 
 
 def test_an_application_that_uses_hydra_keeps_its_own(rated):

@@ -36,12 +36,12 @@ def test_a_run_folders_files(judgebench, tiny_pair):
     for name in ("readings", "scores", "metrics", "environment"):
         path = next(Path("run").glob(f"{name}.*"))
         data = path.read_bytes()
-        getattr(run, name)()
+        run.read(name)
         noise = data[:50] + np.random.default_rng(0).bytes(len(data) // 2) + data[50 + len(data) // 2 :]
         for damaged in (b"", data[:100], data[: len(data) // 2], data[:-9], noise):
             path.write_bytes(damaged)
             with pytest.raises(UserError, match=rf"{path}: cannot be read \(.*\); restore the file or run again"):
-                getattr(run, name)()
+                run.read(name)
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "config.yaml", "defense/references.parquet", "defense/costs.json"])

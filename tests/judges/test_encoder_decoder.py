@@ -90,12 +90,12 @@ def by_hand(model, ids, start):
     return torch.tensor(found, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-@torch.inference_mode()
 def check_models(judge, assistant):
     check_rules(MODELS, Asked(OmegaConf.create(), judge, assistant, {}))
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
 def test_reading_is_the_whole_models_forward_pass_of_every_candidate(name):
     model = model_of(name)
     start = [2, 0] if name == "bart" else [0]

@@ -23,7 +23,7 @@ from judgebench.report.views.rankings import (
 )
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from judgebench.tracking.records import pairwise_rows, rankings
+from judgebench.tracking.records import rankings, tables_of
 from tests.report.conftest import in_terminal, on_page, texts_of, words_of
 from tests.report.test_pairs import DECODINGS, TITLES, read, results_of
 
@@ -164,7 +164,7 @@ def test_tracking_has_every_systems_elo(records):
     assert found[f"{name}/elo/{record['ranking'][0]['system']}"] == record["ranking"][0]["elo"]
     assert found[f"{name}/auc"] == record["auc"]
     assert any(key.startswith("test/joint/attack=dsi/main/greedy/attack_effect") for key in found)
-    rows = pairwise_rows(records)
+    rows = tables_of(Results(pairwise=records), 0)
     assert len(rows["pairwise"]) == len(records)
     assert len(rows["ranking"]) == 4 * len(records)
     assert "ranking" not in rows["pairwise"][0]

@@ -17,7 +17,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
 from tests.report.paper.conftest import run_of
 from tests.report.paper.test_paper_tables import HOSTILE, cells, run_folder
-from tests.report.test_assessment_figure import records
+from tests.report.test_attack_figures import records
 
 PAPER_JUDGE = "Llama-3.1-8B-Instruct"
 

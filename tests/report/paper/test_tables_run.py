@@ -136,7 +136,7 @@ def test_a_run_with_references_fills_tables_and_figures_from_its_defense_folder(
     assert figures >= {f"{kind}_joint" for kind in ("front", "candidates", "embeddings", "separability", "strengths")}
     html = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "cot (its number)" in html
-    assert "What defenses cost" in html
+    assert "Seconds by defense" in html
     assert main(["run", "run", "--out", str(tmp_path / "out")]) == 0
     assert f"CAP ({tutor})" in capfd.readouterr().out
     for name in ("", "_references", "_spearman", "_seconds", "_strengths"):
