@@ -70,7 +70,7 @@ def attacked_records(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     if "change" not in rows:
         return rows.head(0)
     rows = rows[(rows["attack"] != CLEAN) & rows["change"].notna()].sort_values(_CONDITION, key=_rank, kind="stable")
-    rows = rows.astype(dict.fromkeys(("change", "change_low", "change_high"), float))
+    rows = rows.astype(dict.fromkeys(("change", "change_low", "change_high"), float)).copy()
     ends = zip(rows["change_low"], rows["change_high"], strict=True)
     return rows.assign(rate=rates(rows), significant=[excludes_zero(*one) for one in ends])
 
