@@ -135,7 +135,7 @@ def test_filters_and_search_leave_what_they_say(opened):
 
 
 def open_first(tab):
-    """Opens the first row's example. A click is lost where the table is drawn anew at that moment: several are tried."""
+    """Opens the first row's example; several clicks are tried, for one is lost where the table is drawn anew."""
     from playwright.sync_api import TimeoutError
 
     for _ in range(6):
