@@ -158,9 +158,10 @@ def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
     Example:
         >>> cell = dict.fromkeys(CELL, 1) | {"dimension": "coherence", "attack": "dsi", "defense": "none"}
+        >>> cell |= {"range_max": 5}
         >>> frame = labelled([cell | {"judge": "pair", "decoding": "contrastive", "lambda": 0.1, "temperature": 1}])
         >>> frame[["series", "setting", "range", "condition"]].iloc[0].tolist()
-        ['pair, contrastive', 'λ 0.1, t 1', '1-1', 'coherence, attack dsi']
+        ['pair, contrastive', 'λ 0.1, t 1', '1-5', 'coherence, attack dsi']
     """
     rows = [dict(record) for record in records]
     index = SeriesIndex(rows)
