@@ -38,7 +38,7 @@ Series = tuple[str, str]
 IMPROVEMENT = 0.05
 """The difference of which `groups_needed_for_0.05` speaks."""
 
-BETTER, WORSE, NOT_TOLD_APART = "better", "worse", "not told apart"
+BETTER, WORSE, NOT_SIGNIFICANT = "better", "worse", "not significant"
 """Values of `says` in records of `compare`."""
 
 DIFFERENCES = (
@@ -48,8 +48,8 @@ DIFFERENCES = (
 """The numbers of `robustness` whose differences `attack_differences` gives."""
 
 MORE, LESS = "more", "less"
-"""Values of `says` in records of `attack_differences`, besides `not told apart`: the attack gains more, or less, of the
-first than of the second."""
+"""Values of `says` in records of `attack_differences`, besides `not significant`: the attack gains more, or less, of
+the first than of the second."""
 
 _NEEDED_FOR = f"groups_needed_for_{IMPROVEMENT:g}"
 _USED = ("example_id", "group_id", "system_id", "score", "human")
@@ -90,7 +90,7 @@ def compare(
           statistic; comparisons: how many these are;
         - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see there;
         - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most 0.05, else `not
-          told apart`.
+          significant`.
 
         From low on all but comparisons are None with fewer than two groups or without resamples, and from p on in the
         splits of `chosen_on`; groups_needed also where there is no difference.
@@ -142,7 +142,7 @@ def attack_differences(
         - first, second: the two values, see `robustness`; difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
         - groups_needed: with which so large a difference is told from 0, see there;
-        - says: `more` or `less` where the interval lies wholly above or below 0, else `not told apart`. Each interval
+        - says: `more` or `less` where the interval lies wholly above or below 0, else `not significant`. Each interval
           speaks of its own difference: of twenty true zeros one is expected to be told apart.
 
         From first on all are None where a side's number is unknown (a rate of scores that are not above 0, a rank in
@@ -378,7 +378,7 @@ def _verdict(record: Mapping[str, Any]) -> dict[str, Any]:
     needed, needed_for = (
         groups_needed(size, record["se"], record["groups"]) for size in (record["difference"], IMPROVEMENT)
     )
-    says = NOT_TOLD_APART
+    says = NOT_SIGNIFICANT
     if record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]:
         says = BETTER if record["low"] > 0 else WORSE
     return {"groups_needed": needed, _NEEDED_FOR: needed_for, "says": says}
@@ -422,6 +422,6 @@ def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> di
         return record
     low, high = ends
     error = float(known.std(ddof=1))
-    says = MORE if low > 0 else LESS if high < 0 else NOT_TOLD_APART
+    says = MORE if low > 0 else LESS if high < 0 else NOT_SIGNIFICANT
     needed = groups_needed(record["difference"], error, groups)
     return record | {"low": low, "high": high, "se": error, "groups_needed": needed, "says": says}

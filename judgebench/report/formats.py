@@ -109,17 +109,19 @@ def text(value: Any) -> str:
     return str(value) if is_known(value) else ""
 
 
-def about(count: int) -> str:
-    """A number of groups as no more than an estimate is: two digits, rounded up.
+def rounded_up(count: Any) -> str:
+    """An estimated number of groups: two digits, rounded up.
 
     Example:
-        >>> about(87), about(1234), about(10**9)
-        ('about 87', 'about 1,300', 'more than a million')
+        >>> rounded_up(87), rounded_up(1234), rounded_up(10**9), rounded_up(None)
+        ('87', '1,300', '> 1,000,000', '-')
     """
+    if not is_known(count):
+        return UNKNOWN
     if count > 1_000_000:
-        return "more than a million"
+        return "> 1,000,000"
     unit = 10 ** max(0, int(math.log10(max(1, count))) - 1)
-    return f"about {math.ceil(count / unit) * unit:,}"
+    return f"{math.ceil(count / unit) * unit:,}"
 
 
 def interval(low: Any, high: Any, form: Format = short) -> str:

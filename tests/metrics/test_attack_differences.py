@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.paired import DIFFERENCES, LESS, MORE, NOT_TOLD_APART, attack_differences
+from judgebench.metrics.paired import DIFFERENCES, LESS, MORE, NOT_SIGNIFICANT, attack_differences
 from judgebench.metrics.resampling import group_weights
 from tests.metrics.test_evaluate import joined, scores, table
 
@@ -96,7 +96,7 @@ def test_a_decoding_differs_from_itself_by_nothing(seed, groups, systems):
     for record in attack_differences(columns, [(MAIN, MAIN)], "mini", resamples=20, seed=seed):
         known = [record[name] for name in ("difference", "low", "high", "se") if record[name] is not None]
         assert set(known) <= {0.0}
-        assert record["says"] in (NOT_TOLD_APART, None)
+        assert record["says"] in (NOT_SIGNIFICANT, None)
         assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
@@ -105,7 +105,7 @@ def test_swapping_the_sides_turns_the_sign(seed):
     rng = np.random.default_rng(seed)
     columns = cells({MAIN: drawn(rng, 15, 1), PAIR: drawn(rng, 15, 3)}, 5, 3)
     there, back = (attack_differences(columns, [pair], "mini", resamples=30) for pair in (PAIRS[0], PAIRS[0][::-1]))
-    opposite = {MORE: LESS, LESS: MORE, NOT_TOLD_APART: NOT_TOLD_APART, None: None}
+    opposite = {MORE: LESS, LESS: MORE, NOT_SIGNIFICANT: NOT_SIGNIFICANT, None: None}
     for one, other in zip(there, back, strict=True):
         if one["difference"] is not None:
             assert [one["difference"], one["low"]] == pytest.approx([-other["difference"], -other["high"]])

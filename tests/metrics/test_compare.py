@@ -121,7 +121,7 @@ def test_holm_is_over_one_table_of_one_statistic():
 def test_turned_round_it_is_the_opposite():
     columns = two_ranges()
     there, back = (compare(columns, [pair], "mini", resamples=60) for pair in ((PAIR, GREEDY), (GREEDY, PAIR)))
-    opposite = {"better": "worse", "worse": "better", "not told apart": "not told apart"}
+    opposite = {"better": "worse", "worse": "better", "not significant": "not significant"}
     for one, other in zip(there, back, strict=True):
         assert one["difference"] == -other["difference"]
         assert (one["low"], one["high"]) == pytest.approx((-other["high"], -other["low"]))
@@ -139,7 +139,7 @@ def test_what_it_says():
     )
     pairs = [(PAIR, GREEDY), (GREEDY, PAIR), (("main", "twin"), GREEDY), (("main", "like"), GREEDY)]
     better, worse, twin, like = compare(columns, pairs, "mini", ["dataset"], resamples=500)[1::3]
-    assert [r["says"] for r in (better, worse, twin, like)] == ["better", "worse", "not told apart", "not told apart"]
+    assert [r["says"] for r in (better, worse, twin, like)] == ["better", "worse", "not significant", "not significant"]
     assert better["groups_needed"] < 60 < like["groups_needed"]
     assert (twin["difference"], twin["low"], twin["high"], twin["p"], twin["groups_needed"]) == (0, 0, 0, 1, None)
     assert better["p"] == 1 / 20_001
@@ -163,7 +163,7 @@ def test_what_is_read_together_is_corrected_together():
     clear = [one | {"p": p, "low": 0.01, "high": 0.3} for one, p in zip(alone[1::6], (0.03, 0.04), strict=True)]
     assert [one["statistic"] for one in clear] == ["spearman"] * 2
     assert [one["says"] for one in corrected_together(clear[:1])] == ["better"]
-    assert [(one["p_holm"], one["says"]) for one in corrected_together(clear)] == [(0.06, "not told apart")] * 2
+    assert [(one["p_holm"], one["says"]) for one in corrected_together(clear)] == [(0.06, "not significant")] * 2
     untested = compare(columns, [(PAIR, GREEDY)], "mini", ["dataset"], resamples=0)
     assert corrected_together(untested) == untested
 
@@ -173,7 +173,7 @@ def test_all_flips_of_few_articles_are_tried():
     for record in compare(columns, [(PAIR, GREEDY)], "mini", resamples=50):
         assert (record["p"] * 16) == int(record["p"] * 16)
         assert record["p"] >= 2 / 16  # the data itself and its mirror image
-        assert record["says"] == "not told apart"
+        assert record["says"] == "not significant"
 
 
 def test_only_what_both_have_scored_and_somebody_rated_counts():

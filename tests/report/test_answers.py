@@ -63,9 +63,9 @@ def test_the_range_that_is_told_is_the_most_lopsided():
 
 
 @pytest.mark.parametrize(("groups", "told"), [(6, False), (5, True)])
-def test_the_best_of_too_few_groups_is_not_told_apart_from_none(groups, told):
+def test_the_best_of_too_few_groups_is_not_significant(groups, told):
     (sentence,) = best_sentences(of(record(groups=groups)))
-    assert ("in range 1-5, which is not told apart from no agreement (1440 examples of 5 articles)" in sentence) == told
+    assert ("in range 1-5, not significantly different from 0 (1440 examples of 5 articles)" in sentence) == told
     assert "[0.400, 0.600]" in sentence
 
 
@@ -77,7 +77,7 @@ def test_the_best_judge_is_named_with_its_interval_and_with_what_picking_it_does
     assert told.startswith(f"coherence: {best['judge']}, {best['decoding']}")
     at = f"range {best['range_min']:g}-{best['range_max']:g}"
     assert f"Spearman {value:.3f} [{value - 0.06:.3f}, {value + 0.05:.3f}] in {at}" in told
-    assert told.endswith(f"(144 examples of 18 articles). The best of {len(rows)} is flattered by having been picked.")
+    assert told.endswith(f"(144 examples of 18 articles). It is the best of {len(rows)}, so this figure is optimistic.")
 
 
 def test_one_judge_alone_is_not_called_the_best(run):
@@ -86,13 +86,13 @@ def test_one_judge_alone_is_not_called_the_best(run):
     assert ranges.startswith("coherence: main, greedy agrees best of its ranges, Spearman ")
     (single,) = best_sentences(of(*(one for one in greedy if one["range_min"] == 1)))
     assert single.startswith("coherence: main, greedy has Spearman ")
-    assert "flattered" not in single
+    assert "optimistic" not in single
 
 
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
-        ({"spearman_low": -0.1}, "which is not told apart from no agreement"),
+        ({"spearman_low": -0.1}, "not significantly different from 0"),
         ({"spearman_low": None, "spearman_high": None}, "without an interval"),
     ],
 )

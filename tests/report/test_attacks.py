@@ -81,9 +81,9 @@ def test_nothing_is_said_where_nothing_was_attacked(run):
 
 def test_a_sentence_claims_no_more_than_its_interval(attacked):
     still = replace(attacked, metrics=[record for record in attacked.metrics if record["attack"] != "dsi"])
-    assert attack_sentences(still) == ["coherence: the attack does not raise a mean score by more than chance."]
+    assert attack_sentences(still) == ["coherence: the attack does not raise a mean score significantly."]
     (bare,) = attack_sentences(without(attacked, change_low=None, change_high=None))
-    assert bare.endswith(", the most of 2 attacks; without an interval, nothing tells that from chance.")
+    assert bare.endswith(", the most of 2 attacks; without an interval, chance cannot be ruled out.")
 
 
 def test_defenses_have_tables_of_their_own_and_unknown_numbers_a_dash(builder):
@@ -115,7 +115,7 @@ def record(statistic="change", **more):
         base |= {f"{side}_judge": judge, f"{side}_decoding": decoding}
         base |= {f"{side}_lambda": None, f"{side}_temperature": None}
     base |= {"statistic": statistic, "n": 54, "groups": 18, "first": 0.53, "second": 0.5, "difference": 0.03}
-    return base | {"low": -0.01, "high": 0.08, "se": 0.02, "groups_needed": 71, "says": "not told apart"} | more
+    return base | {"low": -0.01, "high": 0.08, "se": 0.02, "groups_needed": 71, "says": "not significant"} | more
 
 
 def rows_of(*records):
@@ -133,15 +133,15 @@ UNKNOWN = dict.fromkeys(("first", "second", "difference", "low", "high", "se", "
     [
         (
             [record()],
-            "+0.03 [-0.01,+0.08], against main, greedy: no difference that 18 articles can tell (one so large needs "
-            "about 71 articles).",
+            "+0.03 [-0.01,+0.08], against main, greedy: no significant difference over 18 articles (80 % power "
+            "takes 71 articles).",
         ),
         (
             [CLEAR, SPREADS],
-            "+0.20 [+0.10,+0.30], against main, greedy: the attack gains more, and by more than chance. In spreads of "
-            "their own clean scores by -0.04 [-0.50,+0.40]: no difference that 18 articles can tell.",
+            "+0.20 [+0.10,+0.30], against main, greedy: the attack gains more, significantly. In spreads of "
+            "their own clean scores by -0.04 [-0.50,+0.40]: no significant difference over 18 articles.",
         ),
-        ([BARE], "+0.03, against main, greedy: without an interval, nothing tells that from chance."),
+        ([BARE], "+0.03, against main, greedy: without an interval, chance cannot be ruled out."),
     ],
 )
 def test_sentences_by_hand(records, told):
@@ -153,8 +153,8 @@ def test_sentences_by_hand(records, told):
 @pytest.mark.parametrize(
     ("records", "verdict"),
     [
-        ([record(says="more", low=0.01), SPREADS], "more; in spreads not told apart"),
-        ([record(), SPREADS], "not told apart"),
+        ([record(says="more", low=0.01), SPREADS], "more; in spreads not significant"),
+        ([record(), SPREADS], "not significant"),
         ([BARE], "no interval"),
     ],
 )
@@ -178,7 +178,7 @@ def test_rows_are_those_of_the_records(gaps):
         assert cells[2:4] == [change_text(change[side]) for side in ("first", "second")]
         for number, own in zip(cells[4:6], (change, spreads), strict=True):
             assert number == f"{change_text(own['difference'])} [{change_text(own['low'])},{change_text(own['high'])}]"
-        assert cells[6].startswith("more")  # a word raises the pair's scores by twice as much
+        assert cells[-1].startswith("more")  # a word raises the pair's scores by twice as much
     assert [row["range"] for row in rows[:3]] == ["1-5", "2-6", "mean of 2 ranges"]
 
 
@@ -215,10 +215,11 @@ def test_settings_defenses_and_pairs_are_told_apart():
 def test_the_note_speaks_of_intervals_and_of_groups_where_there_are_any():
     (table,) = GAPS.tables(Results(attack_differences=[record()]))
     assert "95 %" in table.note
-    assert table.sections[0].notes == ["one so large needs about 71 articles; here 18"]
+    assert texts_of(table)[0][-2] == "71"
+    assert "articles for 80 % power; here 18." in table.note
     (table,) = GAPS.tables(Results(attack_differences=[BARE]))
     assert "95 %" not in table.note
-    assert table.sections[0].notes == [""]
+    assert "needed" not in table.heads
 
 
 def test_nothing_that_others_named_becomes_markup():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.paired import BETTER, NOT_TOLD_APART
-from judgebench.report.formats import about, p_value
+from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT
+from judgebench.report.formats import p_value, rounded_up
 from judgebench.report.views.comparisons import (
     COMPARISONS,
     change_sentences,
@@ -28,7 +28,7 @@ def row(**changed):
         **{"second_judge": "main", "second_decoding": "greedy", "second_lambda": None, "second_temperature": None},
         **{"statistic": "spearman", "n": 90, "groups": 30, "first": 0.4, "second": 0.3, "difference": 0.1},
         **{"low": -0.02, "high": 0.2, "bca_low": -0.01, "bca_high": 0.21, "se": 0.05, "p": 0.08, "p_holm": 0.2},
-        **{"comparisons": 3, "groups_needed": 61, "groups_needed_for_0.05": None, "says": NOT_TOLD_APART},
+        **{"comparisons": 3, "groups_needed": 61, "groups_needed_for_0.05": None, "says": NOT_SIGNIFICANT},
     }
     return record | changed
 
@@ -67,49 +67,34 @@ def test_rows_are_the_records(run, statistic):
         assert frame[name].dropna().tolist() == [r[name] for r in own if r[name] is not None]
     for shown in frame.to_dict("records"):
         holds_zero = shown["low"] <= 0 <= shown["high"]
-        assert ("80 % power" in shown["why"]) == (holds_zero and bool(shown["groups_needed"] > 0))
-        assert f"here {shown['groups']}" in shown["why"] or not holds_zero
+        assert (shown["needed"] == shown["groups_needed"]) == (holds_zero and bool(shown["groups_needed"] > 0))
     tables = comparison_view(statistic).tables(Results(comparisons=records))
     shown = [line[3].split()[0] for line in texts_of(tables[0])]
     assert [float(one) for one in shown] == pytest.approx([r["difference"] for r in own], abs=5.1e-4)
 
 
 @pytest.mark.parametrize(
-    ("changed", "groups", "why", "verdict"),
+    ("changed", "remark", "needed", "verdict"),
     [
-        ({}, "articles", "needs about 61 articles for 80 % power before Holm, here 30", NOT_TOLD_APART),
-        ({}, "dialogues", "needs about 61 dialogues for 80 % power before Holm, here 30", NOT_TOLD_APART),
-        (
-            {"groups_needed_for_0.05": 244},
-            "articles",
-            "needs about 61 articles for 80 % power before Holm, here 30; a difference of 0.05 would need about 250",
-            NOT_TOLD_APART,
-        ),
-        (
-            {"difference": 0.0, "groups_needed": None},
-            "articles",
-            "there is no difference to tell; here 30 articles",
-            NOT_TOLD_APART,
-        ),
-        ({"low": 0.01}, "articles", "its interval leaves out 0, but p is above 0.05", NOT_TOLD_APART),
-        (
-            {"low": 0.01, "p": 0.02},
-            "articles",
-            "its interval leaves out 0, but p after Holm is above 0.05",
-            NOT_TOLD_APART,
-        ),
-        ({"low": 0.01, "says": BETTER}, "articles", "", BETTER),
-        ({"low": 0.01, "groups": 5}, "dialogues", "it takes at least 6 dialogues; here 5", NOT_TOLD_APART),
-        (BARE, "articles", "", "no interval"),
-        (UNTESTED, "articles", "", "not tested: selected on these texts"),
-        (UNTESTED | {"low": 0.02}, "articles", "", "not tested: selected on these texts"),
+        ({}, "", {"needed": "61", "for 0.05": None}, NOT_SIGNIFICANT),
+        ({"groups_needed_for_0.05": 244}, "", {"needed": "61", "for 0.05": "250"}, NOT_SIGNIFICANT),
+        ({"difference": 0.0, "groups_needed": None}, "", {}, NOT_SIGNIFICANT),
+        ({"low": 0.01}, "the interval leaves out 0, but p is above 0.05", {}, NOT_SIGNIFICANT),
+        ({"low": 0.01, "p": 0.02}, "the interval leaves out 0, but p after Holm is above 0.05", {}, NOT_SIGNIFICANT),
+        ({"low": 0.01, "says": BETTER}, "", {"needed": None}, BETTER),
+        ({"low": 0.01, "groups": 5}, "a test needs at least 6 dialogues; here 5", {}, NOT_SIGNIFICANT),
+        (BARE, "", {"needed": None}, "no interval"),
+        (UNTESTED, "", {"needed": None}, "not tested: selected on these texts"),
+        (UNTESTED | {"low": 0.02}, "", {"needed": None}, "not tested: selected on these texts"),
     ],
 )
-def test_verdicts_and_reasons_by_hand(changed, groups, why, verdict):
-    (table,) = COMPARISONS.tables(of(row(**changed), groups=groups))
+def test_verdicts_remarks_and_needed_groups_by_hand(changed, remark, needed, verdict):
+    (table,) = COMPARISONS.tables(of(row(**changed), groups="dialogues"))
     (section,) = table.sections
-    assert list(section.notes) == [why]
+    assert list(section.notes) == [remark]
     assert section.rows[0][-1].text == verdict
+    shown = {column.title: cell.text for column, cell in zip(table.columns, section.rows[0], strict=True)}
+    assert {title: shown.get(title) for title in needed} == needed
     assert table.is_marked == (verdict == BETTER)
 
 
@@ -150,7 +135,7 @@ def test_the_note_speaks_of_intervals_and_tests_only_where_there_are_some():
     untested = note_of(row(**UNTESTED))
     assert "[95 % interval, articles resampled]" in untested
     assert "p: " not in untested
-    assert "by itself, before Holm's correction" in note_of(row())
+    assert "before Holm's correction; here 30." in note_of(row())
 
 
 @pytest.mark.parametrize(
@@ -187,8 +172,9 @@ def sentence_of(*changed, groups="articles"):
     ranges = [{"range_min": float(low), "range_max": low + 4.0} for low in range(len(changed))]
     given = [row(**({} if "ranges" in one else at) | one) for at, one in zip(ranges, changed, strict=True)]
     (sentence,) = change_sentences(of(*given, groups=groups))
-    assert sentence.startswith("coherence: pair, contrastive, against main, greedy, changes Spearman by ")
-    return sentence.split(" changes Spearman by ", 1)[1]
+    head, _, rest = sentence.partition(" changes Spearman ")
+    assert head == "coherence: pair, contrastive, against main, greedy,"
+    return rest.removeprefix("by ")
 
 
 HOLM = {"difference": 0.03, "low": 0.01, "high": 0.05, "p": 0.02}
@@ -197,33 +183,32 @@ HOLM = {"difference": 0.03, "low": 0.01, "high": 0.05, "p": 0.02}
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ([UNCLEAR, CLEAR], "more than chance in 1 of 2 ranges: +0.030 [+0.010, +0.050] in range 1-5."),
+        ([UNCLEAR, CLEAR], "significantly in 1 of 2 ranges: +0.030 [+0.010, +0.050] in range 1-5."),
         (
             [UNCLEAR, UNCLEAR, MEAN | UNCLEAR | {"difference": 0.02, "low": -0.01, "high": 0.05}],
-            "more than chance in none of 2 ranges: the changes are +0.010 to +0.010. The mean over the ranges changes "
-            "by +0.020 [-0.010, +0.050]: not told apart, needs about 1,300 articles for 80 % power before Holm, here "
-            "60.",
+            "significantly in none of 2 ranges: the changes are +0.010 to +0.010. The mean over the ranges changes "
+            "by +0.020 [-0.010, +0.050]: not significant (80 % power takes 1,300 articles; here 60).",
         ),
-        ([CLEAR], "+0.030 [+0.010, +0.050] in range 0-4: better, and by more than chance."),
-        ([HOLM, HOLM], "more than chance in none of 2 ranges: the changes are +0.030 to +0.030."),
+        ([CLEAR], "+0.030 [+0.010, +0.050] in range 0-4: significantly better."),
+        ([HOLM, HOLM], "significantly in none of 2 ranges: the changes are +0.030 to +0.030."),
         (
             [HOLM],
-            "+0.030 [+0.010, +0.050] in range 0-4: not told apart from chance (its interval leaves out 0, but p after "
-            "Holm is above 0.05).",
+            "+0.030 [+0.010, +0.050] in range 0-4: not significant (the interval leaves out 0, but p after Holm is "
+            "above 0.05).",
         ),
-        ([BARE], "+0.100 in range 0-4; without an interval, nothing tells that from chance."),
+        ([BARE], "+0.100 in range 0-4; without an interval, chance cannot be ruled out."),
         (
             [BARE, BARE | {"difference": 0.05}],
-            "+0.050 to +0.100 over 2 ranges; without an interval, nothing tells that from chance.",
+            "+0.050 to +0.100 over 2 ranges; without an interval, chance cannot be ruled out.",
         ),
     ],
 )
-def test_change_sentences_tell_what_is_more_than_chance(changed, expected):
+def test_change_sentences_by_hand(changed, expected):
     assert sentence_of(*changed) == expected
 
 
 def test_a_sentence_names_the_groups():
-    assert "not told apart from chance (needs about 1,300 dialogues" in sentence_of(UNCLEAR, groups="dialogues")
+    assert "not significant (80 % power takes 1,300 dialogues" in sentence_of(UNCLEAR, groups="dialogues")
 
 
 def test_changes_against_others_than_the_main_model_are_no_answer():
@@ -232,10 +217,10 @@ def test_changes_against_others_than_the_main_model_are_no_answer():
 
 
 @given(st.integers(2, 10**6))
-def test_about_rounds_up_to_two_digits(count):
-    told = int(about(count).removeprefix("about ").replace(",", ""))
-    assert count <= told < 1.1 * count + 1
-    assert len(str(told).rstrip("0")) <= 2
+def test_estimated_groups_are_rounded_up_to_two_digits(count):
+    shown = int(rounded_up(count).replace(",", ""))
+    assert count <= shown < 1.1 * count + 1
+    assert len(str(shown).rstrip("0")) <= 2
 
 
 def test_p_values_are_never_0():

@@ -140,9 +140,9 @@ def test_a_run_against_its_own_copy_differs_by_nothing(two):
     records = paired_differences(named([two[0], two[0]]), resamples=50)
     assert records
     assert all(r["difference"] == r["low"] == r["high"] == 0 for r in records)
-    told = comparison_sentences(comparison_frame(records, "articles"))
+    told = comparison_sentences(comparison_frame(records, "articles"), "articles")
     assert len(told) == 3
-    assert all("is not told apart from it" in one for one in told)
+    assert all("shows no significant difference" in one for one in told)
 
 
 def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):

@@ -75,8 +75,8 @@ def _best(rows: pd.DataFrame) -> str:
     else:
         sentence += f" [{best['spearman_low']:.3f}, {best['spearman_high']:.3f}] in range {best['range']}"
         if best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
-            sentence += ", which is not told apart from no agreement"
-    picked = f" The best of {len(known)} is flattered by having been picked." if len(known) > 1 else ""
+            sentence += ", not significantly different from 0"
+    picked = f" It is the best of {len(known)}, so this figure is optimistic." if len(known) > 1 else ""
     return f"{sentence} ({best['size']}).{picked}"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.paired import LESS, MORE
+from judgebench.metrics.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.formats import about, change, interval, is_known, percent, points, signed_two, three, two
+from judgebench.report.formats import change, interval, is_known, percent, points, rounded_up, signed_two, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
@@ -153,11 +153,11 @@ def _sentence(rows: pd.DataFrame) -> str:
     where = rows["condition"].iloc[0]
     if not len(raising):
         counted = "the attack does not raise" if attacks == 1 else f"none of {attacks} attacks raises"
-        return f"{where}: {counted} a mean score by more than chance."
+        return f"{where}: {counted} a mean score significantly."
     top = max(records(raising), key=lambda row: row["change"])
     told = f"{where}: {top['attack']} changes the mean score of {top['series']} in range {top['range']} by "
     told += f"{estimate_text(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
-    return f"{told}." if bounded else f"{told}; without an interval, nothing tells that from chance."
+    return f"{told}." if bounded else f"{told}; without an interval, chance cannot be ruled out."
 
 
 # --- which is easier to fool? -----------------------------------------------------------------------------------------
@@ -208,24 +208,23 @@ def _gap(change: Mapping[str, Any], standardized: Mapping[str, Any], groups: str
     row["verdict"] = change["says"] or "no interval"
     if change["says"] and other not in (None, change["says"]):
         row["verdict"] += f"; in spreads {other}"
-    needed = change["groups_needed"]
-    row["needs"] = ""
-    if change["says"] and change["says"] not in _GAINS and needed is not None and needed > change["groups"]:
-        row["needs"] = f"one so large needs {about(needed)} {groups}; here {change['groups']}"
+    row["needed"] = change["groups_needed"] if change["says"] == NOT_SIGNIFICANT else None
     return row | {"significant": change["says"] in _GAINS, "condition": condition(change)}
 
 
 def _gaps_note(results: Results, rows: pd.DataFrame) -> str:
     bounded = bool(rows["gap_low"].notna().any())
-    told = "First, second: by how much the attack changes their mean scores. In spreads: the difference of these "
-    told += (
-        "changes, each divided by the standard deviation of its own clean scores, for a decoding whose scores spread "
-        "little moves little in points and may yet move past as many texts."
+    note = (
+        "First, second: change of the mean score under the attack. In spreads: the difference of these changes, each "
+        "divided by the standard deviation of its own clean scores, since a judge whose scores spread little moves "
+        "little in points and may still pass as many texts."
     )
-    if bounded:
-        told += f" In brackets: 95 % interval, {results.groups} resampled, both sides together; each speaks of its own "
-        told += "row alone."
-    return told
+    if not bounded:
+        return note
+    return (
+        f"{note} In brackets: 95 % interval, {results.groups} resampled, both sides together, not corrected for the "
+        f"number of rows. Needed: {results.groups} for 80 % power; here {rows['groups'].max()}."
+    )
 
 
 GAPS = View(
@@ -239,12 +238,12 @@ GAPS = View(
         Col("second", "second", signed_two),
         Col("first - second", "gap", change, ends=change, marked="significant"),
         Col("in spreads", "standardized", change, ends=change),
+        Col("needed", "needed", rounded_up, optional=True),
         Col("the attack gains", "verdict", left=True, width=17),
     ],
     by=_PAIR,
     title="{condition}: {first_who} against {second_who}",
     once=["attack"],
-    below="needs",
     note=_gaps_note,
     marks=EXCLUDES_ZERO,
 )
@@ -271,7 +270,7 @@ def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles"
     where = f" in {'the ' if row['mean'] else 'range '}{row['range']}" if several else ""
     told = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
     told += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
-    told += f" ({row['needs'].partition(';')[0]})." if row["needs"] else "."
+    told += f" (80 % power takes {rounded_up(row['needed'])} {groups})." if is_known(row["needed"]) else "."
     if is_known(row["standardized"]):
         told += f" In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
         told += f"{_verdict(row, 'standardized_', groups)}."
@@ -280,7 +279,7 @@ def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles"
 
 def _verdict(row: Mapping[str, Any], of: str, groups: str) -> str:
     if row[f"{of or 'gap_'}low"] is None:
-        return "without an interval, nothing tells that from chance"
+        return "without an interval, chance cannot be ruled out"
     if row[f"{of}says"] in _GAINS:
-        return f"{_GAINS[row[f'{of}says']]}, and by more than chance"
-    return f"no difference that {row['groups']} {groups} can tell"
+        return f"{_GAINS[row[f'{of}says']]}, significantly"
+    return f"no significant difference over {row['groups']} {groups}"

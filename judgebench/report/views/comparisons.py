@@ -9,9 +9,9 @@ import pandas as pd
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
-from judgebench.metrics.paired import BETTER, WORSE
+from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.formats import about, interval, no_text, p_value, signed_three, three
+from judgebench.report.formats import interval, is_known, no_text, p_value, rounded_up, signed_three, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.results.results import Records, Results, unattacked
 from judgebench.results.series import range_of, setting, shown_split
@@ -25,8 +25,8 @@ def comparison_frame(comparisons: Records, groups: str, statistic: str = SHOWN) 
     """The records of comparisons.json for one statistic, of the reported split and level, a row a range, means last.
 
     Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range, or what the mean is
-    over), `mean`, `significant` (after Holm's correction), `verdict`, and `why`: how many groups it takes to tell the
-    difference from 0, or why it is not told apart all the same.
+    over), `mean`, `significant` (after Holm's correction), `verdict` with a `remark`, and, where a difference is not
+    significant, `needed` and `needed_for`: groups for 80 % power, for this difference and for one of 0.05.
     """
     shown = {
         "split": shown_split(record["split"] for record in comparisons),
@@ -62,6 +62,8 @@ def setting_of(record: dict[str, Any], side: str = "first") -> str:
 def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
     axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
     at = [] if level == "dataset" else [f"{level} level"]
+    significant = row["says"] in (BETTER, WORSE)
+    undecided = row["says"] == NOT_SIGNIFICANT and row["low"] is not None and row["low"] <= 0 <= row["high"]
     return {
         "condition": ", ".join([row["dimension"], *axes, *at]),
         "first_name": f"{row['first_judge']}, {row['first_decoding']}",
@@ -69,9 +71,11 @@ def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
         "mean": row["range_min"] is None,
         "difference_low": row["low"],
         "difference_high": row["high"],
-        "significant": row["says"] in (BETTER, WORSE),
+        "significant": significant,
         "verdict": "no interval" if row["low"] is None else row["says"] or "not tested: selected on these texts",
-        "why": _why(row, groups),
+        "remark": _remark(row, groups),
+        "needed": row["groups_needed"] if undecided else None,
+        "needed_for": row["groups_needed_for_0.05"] if undecided else None,
     }
 
 
@@ -81,34 +85,28 @@ def _range_order(record: dict[str, Any]) -> tuple[bool, float, float, float]:
     return record["range_min"] is None, low, high, step
 
 
-def _why(row: dict[str, Any], groups: str) -> str:
-    """Remark below a difference that is not significant. The groups are those of the difference tested by itself:
-    Holm's correction over several asks for more.
+def _remark(row: dict[str, Any], groups: str) -> str:
+    """The reason why a difference is not significant although its interval leaves out 0; else empty."""
+    if row["says"] != NOT_SIGNIFICANT or row["low"] is None or row["low"] <= 0 <= row["high"]:
+        return ""
+    if row["groups"] < FEWEST:
+        return f"a test needs at least {FEWEST} {groups}; here {row['groups']}"
+    corrected = row["p"] is not None and row["p"] <= SIGNIFICANCE
+    return f"the interval leaves out 0, but p{' after Holm' if corrected else ''} is above {SIGNIFICANCE}"
+
+
+def _because(row: dict[str, Any], groups: str) -> str:
+    """The remark of a sentence about a difference that is not significant.
 
     Example:
-        >>> row = {"says": "not told apart", "low": -0.01, "high": 0.05, "groups": 60, "groups_needed": 1234}
-        >>> _why(row | {"groups_needed_for_0.05": 210}, "articles")
-        'needs about 1,300 articles for 80 % power before Holm, here 60; a difference of 0.05 would need about 210'
+        >>> _because({"remark": "", "needed": 1234, "groups": 60}, "articles")
+        ' (80 % power takes 1,300 articles; here 60)'
     """
-    if row["says"] is None or row["low"] is None:
+    if row["remark"]:
+        return f" ({row['remark']})"
+    if not is_known(row["needed"]):
         return ""
-    if not row["low"] <= 0 <= row["high"]:
-        if row["says"] in (BETTER, WORSE):
-            return ""
-        if row["groups"] < FEWEST:
-            return f"it takes at least {FEWEST} {groups}; here {row['groups']}"
-        small = row["p"] is not None and row["p"] <= SIGNIFICANCE
-        return f"its interval leaves out 0, but p{' after Holm' if small else ''} is above 0.05"
-    if row["groups_needed"] is None:
-        return f"there is no difference to tell; here {row['groups']} {groups}"
-    told = f"needs {about(row['groups_needed'])} {groups} for 80 % power before Holm, here {row['groups']}"
-    other = row["groups_needed_for_0.05"]
-    return f"{told}; a difference of 0.05 would need {about(other)}" if row["groups_needed"] and other else told
-
-
-def _reason(row: dict[str, Any]) -> str:
-    """`why` without what another difference would need."""
-    return str(row["why"]).split("; a difference of")[0]
+    return f" (80 % power takes {rounded_up(row['needed'])} {groups}; here {row['groups']})"
 
 
 def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> str:
@@ -122,7 +120,10 @@ def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> 
         text += f" [95 % interval, {groups} resampled]; BCa: the same interval, corrected for bias and skew"
     if rows["p"].notna().any():
         text += f". p: paired permutation test over whole {groups}; Holm: corrected over {_family(rows, together)}."
-        text += f" How many {groups} a difference needs is said of its comparison by itself, before Holm's correction"
+        text += (
+            f" Needed: {groups} for 80 % power, for this difference and for one of 0.05, before Holm's correction; "
+            f"here {_counts(rows['groups'])}"
+        )
     return f"{text}."
 
 
@@ -134,9 +135,14 @@ def _family(rows: pd.DataFrame, together: bool) -> str:
         return f"{'all ' if several else ''}the {counts[-1]} comparison{several} of this page"
     if counts == [1]:
         return "the one comparison of the dimension"
-    listed = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     alone = rows["condition"].nunique() == 1
+    listed = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"the {listed} comparison{several} of {'the dimension' if alone else 'each dimension by itself'}"
+
+
+def _counts(column: pd.Series) -> str:
+    known = column.dropna().astype(int)
+    return f"{known.min()}" if known.nunique() == 1 else f"{known.min()} to {known.max()}"
 
 
 def comparison_view(statistic: str = SHOWN, folded: bool = False) -> View:
@@ -149,7 +155,7 @@ def comparison_view(statistic: str = SHOWN, folded: bool = False) -> View:
         by=_BY,
         title="{condition}: {first_name} against {second_name}",
         sections=["mean"],
-        below="why",
+        below="remark",
         note="" if folded else lambda results, rows: comparison_note(rows, results.groups),
         marks="" if folded else "significant after Holm's correction",
         folded=f"{{condition}}: the same in {statistic.capitalize()}" if folded else "",
@@ -164,6 +170,8 @@ COLUMNS = (
     Col("BCa interval", "difference", no_text, ends=signed_three, interval="bca", page=True),
     Col("p", "p", p_value),
     Col("p, Holm", "p_holm", p_value),
+    Col("needed", "needed", rounded_up, optional=True),
+    Col("for 0.05", "needed_for", rounded_up, optional=True),
     Col("verdict", "verdict", left=True),
 )
 
@@ -178,10 +186,10 @@ def other_statistics(results: Results) -> list[Block]:
 
 
 def change_sentences(results: Results) -> list[str]:
-    """One sentence a comparison against the main model: where contrasting changes Spearman by more than noise, and
-    how much data would tell the rest. Without intervals the changes alone are told."""
+    """One sentence a comparison against the main model: where contrasting changes Spearman significantly, and
+    how much data the rest needs."""
     return [
-        _change_sentence(records(part))
+        _change_sentence(records(part), results.groups)
         for part in _compared(comparison_frame(unattacked(results.comparisons), results.groups))
         if str(part["second_judge"].iloc[0]) == "main"
     ]
@@ -191,34 +199,32 @@ def _compared(frame: pd.DataFrame) -> Sequence[pd.DataFrame]:
     return [part for _, part in frame.groupby(_BY, sort=False)] if len(frame) else []
 
 
-def _change_sentence(block: list[dict[str, Any]]) -> str:
+def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
     rows, means = ([row for row in block if row["mean"] is mean] for mean in (False, True))
     head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
     changes = [row["difference"] for row in rows]
     spread = f"{signed_three(min(changes))} to {signed_three(max(changes))}"
     if any(row["low"] is None for row in rows):
         told = in_range(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
-        return f"{head} changes Spearman by {told}; without an interval, nothing tells that from chance."
+        return f"{head} changes Spearman by {told}; without an interval, chance cannot be ruled out."
     if len(rows) == 1:
-        row, why = rows[0], _reason(rows[0])
-        if row["significant"]:
-            return f"{head} changes Spearman by {in_range(row)}: {row['says']}, and by more than chance."
-        return f"{head} changes Spearman by {in_range(row)}: not told apart from chance{f' ({why})' if why else ''}."
+        row = rows[0]
+        verdict = f"significantly {row['says']}" if row["significant"] else f"not significant{_because(row, groups)}"
+        return f"{head} changes Spearman by {in_range(row)}: {verdict}."
     clear = [row for row in rows if row["significant"]]
-    sentence = f"{head} changes Spearman by more than chance in "
+    sentence = f"{head} changes Spearman significantly in "
     if clear:
         sentence += f"{len(clear)} of {len(rows)} ranges: {'; '.join(in_range(row) for row in clear)}"
     else:
         sentence += f"none of {len(rows)} ranges: the changes are {spread}"
     for mean in means:
-        why = _reason(mean)
         sentence += f". The mean over the ranges changes by {difference_text(mean)}: {mean['verdict']}"
-        sentence += f", {why}" if why else ""
+        sentence += _because(mean, groups)
     return f"{sentence}."
 
 
-def comparison_sentences(frame: pd.DataFrame) -> list[str]:
-    """One sentence a comparison of two runs: where they differ by more than chance."""
+def comparison_sentences(frame: pd.DataFrame, groups: str) -> list[str]:
+    """One sentence a comparison of two runs: where they differ significantly."""
     told = []
     for block in map(records, _compared(frame)):
         rows = [row for row in block if not row["mean"]] or block
@@ -226,11 +232,10 @@ def comparison_sentences(frame: pd.DataFrame) -> list[str]:
         head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
         if clear:
             changes = "; ".join(in_range(row) for row in clear)
-            found = f"differs in Spearman by more than chance in {len(clear)} of {len(rows)} ranges: {changes}."
+            found = f"differs significantly in Spearman in {len(clear)} of {len(rows)} ranges: {changes}."
         else:
             widest = max(rows, key=lambda row: abs(row["difference"]))
-            why = _reason(widest)
-            found = f"is not told apart from it: at most {in_range(widest)}{f'; {why}' if why else ''}."
+            found = f"shows no significant difference: at most {in_range(widest)}{_because(widest, groups)}."
         told.append(f"{head} {found}")
     return told or ["No two of these runs have judged the same examples under the same condition."]
 

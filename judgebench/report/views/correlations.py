@@ -148,7 +148,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
 
 def few_groups(groups: str) -> str:
     """The warning of intervals that rest on fewer than `FEWEST` groups."""
-    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and nothing is told apart from chance."
+    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and no difference is called significant."
 
 
 def missing_reasons(rows: pd.DataFrame) -> list[str]:
