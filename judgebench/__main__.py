@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from judgebench.cli import handle_errors, run_experiment
 from judgebench.config.checks import check_config
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from omegaconf import DictConfig
 
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.checks import check_config
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from judgebench.runtime.errors import UserError
-from judgebench.study.job import check_one_run
+from judgebench.study.jobs import check_one_run
 
 
 def main() -> None:

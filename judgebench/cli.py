@@ -24,9 +24,9 @@ from judgebench.config.checks import check_config
 from judgebench.config.command import Command
 from judgebench.config.overrides import Look, Overrides
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
-from judgebench.runtime.hiding import hiding, masked_argument
-from judgebench.runtime.lock import UNTIL_THE_END
-from judgebench.study import job
+from judgebench.runtime.files import UNTIL_THE_END
+from judgebench.runtime.secrets import hiding, masked_argument
+from judgebench.study import jobs
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
@@ -206,7 +206,7 @@ def _composed(command: Command) -> Iterator[DictConfig]:
     try:
         with open_dict(config):
             del config["hydra"]
-        job.check_one_run(HydraConfig.get())
+        jobs.check_one_run(HydraConfig.get())
         check_config(config)
         yield config
     finally:
@@ -219,23 +219,23 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
     try:
         with as_sentence():
             if sweeping:
-                job.as_job(config, hydra_config)
+                jobs.as_job(config, hydra_config)
             else:
-                job.check_one_run(hydra_config)
+                jobs.check_one_run(hydra_config)
             check_config(config)
-            objective = job.checked_objective(config)
+            objective = jobs.checked_objective(config)
             if sweeping:
-                job.check_processes(config)
+                jobs.check_processes(config)
             from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
             finished = run_pipeline(config)
-            outcome = job.outcome(finished, objective) if finished is not None and sweeping else None
+            outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
-        if sweeping and job.runs_elsewhere():
-            raise job.JobFailed(refusal.sentence) from refusal
+        if sweeping and jobs.runs_elsewhere():
+            raise jobs.JobFailed(refusal.sentence) from refusal
         raise
     except KeyboardInterrupt as stop:
-        raise Interrupted(job.kept_so_far(config, hydra_config)) from stop
+        raise Interrupted(jobs.kept_so_far(config, hydra_config)) from stop
     if finished is not None:
         print(finished.path)
     return outcome

@@ -17,8 +17,8 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
 from judgebench.attacks.search.learn import learn
+from judgebench.config.fields import MEASURE
 from judgebench.config.keys import path_of
-from judgebench.config.settings import MEASURE
 from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE

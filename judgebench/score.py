@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.checks import check_files
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 
 
 def main() -> None:
@@ -20,9 +20,9 @@ def main() -> None:
 def _main(config: DictConfig) -> None:
     with as_sentence():
         check_files(config, ("card", "data.path"))
-        from judgebench.cards.score import score  # it takes seconds to import
+        from judgebench.cards.judge import score_file  # it takes seconds to import
 
-        written = score(config)
+        written = score_file(config)
     if written is not None:
         print(written)
 

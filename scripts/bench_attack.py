@@ -32,7 +32,7 @@ from judgebench.attacks.search import Search
 from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search.vocabulary import Gap, frequent_words, gaps_of, in_place
 from judgebench.attacks.search.walk import Journal, Walk, walk
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.candidates import CandidateTrie

@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.calibrate import main as calibrate
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from tests.golden.experiments import STORE
 from tests.served import answer
 

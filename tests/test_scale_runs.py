@@ -231,7 +231,7 @@ def test_processes_that_are_forked_from_this_one_are_refused(judgebench, tiny_pa
 def test_slurm_jobs_have_as_many_processes_as_it_was_asked_for(judgebench, monkeypatch):
     from hydra import compose, initialize_config_dir
 
-    from judgebench.config.groups import FOLDER
+    from judgebench.config.keys import FOLDER
 
     monkeypatch.setenv("SLURM_NNODES", "3")
     monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "4")

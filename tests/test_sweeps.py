@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair
 from tests.tracking.wandb_file import read_finished, the_file

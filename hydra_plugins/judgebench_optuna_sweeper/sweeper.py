@@ -32,7 +32,7 @@ class OptunaSweeper(Sweeper):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Takes what Hydra gives, and makes the launcher."""
-        from judgebench.study.job import Quiet
+        from judgebench.study.jobs import Quiet
 
         self.hydra_context, self.config = hydra_context, config
         self._folder = Path(str(config.hydra.sweep.dir))
@@ -45,8 +45,7 @@ class OptunaSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Works on the study until it is complete; a user's mistake is one sentence and exit code 2."""
         from judgebench.runtime.errors import UserError
-        from judgebench.study.settings import Settings
-        from judgebench.study.space import Space
+        from judgebench.study.space import Settings, Space
         from judgebench.study.sweep import run_sweep
 
         assert self.hydra_context is not None

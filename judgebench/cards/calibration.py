@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import JudgeCard
-from judgebench.cards.estimate import KINDS, fit
+from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.components import TARGET, build_component
@@ -26,9 +26,50 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
-from judgebench.runtime.masking import mask_secrets
+from judgebench.runtime.secrets import mask_secrets
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
+
+KINDS = ("linear", "isotonic", "none")
+
+
+def fit(
+    kind: str, scores: np.ndarray, humans: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
+) -> Estimate | None:
+    """The map with the least squared error.
+
+    Args:
+        kind: one of `KINDS`.
+        scores, humans: [n] what judge and humans said of the same texts.
+        score_range: the judge's.
+        scale: the humans' own, which the map does not leave; None where it is not known.
+
+    Returns:
+        None for the kind `none`, and where the humans' scores do not rise with the judge's, so that no map of use
+        exists: fewer than two different scores, or a slope that is not above 0.
+    """
+    if kind == "none" or len(np.unique(scores)) < 2:
+        return None
+    centered = scores - scores.mean()
+    slope = float(centered @ (humans - humans.mean()) / (centered @ centered))
+    if not slope > 0:
+        return None
+    low, high = scale or (-np.inf, np.inf)
+    if kind == "isotonic":
+        from sklearn.isotonic import IsotonicRegression  # slow to import, and seldom asked for
+
+        found = IsotonicRegression(out_of_bounds="clip").fit(scores, humans)
+        return _of(kind, found.X_thresholds_, np.clip(found.y_thresholds_, low, high))
+    # where the line leaves the humans' scale it bends: a knot there keeps it exact between
+    ends = np.array([score_range.minimum, score_range.maximum])
+    bends = [scores.mean() + (end - humans.mean()) / slope for end in (low, high) if np.isfinite(end)]
+    knots = np.unique([*ends, *(bend for bend in bends if ends[0] < bend < ends[1])])
+    return _of(kind, knots, np.clip(humans.mean() + slope * (knots - scores.mean()), low, high))
+
+
+def _of(kind: str, scores: np.ndarray, humans: np.ndarray) -> Estimate:
+    return Estimate(kind, tuple(map(float, scores)), tuple(map(float, np.maximum.accumulate(humans))))
+
 
 _SETTINGS = {"metric": "spearman", "estimate": "linear"}
 

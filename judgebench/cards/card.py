@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
-from judgebench.cards.estimate import Estimate
 from judgebench.cards.parts import PARTS, SHAPE, check_card_parts, with_files
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import atomic
-from judgebench.runtime.parsing import YAML_LIMITS, read_bytes, read_yaml
-from judgebench.runtime.shape import check_shape, shown
+from judgebench.runtime.parsing import YAML_LIMITS, check_shape, read_bytes, read_yaml
 from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
@@ -32,7 +31,7 @@ _CARD = {
     **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "rubric": {str: str}, "data": dict},
     **{"tried": [dict], "made_with": dict, "files": {str: str}},
 }
-"""The shape of a card in the order of its file, see `judgebench.runtime.shape.check_shape`."""
+"""The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
 _LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
 _LARGEST_FILE = 2**30
@@ -42,6 +41,44 @@ _HEAD = """\
 #   score a file with it:  python -m judgebench.score card=THIS_FILE data.path=FILE
 #   in Python:             judgebench.cards.Judge.from_card("THIS_FILE").score(source, output)
 """
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A map from the judge's score to a human's: straight lines between knots, flat beyond the last.
+
+    Attributes:
+        kind: `linear`, least squares; or `isotonic`, the best map that never falls.
+        scores: [knots] the judge's, ascending.
+        humans: [knots] the humans', never falling.
+    """
+
+    kind: str
+    scores: tuple[float, ...]
+    humans: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        knots = np.array([self.scores, self.humans], dtype=float) if len(self.scores) == len(self.humans) else None
+        if (
+            knots is None
+            or not knots.size
+            or not np.isfinite(knots).all()
+            or (np.diff(knots[0]) < 0).any()
+            or (np.diff(knots[1]) < 0).any()
+        ):
+            raise UserError(
+                "estimate: its knots must be as many scores as humans, finite, the scores ascending and the humans "
+                "never falling."
+            )
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """[n] float64 what the humans would have scored.
+
+        Example:
+            >>> Estimate("linear", (0.0, 4.0), (1.0, 5.0))(np.array([0.0, 1.0, 9.0]))
+            array([1., 2., 5.])
+        """
+        return np.interp(scores, self.scores, self.humans)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.cards.card import JudgeCard
-from judgebench.cards.estimate import Estimate
+from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.data.dataset import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import CONFIDENCE, expanded, means, weights_of, with_interval

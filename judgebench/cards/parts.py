@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from judgebench.config.keys import typed_overrides
 from judgebench.judges.api.http import is_loopback
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.hiding import masked_argument
-from judgebench.runtime.shape import check_shape, shown
+from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.parsing import check_shape
+from judgebench.runtime.secrets import masked_argument
 
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """What of a configuration makes the judge."""
@@ -46,7 +46,7 @@ SHAPE = {
     **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
     **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
 }
-"""See `judgebench.runtime.shape.check_shape`."""
+"""See `judgebench.runtime.parsing.check_shape`."""
 
 _TEMPLATES = (("prompt", "rubrics"), ("prompt", "variants"))
 """Texts that a card states elsewhere, as templates: these are not used."""

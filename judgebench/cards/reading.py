@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.parts import NO_ASSISTANT, REPLAYED, check_arguments, check_consent
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment

@@ -18,11 +18,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import select_attacks
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import named
-from judgebench.config.groups import FOLDER, nearest
-from judgebench.config.keys import choice_of, list_at, path_of, without_repeats
+from judgebench.config.fields import MetricSettings, RunSettings, named
+from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of, without_repeats
 from judgebench.config.rules import SETTINGS, Asked, check_rules
-from judgebench.config.settings import MetricSettings, RunSettings
 from judgebench.data.rows import existing, is_hub_id
 from judgebench.data.settings import DataSettings
 from judgebench.decoding.rules import Decoding

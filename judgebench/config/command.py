@@ -18,10 +18,10 @@ from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.groups import FOLDER, groups, nearest, top_keys
+from judgebench.config.keys import FOLDER, groups, nearest, top_keys
 from judgebench.config.overrides import ADDED, Look, Overrides, look_at
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.hiding import masked_argument
+from judgebench.runtime.secrets import masked_argument
 
 _MOST_TRIES = 4
 """Rounds in which mistakes are mended, each of which may show others."""

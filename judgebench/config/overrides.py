@@ -20,9 +20,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.groups import FOLDER, nearest, top_keys
+from judgebench.config.keys import FOLDER, nearest, top_keys
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.hiding import masked_argument
+from judgebench.runtime.secrets import masked_argument
 
 if TYPE_CHECKING:
     from judgebench.config.command import Command

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.config.settings import MetricSettings
+from judgebench.config.fields import MetricSettings
 from judgebench.metrics.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
 from judgebench.metrics.correlation import CORRELATIONS

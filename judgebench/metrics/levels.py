@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.config.settings import LEVELS
+from judgebench.config.fields import LEVELS
 from judgebench.metrics.correlation import (
     MOST_ENTRIES,
     correlate_rows,

@@ -20,9 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import DIGESTS, atomic, check_digest, write_digests
-from judgebench.runtime.lock import Held, locked
-from judgebench.runtime.masking import mask_secrets
+from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.secrets import mask_secrets
 
 if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
     from matplotlib.figure import Figure

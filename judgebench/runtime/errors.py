@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
@@ -32,6 +34,27 @@ def escape_control(text: str) -> str:
 
 def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+_SHOWN = 60
+"""Characters of a value that an error repeats."""
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _SHOWN
+_BRIEF.maxlong = 80
+_BRIEF.maxlevel = 3
+
+
+def shown(value: Any) -> str:
+    """A value of any size, in a few characters.
+
+    Example:
+        >>> shown(["a" * 100])
+        "['aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaa..."
+    """
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a number of too many digits"
+    text = _BRIEF.repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 class UserError(Exception):

@@ -1,4 +1,4 @@
-"""Figures of a sweep: the metric over two swept numbers, and the Pareto front of two objectives."""
+"""Trials of a sweep, and their figures: the metric over two swept numbers, and the Pareto front of two objectives."""
 
 from __future__ import annotations
 
@@ -17,14 +17,48 @@ from judgebench.metrics.pareto import pareto_front
 from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
-from judgebench.study.summary import Trial, axis_name, complete, direction_of, params_text
 
 _MOST_VALUES = 12
 _COLORS, _BEST = "YlGnBu", "#D55E00"
 
+Trial = Mapping[str, Any]
+"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.jobs.outcome`)."""
+
 Points = dict[tuple[float, float], float]
 """(value of the first key, value of the second) -> the metric; NaN where all texts got the same score, so that there is
 no correlation: the 0 that stands for it would outshine every negative one."""
+
+
+def complete(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
+    point ran again, or will."""
+    told = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
+    return sorted(told, key=lambda trial: trial["number"])
+
+
+def direction_of(position: int, directions: Sequence[str]) -> str:
+    """The direction of the objective at a position."""
+    return directions[position] if position < len(directions) else "maximize"
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Swept keys with their values, as a reader knows them."""
+    return ", ".join(f"{axis_name(key)} {_number(value)}" for key, value in params.items())
+
+
+def axis_name(key: str) -> str:
+    """A swept key as a reader knows it.
+
+    Example:
+        >>> axis_name("decoding.lambda"), axis_name("decoding.temperature"), axis_name("+assistant.layer")
+        ('λ', 't', 'layer')
+    """
+    last = key.lstrip("+").rpartition(".")[2]
+    return {"lambda": "λ", "temperature": "t"}.get(last, last)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:

@@ -1,5 +1,6 @@
-"""Summary of a sweep: in every cell (dimension x range) the setting that is best on dev, its value on test, and, of
-lambda and t, the exact optimum from the trials' readings.
+"""The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on test.
+
+Of lambda and t also the exact optimum, from the trials' readings.
 
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
 objective names the test split.
@@ -7,6 +8,8 @@ objective names the test split.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +17,29 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
+from judgebench.report.figures.style import save_figures
 from judgebench.report.formats import UNKNOWN, three
+from judgebench.report.render import to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
+from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.results.folder import RunFolder
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import atomic
+from judgebench.runtime.secrets import mask_secrets
+from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text
+from judgebench.study.jobs import group_name
+from judgebench.study.storage import STUDY
+from judgebench.tracking.wandb import log_sweep
 from judgebench.tuning.optimum import EQUAL, optimum
 from judgebench.types import ScoreRange
-
-Trial = Mapping[str, Any]
-"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.job.outcome`)."""
 
 Cell = tuple[Any, ...]
 _CELL = ("objective", "metric", "dimension", "range_min", "range_max", "range_step")
@@ -80,21 +92,9 @@ def summarize(
     }
 
 
-def complete(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
-    point ran again, or will."""
-    told = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
-    return sorted(told, key=lambda trial: trial["number"])
-
-
 def cell_of(cell: Mapping[str, Any]) -> Cell:
     """The identity of a cell: its objective, metric, dimension and range."""
     return tuple(cell[key] for key in _CELL)
-
-
-def direction_of(position: int, directions: Sequence[str]) -> str:
-    """The direction of the objective at a position."""
-    return directions[position] if position < len(directions) else "maximize"
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
@@ -248,26 +248,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(given) / len(given) if given and len(given) == len(values) else None
 
 
-def params_text(params: Mapping[str, Any]) -> str:
-    """Swept keys with their values, as a reader knows them."""
-    return ", ".join(f"{axis_name(key)} {_number(value)}" for key, value in params.items())
-
-
-def axis_name(key: str) -> str:
-    """A swept key as a reader knows it.
-
-    Example:
-        >>> axis_name("decoding.lambda"), axis_name("decoding.temperature"), axis_name("+assistant.layer")
-        ('λ', 't', 'layer')
-    """
-    last = key.lstrip("+").rpartition(".")[2]
-    return {"lambda": "λ", "temperature": "t"}.get(last, last)
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
 _WHERE = ("dimension", "range_min", "range_max", "range_step", "attack", "defense")
 _READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
@@ -341,3 +321,79 @@ def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, An
         test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), rated)
     high, width = (value if np.isfinite(value) else None for value in (best.high, best.width))
     return {"kappa": best.kappa, "dev": best.value, "test": test, "low": best.low, "high": high, "width": width}
+
+
+SUMMARY = "sweep.json"
+
+
+def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str] = ()) -> None:
+    """Writes, prints and logs what the trials found, and prints the folder last; nothing where no trial has results
+    (a dry run).
+
+    Args:
+        directions: maximize or minimize, one an objective; none is maximize.
+    """
+    summary = summarize(trials, directions, exact_optima(trials, directions))
+    if not summary["cells"]:
+        return
+    try:
+        with atomic(folder / SUMMARY) as temporary:
+            content = {**summary, "all": list(trials)}
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        figures = heatmaps(trials, directions)
+        if (front := front_figure(trials, directions)) is not None:
+            figures["front"] = front
+        save_figures(figures, folder / "figures")
+        _log(config, folder, summary, figures)
+    except (OSError, UserError) as error:
+        print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
+    console = Terminal(width=max(WIDTH, Terminal().width))
+    console.print(to_terminal(summary_blocks(summary)))
+    print(folder)
+
+
+def study_trials(folder: Path) -> tuple[list[Trial], list[str]]:
+    """The trials and the directions of study.json; none of either where there is no such file."""
+    path = folder / STUDY
+    if not path.is_file():
+        return [], []
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found["trials"], found["directions"]
+
+
+def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
+    """Jobs of a plain multirun as trials: their params are the overrides in which they differ.
+
+    Example:
+        >>> jobs = [{"number": i, "state": "complete", "overrides": ["a=1", f"x={x}"]} for i, x in enumerate((0.1, 2))]
+        >>> [trial["params"] for trial in jobs_as_trials(jobs)]
+        [{'x': 0.1}, {'x': 2}]
+    """
+    given = [dict(one.partition("=")[::2] for one in job["overrides"]) for job in jobs]
+    swept = {key for one in given for key in one if any(other.get(key) != one[key] for other in given)}
+    return [
+        {**job, "params": {key: _value(text) for key, text in one.items() if key in swept}}
+        for job, one in zip(jobs, given, strict=True)
+    ]
+
+
+def _value(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, bool | int | float | str) else text
+
+
+def _log(config: DictConfig, folder: Path, summary: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
+    """The summary run stands in the group of the trials' runs."""
+    given = config.get("logger")
+    if given is None:
+        return
+    whole = OmegaConf.create(
+        {key: config[key] for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)},
+    )
+    plain: dict[str, Any] = OmegaConf.to_container(whole, resolve=True)  # type: ignore[assignment]
+    group = plain["logger"].get("group") or group_name(config.hydra)
+    plain["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
+    log_sweep(instantiate(plain["logger"]), mask_secrets(plain), summary, figures)

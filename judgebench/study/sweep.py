@@ -18,13 +18,18 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.hiding import masked_argument
-from judgebench.study.claims import FAILED, LOST, REASON, Claims, Standing, failed, grid_of
-from judgebench.study.results import best_trials, check_folder, write_results
-from judgebench.study.settings import Settings, is_grid, sampler_for, sampler_name
-from judgebench.study.space import Space
-from judgebench.study.storage import open_storage, open_study, shown_storage, storage_errors
-from judgebench.study.worker import Heartbeat, Watch, Worker
+from judgebench.runtime.secrets import masked_argument
+from judgebench.study.claims import FAILED, LOST, REASON, Claims, Heartbeat, Standing, Watch, Worker, failed, grid_of
+from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
+from judgebench.study.storage import (
+    best_trials,
+    check_folder,
+    open_storage,
+    open_study,
+    shown_storage,
+    storage_errors,
+    write_results,
+)
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 """Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""

@@ -183,7 +183,7 @@ def _no_layer(layer: int, layers: int, tutor: str) -> UserError:
 
 
 _ORIGIN = {**{one.name: str for one in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
-"""Name -> its shape, see `judgebench.runtime.shape.check_shape`."""
+"""Name -> its shape, see `judgebench.runtime.parsing.check_shape`."""
 
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:

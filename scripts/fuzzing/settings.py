@@ -17,7 +17,7 @@ from judgebench.__main__ import main
 from judgebench.data.fields import ScoredFields
 from judgebench.judges.answers import AnswerFields
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.hiding import argument_secrets, hider, masked_argument
+from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
 from judgebench.types import ScoreRange
 
 

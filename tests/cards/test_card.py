@@ -5,8 +5,7 @@ import copy
 import pytest
 import yaml
 
-from judgebench.cards.card import JudgeCard
-from judgebench.cards.estimate import Estimate
+from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.reading import scoring_config
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange

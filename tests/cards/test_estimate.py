@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.cards.estimate import Estimate, fit
+from judgebench.cards.calibration import fit
+from judgebench.cards.card import Estimate
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 

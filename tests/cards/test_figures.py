@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from judgebench.cards.estimate import Estimate
+from judgebench.cards.card import Estimate
 from judgebench.cards.figures import errors, limits
 
 DATA = {"name": "mine", "groups_are": "articles"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.lock import LOCK, Held, locked
+from judgebench.runtime.files import LOCK, Held, locked
 from tests.faults.conftest import QUICK, SLOWLY, rows, told
 from tests.test_cli import pair
 

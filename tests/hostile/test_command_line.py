@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.checks import check_config
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.paraphrase import PARAPHRASE

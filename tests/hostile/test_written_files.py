@@ -7,7 +7,7 @@ import os
 import pandas as pd
 import pytest
 
-from judgebench.cards.score import _write
+from judgebench.cards.judge import _write
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import as_csv, atomic, csv_cell

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from judgebench.config.settings import MOST_RESAMPLES
+from judgebench.config.fields import MOST_RESAMPLES
 from judgebench.metrics.evaluation import check_metric_settings, evaluate
 from judgebench.metrics.levels import correlate
 from judgebench.metrics.resampling import FEWEST

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgebench.runtime.masking import looks_secret, mask_secrets
+from judgebench.runtime.secrets import looks_secret, mask_secrets
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.config.groups import FOLDER
+from judgebench.config.keys import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GRID = "hydra.sweeper.sampler._target_=optuna.samplers.GridSampler"

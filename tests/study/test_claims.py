@@ -9,9 +9,21 @@ from hypothesis import strategies as st
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
-from judgebench.study.claims import DUPLICATE, ENDED, FAILED, LOST, SURPLUS, Claims, Standing, failed, grid_of
+from judgebench.study.claims import (
+    DUPLICATE,
+    ENDED,
+    FAILED,
+    LOST,
+    SURPLUS,
+    WORKER,
+    Claims,
+    Standing,
+    Watch,
+    Worker,
+    failed,
+    grid_of,
+)
 from judgebench.study.space import Space
-from judgebench.study.worker import WORKER, Watch, Worker
 
 SPACE = Space.parse({"x": "1,2,3", "y": "a,b"})
 

@@ -9,8 +9,7 @@ from rich.console import Console
 from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
 from judgebench.study.figures import heatmaps
-from judgebench.study.finish import jobs_as_trials
-from judgebench.study.summary import cell_of, summarize, summary_blocks
+from judgebench.study.summary import cell_of, jobs_as_trials, summarize, summary_blocks
 
 
 def cell(dev, test, range_max=5.0, dimension="coherence"):

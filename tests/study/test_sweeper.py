@@ -10,7 +10,7 @@ import pytest
 import yaml
 from optuna.exceptions import StorageInternalError
 
-from judgebench.study.settings import sampler_for
+from judgebench.study.space import sampler_for
 from judgebench.study.storage import open_storage
 from tests.study.conftest import GRID, noted
 

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import parse_json
-from judgebench.runtime.shape import shown
 
 _PROMPT = "the prompt is what judgebench asks, and another would be judged in its place"
 _LISTS = "which lists are asked for follows from {role}.scores_from, {role}.explicit and {role}.top_logprobs"

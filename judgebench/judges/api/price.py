@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.shape import shown
+from judgebench.runtime.errors import UserError, shown
 
 _MOST = 1e9
 

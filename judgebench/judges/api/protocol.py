@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.runtime.shape import shown
+from judgebench.runtime.errors import shown
 
 _LARGEST_SUM = 1.01
 """Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""
