@@ -17,12 +17,12 @@ from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, InstantiationException
 from hydra.types import RunMode
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.checks import check_config
 from judgebench.config.command import Command
-from judgebench.config.overrides import Look, Overrides
+from judgebench.config.overrides import Look, Overrides, known_to_hydra
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import hiding, masked_argument
@@ -200,17 +200,10 @@ def _composed(command: Command) -> Iterator[DictConfig]:
             config = compose(conf.name, list(command.given), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise command.explained(error) from error
-    known = HydraConfig.instance()
-    before = known.cfg
-    known.set_config(config)
-    try:
-        with open_dict(config):
-            del config["hydra"]
+    with known_to_hydra(config):
         jobs.check_one_run(HydraConfig.get())
         check_config(config)
         yield config
-    finally:
-        known.cfg = before
 
 
 def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:

@@ -19,12 +19,16 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.keys import FOLDER, groups, nearest, top_keys
-from judgebench.config.overrides import ADDED, Look, Overrides, look_at
+from judgebench.config.overrides import ADDED, Look, Overrides, known_to_hydra
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.secrets import masked_argument
 
 _MOST_TRIES = 4
 """Rounds in which mistakes are mended, each of which may show others."""
+
+
+_HYDRAS = (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError)
+"""What Hydra raises for mistakes of a command line."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,17 @@ class Command:
                     conf.check_package(flags.package)
 
     def explained(self, error: Exception) -> UserError:
-        """Why Hydra did not begin.
+        """The mistake for which Hydra did not begin.
 
         Args:
-            error: what it raised.
+            error: what it raised. One that no mistake of a command line raises is raised again.
         """
         if isinstance(error, OSError) and not isinstance(error, HydraException):
             return UserError(_unwritable(error))
         if isinstance(error, OverrideParseException):
             return UserError(self.unparsed(error.override))
+        if not isinstance(error, _HYDRAS):
+            raise error
         try:
             with Overrides(self) as conf:
                 conf.check()
@@ -93,10 +99,10 @@ class Command:
             return UserError(self.unparsed(other.override))
         except UserError as mistake:
             return mistake
-        except (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError) as other:
+        except _HYDRAS as other:
             error = other
-        told = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one is not None]
-        reason = "; ".join(line for line in told if line) or type(error).__name__
+        lines = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one is not None]
+        reason = "; ".join(line for line in lines if line) or type(error).__name__
         return UserError(f"The command line cannot be followed: {reason}")
 
     def told(self, error: UserError, look: Look | None = None) -> str:
@@ -134,7 +140,8 @@ class Command:
                 conf.check()
                 raise
             if look is not None and not (self.flags.multirun or self.flags.cfg or self.flags.info):
-                look_at(config, look)
+                with known_to_hydra(config):
+                    look(config)
 
     def _check_added(self, flags: argparse.Namespace) -> None:
         """Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing."""

@@ -1,9 +1,10 @@
-"""Overrides of a command line against what conf/ holds: all that are mistakes, and what would be right."""
+"""Overrides of a command line, checked against conf/: all that are mistakes, and what would be right."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -34,14 +35,14 @@ Look = Callable[..., None]
 """Refuses a configuration; with `dear=False` only for what is known at once."""
 
 _MOST_JOBS = 10_000
-"""Of a multirun."""
+"""Jobs that a multirun may have."""
 
 _MOST_TRIED = 24
-"""Composed before a multirun begins, beyond which a mistake is found when its job begins."""
+"""Jobs that are composed before a multirun begins; a mistake in a later one is found when that begins."""
 
 
 class Overrides:
-    """Hydra's knowledge while a command line is looked at."""
+    """Hydra, set up to compose what a command line asks for."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -76,7 +77,7 @@ class Overrides:
         return {**dict.fromkeys(lists), **self._composed([]).hydra.runtime.choices}
 
     def check(self) -> None:
-        """Raises `UserError` at the first argument that is a mistake; whatever Hydra raises, where none is found."""
+        """Raises `UserError` of all arguments that are mistakes; whatever Hydra raises, where none is found."""
         known = [one for one in self._loader.get_group_options("", ObjectType.CONFIG) if not one.startswith("_")]
         if self.name not in known:
             meant = nearest(self.name, known)
@@ -93,8 +94,10 @@ class Overrides:
                 if options := self._options(one.key_or_group):
                     choosing.append(one)
                     self._check_choice(one, options)
-                else:
-                    self._check_top(one)
+                elif not any(mark in one.key_or_group for mark in ".[") and not one.is_add():
+                    top = top_keys(self.name)
+                    if one.key_or_group not in top:
+                        raise self._unknown(one, one.key_or_group, [*self._groups(), *top], "group or key")
         mistakes.tell()
         first = self._composed([_first(one) for one in choosing])
         for one in self.overrides:
@@ -128,8 +131,8 @@ class Overrides:
             return
         mistakes = Mistakes()
         for job in jobs:
-            with mistakes.caught():
-                look_at(job, look)
+            with mistakes.caught(), known_to_hydra(job):
+                look(job)
         mistakes.tell()
 
     def check_package(self, package: str) -> None:
@@ -140,37 +143,27 @@ class Overrides:
             raise UserError(f"--package: there is no {package}" + (f"; did you mean {meant}?" if meant else "."))
 
     def _check_swept(self, one: Override) -> None:
-        shown = masked_argument(str(one.input_line))
         if not one.is_sweep_override():
             return
         if one.is_hydra_override():
-            raise UserError(f"{shown}: Hydra's own keys have one value in all jobs; give one.")
+            raise UserError(f"{_shown(one)}: Hydra's own keys have one value in all jobs; give one.")
         if not self.command.flags.multirun:
+            sentence = f"{_shown(one)}: several values are tried one after the other with -m"
             key, _, value = str(one.input_line).partition("=")
-            listed = (
-                ""
-                if "(" in value
-                else f", or for a list write {key}=[{value}], for text with commas {key}='\"{value}\"'"
-            )
-            raise UserError(f"{shown}: several values are tried one after the other with -m{listed}", fix={"": ["-m"]})
-
-    def _check_top(self, one: Override) -> None:
-        """A key at the top of the configuration, or what is no group."""
-        key = one.key_or_group
-        if not any(mark in key for mark in ".[") and key not in top_keys(self.name) and not one.is_add():
-            raise self._unknown(one, key, [*self._groups(), *top_keys(self.name)], "group or key")
+            if "(" not in value:
+                sentence += f", or for a list write {key}=[{value}], for text with commas {key}='\"{value}\"'"
+            raise UserError(sentence, fix={"": ["-m"]})
 
     def _check_interval(self, one: Override, config: DictConfig) -> None:
         continuous = one.is_sweep_override() and not one.is_discrete_sweep()
         if continuous and "BasicSweeper" in str(config.hydra.sweeper.get("_target_")):
-            shown = masked_argument(str(one.input_line))
             raise UserError(
-                f"{shown}: an interval needs a sweeper that searches; name one with +sweeps=NAME or "
+                f"{_shown(one)}: an interval needs a sweeper that searches; name one with +sweeps=NAME or "
                 f"hydra/sweeper=optuna, or list the values, as {one.get_key_element()}=0.1,0.5."
             )
 
     def _check_choice(self, one: Override, options: list[str]) -> None:
-        group, shown = one.key_or_group, masked_argument(str(one.input_line))
+        group, shown = one.key_or_group, _shown(one)
         taken = self.chosen.get(group)
         if one.package is not None:
             raise UserError(
@@ -182,7 +175,7 @@ class Overrides:
                     f"{shown}: nothing of {group} is chosen, so there is nothing to take away; leave it out."
                 )
             if one.value() not in (None, "", taken):
-                raise self._mended(one, f"{shown}: {group} is {taken}", f"~{group}")
+                raise _fixable(one, f"{shown}: {group} is {taken}", f"~{group}")
             return
         for value in _chosen_names(one):
             if not isinstance(value, str) or not value:
@@ -191,50 +184,49 @@ class Overrides:
                 raise self._unknown(one, value, options, group)
         right = f"{group}={str(one.input_line).partition('=')[2]}"
         if one.is_force_add() or (one.is_add() and group in self.chosen):
-            raise self._mended(one, f"{shown}: {group} is chosen without +", right)
+            raise _fixable(one, f"{shown}: {group} is chosen without +", right)
         if not one.is_add() and group not in self.chosen:
-            raise self._mended(one, f"{shown}: {group} is added with +", f"+{right}")
+            raise _fixable(one, f"{shown}: {group} is added with +", f"+{right}")
 
     def _check_key(self, one: Override, config: DictConfig) -> None:
-        key, shown = one.key_or_group, masked_argument(str(one.input_line))
-        way = key.split(".")
+        shown, path = _shown(one), one.key_or_group.split(".")
         node: Any = config
-        for place, part in enumerate(way):
-            last = place == len(way) - 1
+        for depth, part in enumerate(path):
+            last = depth == len(path) - 1
             if not isinstance(node, DictConfig):
                 if not OmegaConf.is_config(node):
-                    raise UserError(f"{shown}: {'.'.join(way[:place])} is a single value and has no key {part!r}.")
+                    raise UserError(f"{shown}: {'.'.join(path[:depth])} is a single value and has no key {part!r}.")
                 return
-            if part not in node:
+            if part not in map(str, node):  # a key whose value is ??? is not `in node`
                 if (last and one.is_add() and not one.is_delete()) or one.is_force_add():
                     return
-                raise self._absent(one, way[:place], part, node)
+                raise self._absent(one, path[:depth], part, node)
             if last and one.is_add() and not one.is_force_add() and not OmegaConf.is_config(node._get_node(part)):
-                raise self._mended(one, f"{shown}: the key is there already", str(one.input_line)[1:])
+                raise _fixable(one, f"{shown}: the key is there already", str(one.input_line)[1:])
             node = None if OmegaConf.is_missing(node, part) else node._get_node(part)
 
     def _unknown(self, one: Override, wrong: str, known: Sequence[str], what: str) -> UserError:
         """A choice, group or key at the top that there is not."""
         line = str(one.input_line)
-        sentence = f"{masked_argument(line)}: there is no {what} {wrong!r}; "
+        sentence = f"{_shown(one)}: there is no {what} {wrong!r}; "
         if close := nearest(wrong, known):
             options = self._options(close) if what != close and "." not in close else []
             if options and not one.is_delete() and not set(_chosen_names(one)) <= set(options):
                 return UserError(sentence + f"did you mean {close}? Of it there are {', '.join(options)}")
             plus = "+" if what != close in ADDED and not line.startswith("+") else ""
-            return self._mended(one, sentence + f"did you mean {close}?", plus + line.replace(wrong, close, 1))
+            return _fixable(one, sentence + f"did you mean {close}?", plus + line.replace(wrong, close, 1))
         return UserError(sentence + f"there are {', '.join(dict.fromkeys(known))}")
 
-    def _absent(self, one: Override, way: Sequence[str], part: str, node: DictConfig) -> UserError:
+    def _absent(self, one: Override, path: Sequence[str], part: str, node: DictConfig) -> UserError:
         """A key that a part of the configuration does not have, or not as it is chosen."""
-        line, inside = str(one.input_line), ".".join(way)
-        sentence = f"{masked_argument(line)}: there is no key {part!r}{f' in {inside}' if inside else ''}; "
+        line, inside = str(one.input_line), ".".join(path)
+        sentence = f"{_shown(one)}: there is no key {part!r}{f' in {inside}' if inside else ''}; "
         keys = [str(name) for name in node if not str(name).endswith("_")]
         if close := nearest(part, keys):
-            right = line.replace(".".join([*way, part]), ".".join([*way, close]), 1)
-            return self._mended(one, sentence + f"did you mean {'.'.join([*way, close])}?", right)
+            wrong, right = (".".join([*path, name]) for name in (part, close))
+            return _fixable(one, sentence + f"did you mean {right}?", line.replace(wrong, right, 1))
         # another choice of the group may have it
-        elsewhere = {name: self._keys_of(inside, name) for name in self._options(inside)} if len(way) == 1 else {}
+        elsewhere = {name: self._keys_of(inside, name) for name in self._options(inside)} if len(path) == 1 else {}
         other = nearest(part, sorted({key for keys_ in elsewhere.values() for key in keys_}))
         if other is not None:
             having = " or ".join(f"{inside}={name}" for name, keys_ in elsewhere.items() if other in keys_)
@@ -248,10 +240,6 @@ class Overrides:
         file = self._folder / group / f"{choice}.yaml"
         found = OmegaConf.load(file) if file.is_file() else None
         return [str(key) for key in found if not str(key).endswith("_")] if isinstance(found, DictConfig) else []
-
-    def _mended(self, one: Override, sentence: str, right: str) -> UserError:
-        """A mistake that another argument would not be."""
-        return UserError(sentence, fix={str(one.input_line): [right]})
 
     def _parsed(self, arguments: list[str]) -> list[Override]:
         return OverridesParser.create(config_loader=self._loader).parse_overrides(arguments)
@@ -277,17 +265,27 @@ class Overrides:
         return GlobalHydra.instance().config_loader()
 
 
-def look_at(job: DictConfig, look: Look) -> None:
-    """Looks at a configuration that holds Hydra's own, as if it were being run."""
+@contextmanager
+def known_to_hydra(config: DictConfig) -> Iterator[None]:
+    """Makes a composed configuration the one that Hydra knows, until the block ends, and takes Hydra's own keys out."""
     hydra = HydraConfig.instance()
     before = hydra.cfg
-    hydra.set_config(job)
+    hydra.set_config(config)
     try:
-        with open_dict(job):
-            del job["hydra"]
-        look(job)
+        with open_dict(config):
+            del config["hydra"]
+        yield
     finally:
         hydra.cfg = before
+
+
+def _shown(one: Override) -> str:
+    return masked_argument(str(one.input_line))
+
+
+def _fixable(one: Override, sentence: str, right: str) -> UserError:
+    """A mistake that another argument would not be."""
+    return UserError(sentence, fix={str(one.input_line): [right]})
 
 
 def _values(one: Override) -> Iterator[str]:
@@ -305,8 +303,8 @@ def _tried(swept: Sequence[Override]) -> list[list[str]]:
     """A job for every value that is swept over, the others at their first."""
     base = [_first(one) for one in swept]
     others = [
-        [*base[:place], value, *base[place + 1 :]]
-        for place, one in enumerate(swept)
+        [*base[:i], value, *base[i + 1 :]]
+        for i, one in enumerate(swept)
         for value in islice(_values(one), 1, _MOST_TRIED)
     ]
     return [base, *others][:_MOST_TRIED]
@@ -316,7 +314,7 @@ def _check_count(overrides: Sequence[Override]) -> None:
     """Hydra lists all jobs before it starts one: of `range(0,1000000000)` it would never be done."""
     swept = [one for one in overrides if one.is_discrete_sweep()]
     if math.prod(len(list(islice(_values(one), _MOST_JOBS + 1))) for one in swept) > _MOST_JOBS:
-        shown = ", ".join(masked_argument(str(one.input_line)) for one in swept)
+        shown = ", ".join(map(_shown, swept))
         raise UserError(
             f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
         )
@@ -325,7 +323,7 @@ def _check_count(overrides: Sequence[Override]) -> None:
 def _first(one: Override) -> str:
     for value in _values(one):
         return value
-    raise UserError(f"{masked_argument(str(one.input_line))}: it stands for no value at all; name at least one.")
+    raise UserError(f"{_shown(one)}: it stands for no value at all; name at least one.")
 
 
 def _chosen_names(one: Override) -> Iterator[Any]:

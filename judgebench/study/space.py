@@ -6,9 +6,8 @@ import importlib
 import inspect
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -27,46 +26,38 @@ from optuna.distributions import (
 )
 from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
 
+from judgebench.config.fields import Annotated, Ge, Le, check_fields
 from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings under `hydra.sweeper`; conf/hydra/sweeper/optuna.yaml says what each means.
-
-    Raises:
-        UserError: a value that cannot be.
-    """
+    """The settings under `hydra.sweeper`; conf/hydra/sweeper/optuna.yaml says what each means. `UserError` of values
+    that cannot be."""
 
     sampler: Mapping[str, Any]
     directions: str | Sequence[str] = ("maximize",)
     storage: str | None = None
     study_name: str | None = None
-    n_trials: int | None = None
-    n_jobs: int = 1
-    max_failure_rate: float = 0.25
-    seed: int | None = None
+    n_trials: Annotated[int, Ge(1)] | None = None
+    n_jobs: Annotated[int, Ge(1)] = 1
+    max_failure_rate: Annotated[float, Ge(0), Le(1)] = 0.25
+    seed: Annotated[int, Ge(0)] | None = None
     retry_failed: bool = False
-    heartbeat: float = 10.0
-    may_differ: Sequence[str] = field(default_factory=tuple)
+    heartbeat: Annotated[float, Ge(0.1)] = 10.0
+    may_differ: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "directions", _texts("direction", self.directions))
-        object.__setattr__(self, "may_differ", _texts("may_differ", self.may_differ))
+        for name, key in (("directions", "direction"), ("may_differ", "may_differ")):
+            texts = getattr(self, name)
+            texts = [texts] if isinstance(texts, str) else texts
+            if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+                raise UserError(f"hydra.sweeper.{key}: {texts!r} is neither a text nor a list of texts.")
+            object.__setattr__(self, name, list(texts))
         if self.study_name is not None:
             object.__setattr__(self, "study_name", str(self.study_name))  # a name of digits is a number to YAML
-        for name, least in (("n_trials", 1), ("n_jobs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            optional = name != "n_jobs" and value is None
-            if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a whole number of at least {least}.")
-        for name, low, high in (("max_failure_rate", 0.0, 1.0), ("heartbeat", 0.1, math.inf)):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-                bounds = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
-                raise UserError(f"hydra.sweeper.{name}: {value!r} is not a number {bounds}.")
-        if not isinstance(self.retry_failed, bool):
-            raise UserError(f"hydra.sweeper.retry_failed: {self.retry_failed!r} is neither true nor false.")
+        numbers = ("n_trials", "n_jobs", "max_failure_rate", "seed", "retry_failed", "heartbeat")
+        check_fields(self, "hydra.sweeper", of=numbers)
         if self.storage is not None and not self.study_name:
             raise UserError(
                 "hydra.sweeper.study_name: a study that is kept needs a name, under which other workers and a later "
@@ -74,15 +65,8 @@ class Settings:
             )
 
 
-def _texts(name: str, given: Any) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, Sequence) or not all(isinstance(one, str) for one in texts):
-        raise UserError(f"hydra.sweeper.{name}: {given!r} is neither a text nor a list of texts.")
-    return list(texts)
-
-
 _LISTED = ("GridSampler", "BruteForceSampler")
-"""Every point once is what `claims` does; these would hand a point to two workers, and end with an exception."""
+"""Samplers of every point once, which `claims` does itself: these would hand a point to two workers."""
 
 _EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
@@ -93,11 +77,7 @@ def is_grid(sampler: Mapping[str, Any]) -> bool:
 
 
 def sampler_name(sampler: Mapping[str, Any]) -> str:
-    """The sampler's class, without its module.
-
-    Raises:
-        UserError: none is named.
-    """
+    """The sampler's class, without its module; `UserError` where none is named."""
     target = sampler.get("_target_") if hasattr(sampler, "get") else None
     if not isinstance(target, str) or not target:
         raise UserError(f"hydra.sweeper.sampler: {sampler!r} names no class; {_EXAMPLE}.")
@@ -105,30 +85,25 @@ def sampler_name(sampler: Mapping[str, Any]) -> str:
 
 
 def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int], BaseSampler]:
-    """Trial number -> the sampler that draws its point.
+    """Trial number -> the sampler that draws its point; `UserError` of a class or arguments that cannot be.
 
     With a seed, each trial gets a generator of its own, drawn from seed and number: two workers never draw the same
     row of numbers, and a study that goes on after a kill does not begin its row again. (Quasi-random samplers keep
     theirs, which all workers share.)
-
-    Raises:
-        UserError: no such class, or arguments that it does not take.
     """
     if is_grid(sampler):
         return lambda number: RandomSampler()
-    given = {key: value for key, value in sampler.items() if key != "_target_"}
-    made = _made(sampler, {})
-    seeded = "seed" in inspect.signature(type(made)).parameters
-    own = given.get("seed") if given.get("seed") is not None else seed
-    if not seeded or own is None:
+    made = _made(sampler)
+    own = sampler.get("seed") if sampler.get("seed") is not None else seed
+    if own is None or "seed" not in inspect.signature(type(made)).parameters:
         return lambda number: made
     if isinstance(made, QMCSampler):
-        shared = _made(sampler, {"seed": own})
+        shared = _made(sampler, seed=own)
         return lambda number: shared
-    return lambda number: _made(sampler, {"seed": int(np.random.SeedSequence([own, number]).generate_state(1)[0])})
+    return lambda number: _made(sampler, seed=int(np.random.SeedSequence([own, number]).generate_state(1)[0]))
 
 
-def _made(sampler: Mapping[str, Any], more: Mapping[str, Any]) -> BaseSampler:
+def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
     target = str(sampler["_target_"])
     module, _, name = target.rpartition(".")
     try:
@@ -206,13 +181,13 @@ class Space:
         parser = OverridesParser.create(config_loader=config_loader)
         found: dict[str, Param | str] = {}
         for key, given in params.items():
-            whole = f"{key}={'null' if given is None else given}"
+            text = f"{key}={'null' if given is None else given}"
             try:
-                override = parser.parse_override(whole)
+                override = parser.parse_override(text)
             except HydraException as error:
                 reason = str(error).splitlines()[0]
                 raise UserError(f"hydra.sweeper.params.{key}: {given!r} is no override ({reason}).") from error
-            found[override.get_key_element()] = _swept(override) or whole
+            found[override.get_key_element()] = _swept(override) or text
         for argument in arguments:
             override = parser.parse_override(argument)
             found[override.get_key_element()] = _swept(override) or argument
@@ -314,14 +289,9 @@ def _range(override: Override, value: RangeSweep) -> Param:
         return Param(IntDistribution(int(min(numbers)), int(max(numbers)), step=step), numbers)
     # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and not lie beside the grid
     first, by = (Decimal(str(part)) for part in (value.start, value.step))
-    exact = tuple(float(first + by * i) for i in range(_count(value)))
+    steps = ((Decimal(str(value.stop)) - first) / by).to_integral_value(rounding="ROUND_CEILING")
+    exact = tuple(float(first + by * i) for i in range(int(steps)))
     return Param(FloatDistribution(min(exact), max(exact), step=abs(float(by))), exact)
-
-
-def _count(value: RangeSweep) -> int:
-    start, stop, step = (Decimal(str(part)) for part in (value.start, value.stop, value.step))
-    whole = (stop - start) / step
-    return max(0, int(whole.to_integral_value(rounding="ROUND_CEILING")))
 
 
 def _interval(override: Override, value: IntervalSweep, logarithmic: bool) -> Param:

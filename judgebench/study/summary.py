@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,9 @@ from judgebench.tuning.optimum import EQUAL, optimum
 from judgebench.types import ScoreRange
 
 Cell = tuple[Any, ...]
+Rows = list[tuple[Trial, Mapping[str, Any]]]
+"""Trials, each with its record of a cell."""
+
 _CELL = ("objective", "metric", "dimension", "range_min", "range_max", "range_step")
 _SPLITS = ("dev", "test")
 _EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
@@ -58,42 +60,39 @@ def summarize(
         optima: cell (see `cell_of`) -> the exact optimum there, see `exact_optima`.
 
     Returns:
-        trials, failed: how many; params: the swept keys; cells: for each cell its objective (position), metric,
-        dimension, range, split (on which is chosen), direction, attack and defense, and as `best` of the trial that is
-        best there (of several the first) number, params, dev, test and run_dir (null without such a split; `constant`
-        is true where every text has the same score, which is chosen only where no trial does better than that); where
-        it is known
-        also `exact`, the exact optimum, and `below_exact`, how far the best trial falls below it on dev, never below 0
-        (null where that trial is constant); means: for each objective dev and test averaged over its cells, each with
-        its own best setting (`chosen_per_cell`), with the one setting that is best on average (`one_setting`, with
-        number and params), and at the exact optima (`exact`).
+        trials, failed: counts.
+        params: the swept keys.
+        cells: for each cell its objective (position), metric, dimension, range, split (on which is chosen), direction,
+            attack and defense; and as `best` of the trial that is best there (of several the first) number, params,
+            dev, test and run_dir. `best` is null without such a split; its `constant` is true where every text has the
+            same score, which is chosen only where no trial does better. Where it is known also `exact`, the exact
+            optimum, and `below_exact`, how far the best trial falls below it on dev, at least 0 (null where that trial
+            is constant).
+        means: for each objective dev and test averaged over its cells: each with its own best setting
+            (`chosen_per_cell`), with the one setting that is best on average (`one_setting`, with number and params),
+            and at the exact optima (`exact`).
     """
-    told = complete(trials)
-    cells: dict[Cell, list[tuple[Trial, Mapping[str, Any]]]] = {}
-    for trial in told:
+    done, optima = complete(trials), optima or {}
+    tried: dict[Cell, Rows] = {}
+    for trial in done:
         for cell in trial["attributes"]["cells"]:
-            cells.setdefault(cell_of(cell), []).append((trial, cell))
-    chosen = {key: _choice(key[0], tried, directions) for key, tried in cells.items()}
+            tried.setdefault(cell_of(cell), []).append((trial, cell))
     return {
-        "trials": len(told),
+        "trials": len(done),
         "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
-        "params": list(dict.fromkeys(key for trial in told for key in trial["params"])),
+        "params": list(dict.fromkeys(key for trial in done for key in trial["params"])),
         "cells": [
-            dict(zip(_CELL, key, strict=True))
-            | {"split": chosen[key].split, "direction": chosen[key].direction}
-            | {axis: tried[0][1].get(axis, "none") for axis in ("attack", "defense")}
-            | _against(_best(tried, chosen[key]), (optima or {}).get(key))
-            for key, tried in cells.items()
+            _cell_record(key, rows, direction_of(key[0], directions), optima.get(key)) for key, rows in tried.items()
         ],
         "means": [
-            _means(position, {key: tried for key, tried in cells.items() if key[0] == position}, chosen, optima or {})
-            for position in dict.fromkeys(key[0] for key in cells)
+            _means(position, {key: rows for key, rows in tried.items() if key[0] == position}, directions, optima)
+            for position in dict.fromkeys(key[0] for key in tried)
         ],
     }
 
 
 def cell_of(cell: Mapping[str, Any]) -> Cell:
-    """The identity of a cell: its objective, metric, dimension and range."""
+    """A cell's objective, metric, dimension and range, which identify it."""
     return tuple(cell[key] for key in _CELL)
 
 
@@ -107,6 +106,10 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
     """A row a cell, and below them the means over an objective's cells."""
     several = len({cell["dimension"] for cell in summary["cells"]}) > 1
     rows = []
+
+    def shown(best: Mapping[str, Any]) -> dict[str, Any]:
+        return {split: best[split] for split in _SPLITS} | {"trial": str(best.get("trial", ""))}
+
     for mean in summary["means"]:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
@@ -118,16 +121,12 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
             row = {"part": "cells", "dimension": cell["dimension"] if several else None, "range": str(range_of(cell))}
             if "exact" in cell:
                 row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
-            rows.append(table | row | {"setting": setting} | _figures(best))
+            rows.append(table | row | {"setting": setting} | shown(best))
         for name, key in _MEANS.items():
             if (values := mean.get(key)) is not None:
                 row = {"part": "means", "range": name, "setting": params_text(values.get("params", {}))}
-                rows.append(table | row | _figures(values))
+                rows.append(table | row | shown(values))
     return pd.DataFrame(rows)
-
-
-def _figures(best: Mapping[str, Any]) -> dict[str, Any]:
-    return {split: best[split] for split in _SPLITS} | {"trial": str(best.get("trial", ""))}
 
 
 _MEANS = {
@@ -156,24 +155,6 @@ _SWEEP = View(
 )
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """The sense of an objective's best: on which split, in which direction."""
-
-    split: str
-    direction: str
-
-    def best(self, tried: Sequence[Any], value: Callable[[Any], float], constant: Callable[[Any], int]) -> Any:
-        """The first of those that are best. Where every text has the same score there is no correlation, and the 0.0
-        that stands for it beats nothing: what has fewer such cells goes first."""
-        sign = 1.0 if self.direction == "minimize" else -1.0
-        return min(tried, key=lambda one: (constant(one), sign * value(one)))
-
-
-def _choice(position: int, tried: Sequence[tuple[Trial, Mapping[str, Any]]], directions: Sequence[str]) -> _Choice:
-    return _Choice(tried[0][1].get("split", "dev"), direction_of(position, directions))
-
-
 def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
     under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
@@ -185,67 +166,73 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     return f"{title}, and what it is on test"
 
 
-def _best(tried: Sequence[tuple[Trial, Mapping[str, Any]]], choice: _Choice) -> dict[str, Any] | None:
-    rated = [(trial, cell) for trial, cell in tried if cell[choice.split] is not None]
-    if not rated:
-        return None
-    trial, cell = choice.best(rated, lambda one: one[1][choice.split], lambda one: _constant(one[1]))
-    return {
-        "trial": trial["number"],
-        "params": dict(trial["params"]),
-        "dev": cell["dev"],
-        "test": cell["test"],
-        "run_dir": trial["attributes"].get("run_dir"),
-        **({"constant": True} if _constant(cell) else {}),
-    }
+def _cell_record(key: Cell, rows: Rows, direction: str, exact: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The entry of a cell in sweep.json."""
+    first = rows[0][1]
+    split = first.get("split", DEV)
+    best = None
+    if rated := [(trial, cell) for trial, cell in rows if cell[split] is not None]:
+        trial, cell = _first_best([[row] for row in rated], split, direction)[0]
+        best = {"trial": trial["number"], "params": dict(trial["params"]), "dev": cell["dev"], "test": cell["test"]}
+        best |= {"run_dir": trial["attributes"].get("run_dir")} | ({"constant": True} if cell.get("constant") else {})
+    record = dict(zip(_CELL, key, strict=True)) | {"split": split, "direction": direction}
+    record |= {axis: first.get(axis, "none") for axis in ("attack", "defense")} | {"best": best}
+    if best is not None and exact is not None:
+        below = max(0.0, exact["dev"] - best["dev"])
+        record |= {"exact": dict(exact), "below_exact": 0.0 if below < EQUAL else below}
+        if best.get("constant"):
+            record["below_exact"] = None
+    return record
 
 
-def _constant(cell: Mapping[str, Any]) -> int:
-    return int(bool(cell.get("constant")))
+def _first_best(candidates: Sequence[Rows], split: str, direction: str) -> Rows:
+    """The first of the candidates whose mean over their cells is best. Where every text has the same score there is no
+    correlation, and the 0.0 that stands for it beats nothing: a candidate with fewer such cells goes first."""
+    sign = 1.0 if direction == "minimize" else -1.0
 
+    def rank(rows: Rows) -> tuple[int, float]:
+        return sum(bool(cell.get("constant")) for _, cell in rows), sign * (_split_means(rows)[split] or 0.0)
 
-def _against(best: Mapping[str, Any] | None, optimum: Mapping[str, Any] | None) -> dict[str, Any]:
-    if best is None or optimum is None:
-        return {"best": best}
-    below = None if best.get("constant") else max(0.0, optimum["dev"] - best["dev"])
-    return {"best": best, "exact": dict(optimum), "below_exact": 0.0 if below is not None and below < EQUAL else below}
+    return min(candidates, key=rank)
 
 
 def _means(
     position: int,
-    cells: Mapping[Cell, list[tuple[Trial, Mapping[str, Any]]]],
-    choices: Mapping[Cell, _Choice],
+    tried: Mapping[Cell, Rows],
+    directions: Sequence[str],
     optima: Mapping[Cell, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    choice = choices[next(iter(cells))]
-    best = [_best(tried, choice) for tried in cells.values()]
-    chosen = None
-    if all(one is not None for one in best):
-        chosen = {split: _mean([one[split] for one in best if one is not None]) for split in _SPLITS}
-    by_trial: dict[int, tuple[Trial, list[Mapping[str, Any]]]] = {}
-    for tried in cells.values():
-        for trial, cell in tried:
-            by_trial.setdefault(trial["number"], (trial, []))[1].append(cell)
-    whole = [
-        (sum(map(_constant, found)), _whole(trial, found))
-        for trial, found in by_trial.values()
-        if len(found) == len(cells) and all(cell[choice.split] is not None for cell in found)
+    """The entry of an objective in the means of sweep.json."""
+    direction = direction_of(position, directions)
+    best = [_cell_record(key, rows, direction, None)["best"] for key, rows in tried.items()]
+    split = next(iter(tried.values()))[0][1].get("split", DEV)
+    by_trial: dict[int, Rows] = {}
+    for rows in tried.values():
+        for trial, cell in rows:
+            by_trial.setdefault(trial["number"], []).append((trial, cell))
+    everywhere = [
+        rows
+        for rows in by_trial.values()
+        if len(rows) == len(tried) and all(cell[split] is not None for _, cell in rows)
     ]
-    one = choice.best(whole, lambda one: one[1][choice.split], lambda one: one[0])[1] if whole else None
-    means = {"objective": position, "chosen_per_cell": chosen, "one_setting": one}
-    if cells.keys() <= optima.keys():
-        means["exact"] = {split: _mean([optima[key][split] for key in cells]) for split in _SPLITS}
+    one = None
+    if everywhere:
+        rows = _first_best(everywhere, split, direction)
+        one = {"trial": rows[0][0]["number"], "params": dict(rows[0][0]["params"])} | _split_means(rows)
+    per_cell = None if None in best else _split_means([(None, cell) for cell in best])
+    means = {"objective": position, "chosen_per_cell": per_cell, "one_setting": one}
+    if tried.keys() <= optima.keys():
+        means["exact"] = _split_means([(None, optima[key]) for key in tried])
     return means
 
 
-def _whole(trial: Trial, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    means = {split: _mean([cell[split] for cell in cells]) for split in _SPLITS}
-    return {"trial": trial["number"], "params": dict(trial["params"]), **means}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    given = [value for value in values if value is not None]
-    return sum(given) / len(given) if given and len(given) == len(values) else None
+def _split_means(rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> dict[str, float | None]:
+    """Split -> the mean over cells; None where one of them has no value."""
+    means: dict[str, float | None] = {}
+    for split in _SPLITS:
+        values = [cell[split] for _, cell in rows]
+        means[split] = None if None in values or not values else sum(values) / len(values)
+    return means
 
 
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
@@ -262,11 +249,11 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     argmax: then the readings, which all trials share, tell what any kappa would have given. Empty where they are out of
     reach, as on another worker's machine.
     """
-    told = complete(trials)
-    if not told or not {key.lstrip("+") for trial in told for key in trial["params"]} <= _HYPERPARAMETERS:
+    done = complete(trials)
+    if not done or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS:
         return {}
-    asked = [cell for cell in told[0]["attributes"]["cells"] if _has_path(cell, directions)]
-    run = next(_folders(told), None) if asked else None
+    cells = [cell for cell in done[0]["attributes"]["cells"] if _has_path(cell, directions)]
+    run = next(_folders(done), None) if cells else None
     if run is None:
         return {}
     try:
@@ -276,12 +263,12 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
         return {}
     if "rival_id" in scores:  # of texts compared: a mean over two orders is no argmax of one reading
         return {}
-    found = {}
-    for cell in asked:
+    optima = {}
+    for cell in cells:
         decoding = decodings.get(cell["decoding"]) or {}
         if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
-            found[cell_of(cell)] = _optimum(_of(readings, cell), _of(scores, cell), cell, decoding.get("alpha", 0.0))
-    return found
+            optima[cell_of(cell)] = _optimum(_of(readings, cell), _of(scores, cell), cell, decoding.get("alpha", 0.0))
+    return optima
 
 
 def _has_path(cell: Mapping[str, Any], directions: Sequence[str]) -> bool:
@@ -300,8 +287,7 @@ def _folders(trials: Sequence[Trial]) -> Iterator[RunFolder]:
 
 def _of(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     where = {**cell, "attack": "none", "defense": "none"}
-    held = np.logical_and.reduce([frame[name] == where[name] for name in _WHERE])
-    return frame[held]
+    return frame[np.logical_and.reduce([frame[name] == where[name] for name in _WHERE])]
 
 
 def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any], alpha: float) -> dict[str, Any]:
