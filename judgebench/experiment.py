@@ -6,20 +6,18 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text
+from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.search.learn import Lesson, tokenizer_digest
 from judgebench.attacks.search.vocabulary import select_words
-from judgebench.config.checks import check_run, decodings_of
+from judgebench.components import build_component
+from judgebench.config.checks import cells_of, check_run, decodings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.parts import (
-    asked_of,
-    attacks_of,
-    cells_of,
     check_learned,
     conditions_of,
     configured_defenses,
@@ -29,7 +27,7 @@ from judgebench.config.parts import (
     ranking_of,
     tokenizer_of,
     tuner_of,
-    with_distinct_names,
+    with_phrases,
 )
 from judgebench.config.rules import MODELS, SETTINGS, TEXTS, Asked, AskedTexts, check_rules
 from judgebench.data.dataset import DEV
@@ -51,9 +49,6 @@ from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 
-if TYPE_CHECKING:
-    pass
-
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
 
@@ -68,16 +63,12 @@ class Experiment:
     """The parts that a configuration describes.
 
     Attributes:
-        examples: what is judged: the data's texts, or pairs of them.
-        attacks: what is done to them, `none` first.
-        defenses: what is done against that, in the configured order; those that are `Planned` must be made ready before
-            anything is read.
+        examples: the judged texts of the data, or pairs of them.
+        attacks: changes of the texts, `none` first.
+        defenses: in the configured order; those that are `Planned` must be prepared before anything is read.
         search: how a phrase is learned before the prompts can be read; None where none is.
         phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
-        answers: what the judge answered earlier, to all of `prompts`; None where it is asked now.
-
-    Raises:
-        UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
+        answers: earlier answers of the judge to all of `prompts`; None where it is asked now.
     """
 
     config: DictConfig
@@ -98,14 +89,17 @@ class Experiment:
 
     @classmethod
     def parse(cls, config: DictConfig) -> Experiment:
-        """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded."""
+        """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded.
+
+        Raises:
+            UserError: anything in the configuration or the data that cannot be.
+        """
         # 1. parts by themselves, and whether they go together
-        asked = asked_of(config)
-        check_run(config)
+        asked = _asked(config, build_component(config.judge), build_component(config.assistant))
         cells = cells_of(config)
         search, phrases = learned_attack(config, asked.judge, asked.decodings)
         asked = replace(asked, search=search)
-        attacks = attacks_of(list_at(config, "attacks"), phrases)
+        attacks = with_phrases(select_attacks(list_at(config, "attacks")), phrases)
         defenses = configured_defenses(config, asked.judge)
         # 2. models and data; neither needs the other, so mistakes of both are told
         mistakes = Mistakes()
@@ -155,9 +149,7 @@ class Experiment:
 
     def again(self, config: DictConfig) -> Experiment:
         """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
-        asked = Asked(config, self.judge, self.assistant, decodings_of(config.get("decoding") or {}))
-        check_rules(SETTINGS, asked)
-        check_run(config)
+        asked = _asked(config, self.judge, self.assistant)
         other = copy.copy(self)  # with whatever of its properties is computed already
         other.config, other.decodings = config, asked.decodings
         if other.comparative:
@@ -167,25 +159,19 @@ class Experiment:
 
     def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
         """The same with phrases that were learned since, each of their lengths as one more attack."""
-        attacks = with_distinct_names([*self.attacks, *(attack for phrase in phrases for attack in phrase.attacks())])
+        attacks = with_phrases(self.attacks, phrases)
         cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
         conditions = conditions_of(cells, attacks, self.defenses, self.comparative)
         prompts = self.builder.build(self.examples, _ready(conditions, self.defenses), attacked_text(attacks))
-        return replace(
-            self,
-            conditions=conditions,
-            prompts=prompts,
-            attacks=attacks,
-            phrases=[*self.phrases, *phrases],
-            search=None,
-        )
+        joint = [*self.phrases, *phrases]
+        return replace(self, conditions=conditions, prompts=prompts, attacks=attacks, phrases=joint, search=None)
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
         """The same with those defenses ready that needed to know what a stage brings (`defenses.STAGES`)."""
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
-        means = Resources(
+        resources = Resources(
             judge=self.judge,
             builder=self.builder,
             conditions=self.conditions,
@@ -200,7 +186,7 @@ class Experiment:
             models=models,
         )
         defenses = [
-            defense.prepared(means) if isinstance(defense, Planned) and defense.stage == stage else defense
+            defense.prepared(resources) if isinstance(defense, Planned) and defense.stage == stage else defense
             for defense in self.defenses
         ]
         builder = self.builder.under(defenses)
@@ -213,8 +199,7 @@ class Experiment:
         return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
 
     def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
-        """The prompts that have another judged text than their example's own, and that text: what an attack made of
-        it, and a defense of that."""
+        """The prompts whose judged text an attack or a defense has changed, each with that text."""
         attacked, defenses = attacked_text(self.attacks), {defense.name: defense for defense in self.defenses}
         for prompt in self.prompts:
             example, condition = prompt.example, prompt.condition
@@ -290,12 +275,12 @@ class Experiment:
     @cached_property
     def agreement(self) -> dict[str, dict[str, float]]:
         """Dimension -> how far the experts agree among themselves, where their single scores are known."""
-        found = {}
+        agreement = {}
         for dimension in dict.fromkeys(condition.dimension for condition in self.conditions):
             ratings = self.data.ratings.get(dimension)
             if ratings is not None and (alpha := krippendorff_alpha(ratings)) is not None:
-                found[dimension] = {"alpha": alpha, "spearman": mean_pairwise_spearman(ratings) or 0.0}
-        return found
+                agreement[dimension] = {"alpha": alpha, "spearman": mean_pairwise_spearman(ratings) or 0.0}
+        return agreement
 
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
@@ -351,6 +336,14 @@ class Experiment:
             free_text={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
             answers=self.answers,
         )
+
+
+def _asked(config: DictConfig, judge: JudgeSettings, assistant: Assistant) -> Asked:
+    """Judge, assistant and decodings, which fit each other; else `UserError`."""
+    asked = Asked(config, judge, assistant, decodings_of(config.get("decoding") or {}))
+    check_rules(SETTINGS, asked)
+    check_run(config)
+    return asked
 
 
 def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list[Condition]:

@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.attacks import select_attacks
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import MetricSettings, RunSettings, named
-from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of, without_repeats
+from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.rows import existing, is_hub_id
 from judgebench.data.settings import DataSettings
@@ -79,7 +80,7 @@ def check_config(config: DictConfig, dear: bool = True) -> None:
             check_rules(SETTINGS, asked, mistakes)
             if asked.assistant.served is not None and isinstance(asked.judge, ApiSpec):
                 asked.assistant.served.spec(asked.judge)
-    for check in (_check_axes, check_run, _check_devices, lambda given: path_of(given, "store")):
+    for check in (cells_of, _check_attacks, check_run, _check_devices, lambda given: path_of(given, "store")):
         with mistakes.caught():
             check(config)
     if "data" not in incomplete:
@@ -196,16 +197,23 @@ def _part(config: DictConfig, key: str, mistakes: Mistakes) -> Any:
     return None
 
 
-def _check_axes(config: DictConfig) -> None:
+def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
+    """Every dimension in every range; else `UserError`."""
     mistakes = Mistakes()
-    with mistakes.caught():
-        without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
-    with mistakes.caught():
-        without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
-    with mistakes.caught():
-        given = list_at(config, "attacks")
-        select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
+    axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
+    for key, make in (("ranges", ScoreRange.parse), ("dimensions", str)):
+        with mistakes.caught():
+            axes[key] = [make(given) for given in list_at(config, key)]
+            if len(set(axes[key])) < len(axes[key]):
+                raise UserError(f"{key}: {', '.join(map(str, axes[key]))} names one twice.")
     mistakes.tell()
+    return list(product(axes["dimensions"], axes["ranges"]))
+
+
+def _check_attacks(config: DictConfig) -> None:
+    """Checks attacks that no class of the user's makes."""
+    given = list_at(config, "attacks")
+    select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
 
 
 def _check_data(data: DictConfig) -> None:

@@ -91,13 +91,6 @@ def list_at(config: DictConfig, key: str) -> list[Any]:
     return items
 
 
-def without_repeats(key: str, items: list[Any]) -> list[Any]:
-    """`items`, unless one is named twice (`UserError`)."""
-    if len(set(items)) < len(items):
-        raise UserError(f"{key}: {', '.join(map(str, items))} names one twice.")
-    return items
-
-
 def typed_overrides() -> list[str]:
     """Overrides that the command line, or a sweep, sets beside the config files."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []

@@ -9,12 +9,12 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
-from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
+from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import build_component
-from judgebench.config.checks import decodings_of
-from judgebench.config.keys import list_at, without_repeats
-from judgebench.config.rules import SETTINGS, Asked, check_rules
+from judgebench.config.checks import cells_of
+from judgebench.config.keys import list_at
+from judgebench.config.rules import Asked
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import Rivals
 from judgebench.decoding.rules import Decoding
@@ -22,7 +22,7 @@ from judgebench.defenses import Defense, DefenseSettings, Planned, select_defens
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import REPLAYED, JudgeSettings
 from judgebench.metrics.comparisons import Ranking
-from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
@@ -34,56 +34,22 @@ if TYPE_CHECKING:
 _PAIRS = ("rivals", "rivals_seed")
 
 
-def asked_of(config: DictConfig) -> Asked:
-    """Judge, assistant and decodings, which fit each other; else `UserError`."""
-    asked = Asked(
-        config,
-        build_component(config.judge),
-        build_component(config.assistant),
-        decodings_of(config.get("decoding") or {}),
-    )
-    check_rules(SETTINGS, asked)
-    return asked
-
-
 def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
-    """The main model's tokenizer, and how many tokens main model and assistant can read.
-
-    Raises:
-        UserError: their vocabularies differ.
-    """
-    tokenizer, limit = asked.judge.source.tokenizer(), _most_tokens(asked.judge.source.config())
-    others = [asked.assistant.source] if asked.assistant.source is not None else []
-    for other in others:
-        check_vocabularies(tokenizer, other.tokenizer())
-        limit = min(limit, _most_tokens(other.config()))
+    """The main model's tokenizer, and how many tokens main model and assistant can read; `UserError` where their
+    vocabularies differ."""
+    tokenizer, sources = asked.judge.source.tokenizer(), [asked.judge.source]
+    if asked.assistant.source is not None:
+        sources.append(asked.assistant.source)
+        check_vocabularies(tokenizer, asked.assistant.source.tokenizer())
     asked.judge.check_assistant(asked.assistant)
-    return tokenizer, limit
-
-
-def _most_tokens(config: Any) -> int:
-    """Tokens that a model of this configuration can read."""
-    text = config.get_text_config(decoder=True)
-    return int(getattr(text, "max_position_embeddings", None) or 2**31)
-
-
-def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
-    """Every dimension in every range."""
-    mistakes = Mistakes()
-    ranges: list[ScoreRange] = []
-    dimensions: list[str] = []
-    with mistakes.caught():
-        ranges = without_repeats("ranges", [ScoreRange.parse(given) for given in list_at(config, "ranges")])
-    with mistakes.caught():
-        dimensions = without_repeats("dimensions", [str(name) for name in list_at(config, "dimensions")])
-    mistakes.tell()
-    return [(dimension, score_range) for dimension in dimensions for score_range in ranges]
+    configs = [source.config().get_text_config(decoder=True) for source in sources]
+    return tokenizer, min(int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs)
 
 
 def learned_attack(
     config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
 ) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
-    """The way a phrase is learned, or one that was learned elsewhere."""
+    """The search that learns a phrase, or one that was learned elsewhere."""
     if config.get("attack") is None:
         return None, []
     try:
@@ -101,18 +67,13 @@ def learned_attack(
     return made, []
 
 
-def attacks_of(given: Sequence[Any], phrases: Sequence[LearnedPhrase]) -> list[Attack]:
-    """Attacks by name, file or class, and those of learned phrases, one a length; else `UserError`."""
-    attacks = [*select_attacks(given), *(attack for phrase in phrases for attack in phrase.attacks())]
-    return with_distinct_names(attacks)
-
-
-def with_distinct_names(attacks: list[Attack]) -> list[Attack]:
-    """`attacks`, unless two share a name (`UserError`)."""
-    names = [attack.name for attack in attacks]
+def with_phrases(attacks: Sequence[Attack], phrases: Sequence[LearnedPhrase]) -> list[Attack]:
+    """Attacks, and those of learned phrases, one a length; `UserError` where two share a name."""
+    joint = [*attacks, *(attack for phrase in phrases for attack in phrase.attacks())]
+    names = [attack.name for attack in joint]
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise UserError(f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name.")
-    return attacks
+    return joint
 
 
 def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defense]:
@@ -136,13 +97,11 @@ def data_of(config: DictConfig) -> JudgeDataModule:
     """The data, read; it has human scores of every dimension."""
     data: JudgeDataModule = build_component(config.data)
     data.setup()
-    mistakes = Mistakes()
-    for dimension in dict.fromkeys(dimension for dimension, _ in cells_of(config)):
-        if dimension not in data.dimensions:
-            mistakes.add(
-                f"dimensions: {data.name} has no human scores for {dimension!r}; it has {', '.join(data.dimensions)}."
-            )
-    mistakes.tell()
+    known = ", ".join(data.dimensions)
+    if missing := [name for name in dict.fromkeys(name for name, _ in cells_of(config)) if name not in data.dimensions]:
+        raise UserError(
+            *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing)
+        )
     return data
 
 
@@ -170,13 +129,13 @@ def conditions_of(
 
 
 def ranking_of(config: DictConfig) -> Ranking:
-    """The way systems are ranked where texts are compared."""
+    """The rule by which systems are ranked where texts are compared."""
     given = config.get("pairwise")
     return Ranking.parse(OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given)
 
 
 def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition]) -> Tuner | None:
-    """The way lambda and t are chosen; None where they are as configured."""
+    """The tuner of lambda and t; None where they are as configured."""
     if asked.config.get("tune") is None:
         return None
     tuner = instantiate(asked.config.tune)
