@@ -66,8 +66,8 @@ class Processes:
         UserError: the trainer's processes cannot work together, or do not find each other.
 
     Attributes:
-        rank: this process's place among them, from 0; the first keeps the store.
-        count: how many there are.
+        rank: this process's position among them, from 0.
+        count: the number of processes.
     """
 
     def __init__(self, trainer: L.Trainer | None = None):
@@ -98,11 +98,8 @@ class Processes:
         return self._group is not None
 
     def join(self) -> None:
-        """Starts the others where that is this process's to do, and waits until all are there; once.
-
-        Raises:
-            UserError: they do not find each other.
-        """
+        """Starts the others where that is this process's to do, and waits until all are there; once. `UserError` where
+        they do not find each other."""
         if self.count == 1 or self.joined:
             return
         strategy = self._strategy
@@ -125,12 +122,8 @@ class Processes:
         self._agreed = []
 
     def agree(self, find: Callable[[], T]) -> T:
-        """XX    Args:
-            find: run by the first process alone; what it agrees on in its turn is its own affair.
-
-        Raises:
-            UserError: that of `find`, in all.
-        """
+        """The result of `find`, which the first process alone runs, in all processes; all call this in the same order.
+        The `UserError` of `find` is raised in all."""
         if self.count == 1 or self._finding:
             return find()
         if self._to_hear:
@@ -144,11 +137,8 @@ class Processes:
         return _opened(outcome, self.first)
 
     def together(self, do: Callable[[], T]) -> T:
-        """Does in each process what none may fail at; all call this in the same order.
-
-        Raises:
-            UserError: of the first process that fails, in all.
-        """
+        """Runs `do` in each process; the `UserError` of the first that fails is raised in all. All call this in the
+        same order."""
         error: UserError | None = None
         try:
             done = do()
@@ -168,11 +158,8 @@ class Processes:
         return done
 
     def check_same(self, value: str, what: str) -> None:
-        """Checks that all processes have the same `value`, which stands for `what`; all call this in the same order.
-
-        Raises:
-            UserError: one differs from the first.
-        """
+        """Checks that all processes have the same `value`, which `what` names; else `UserError`. All call this in the
+        same order."""
         if not self.joined:
             return
         values = self._gathered(value)
@@ -183,23 +170,20 @@ class Processes:
             )
 
     def send(self, message: bytes) -> None:
-        """Sends something to the first process, which need not be waiting for it."""
+        """Sends a message to the first process, which need not be waiting for it."""
         with watching():
             self._mail.queue_push("mail", message)
         self._sent += 1
 
     def mail(self) -> Iterator[bytes]:
-        """In the first process: what has come in so far."""
+        """The messages that the first process has received so far."""
         while self.joined and self._mail.queue_len("mail"):
             self._received += 1
             yield self._mail.queue_pop("mail")
 
     def all_mail(self) -> Iterator[bytes]:
-        """Waits until all processes have come here, and gives the first what they have sent, as it comes in.
-
-        Raises:
-            Lost: one of them has ended.
-        """
+        """Waits until all processes have come here, and yields to the first what they have sent; `Lost` where one has
+        ended."""
         if not self.joined:
             return
         sent = torch.tensor([self._sent])
@@ -216,10 +200,9 @@ class Processes:
 
     @contextmanager
     def watched(self, beat: float = _BEAT, silence: float = _SILENCE) -> Iterator[None]:
-        """Within it the end of another process ends this one too, with a sentence and code 2; all enter it together.
+        """Ends this process with a sentence and code 2 if another process ends within the block; all enter it together.
 
-        Collectives between GPUs do not notice that a process has ended: its peers would wait for half an hour.
-        """
+        Collectives between GPUs do not notice that a process has ended: its peers would wait for half an hour."""
         if not self.joined:
             yield
             return
@@ -307,23 +290,19 @@ _here = Processes()
 
 
 def begin(trainer: L.Trainer) -> Processes:
-    """A run begins, under this trainer; the processes that run it, which `here` gives from now on."""
+    """Begins a run under this trainer, and gives its processes, as `here` does from now on."""
     global _here
     _here = Processes(trainer)
     return _here
 
 
 def here() -> Processes:
-    """The processes of the run that this one is part of; one where none has begun."""
+    """The processes of the run that has begun; one where none has."""
     return _here
 
 
 def _check(strategy: Any) -> None:
-    """Checks that several processes can work together under a strategy.
-
-    Raises:
-        UserError: they cannot.
-    """
+    """Checks that several processes can work together under a strategy; else `UserError`."""
     known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
     if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
         raise UserError(
@@ -335,7 +314,7 @@ def _check(strategy: Any) -> None:
 
 
 def _nothing() -> None:
-    """Runs in the launcher once the others are started: they run the command."""
+    """Runs in the launcher once the others, which run the command, are started."""
 
 
 def _opened(outcome: tuple[bool, Any], first: bool) -> Any:

@@ -16,18 +16,13 @@ _UNSEEN = re.compile(
 
 
 def escape_control(text: str) -> str:
-    """A text in which every character that steers instead of being read stands as Python would write it.
-
-    What data and phrases hold may steer a terminal, or turn a line around so that a number reads as another.
+    """A text in which every character that steers a terminal, or turns a line around, stands as Python would write it.
 
     Joiners (U+200C, U+200D) stay: scripts and emoji need them.
 
     Example:
         >>> escape_control("\\x1b[31mred\\x1b[0m, \\u202edetrever, zero\\u200bwidth")
         '\\\\x1b[31mred\\\\x1b[0m, \\\\u202edetrever, zero\\\\u200bwidth'
-        >>> text = "Tab\\tand line\\nstay, as do \u00fc, \u597d and \U0001f469\\u200d\U0001f52c"
-        >>> escape_control(text) == text
-        True
     """
     return _UNSEEN.sub(lambda match: _escaped(ord(match[0])), text)
 
@@ -58,15 +53,15 @@ def shown(value: Any) -> str:
 
 
 class UserError(Exception):
-    """A mistake of the user's, told in one sentence: what was wrong, where, and what would be right; or several such.
+    """A mistake that the user can mend: a sentence on what was wrong, where, and what would be right; or several such.
 
-    The command line prints the sentences without a traceback and exits with code 2. What data may hold and no terminal
-    can show (half a character), or would obey (an escape sequence), stands in them as its number.
+    The command line prints the sentences without a traceback and exits with code 2. Characters that no terminal can
+    show (half a character), or would obey (an escape sequence), stand in them as numbers.
 
     Attributes:
-        sentences: one a mistake.
-        fix: arguments of the command line in the place of others ("": beside them), by which all would be right; None
-            where only the user can know.
+        sentences: one for each mistake.
+        fix: argument of the command line -> the arguments in its place ("": beside the others), by which all would be
+            right; None where only the user can know.
     """
 
     def __init__(self, *sentences: object, fix: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -77,7 +72,7 @@ class UserError(Exception):
 
 
 class Mistakes:
-    """Mistakes that are found one after the other, and told together.
+    """Collects mistakes, to report them together.
 
     Example:
         >>> mistakes = Mistakes()
@@ -85,8 +80,6 @@ class Mistakes:
         ...     with mistakes.caught():
         ...         if not text.isdigit():
         ...             raise UserError(f"{text} is no digit.")
-        >>> mistakes.found
-        True
         >>> mistakes.tell()
         Traceback (most recent call last):
         judgebench.runtime.errors.UserError: x is no digit.
@@ -97,7 +90,7 @@ class Mistakes:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Keeps a mistake that is found inside, or what it is the cause of."""
+        """Keeps a `UserError` that is raised inside."""
         try:
             yield
         except UserError as error:
@@ -113,7 +106,7 @@ class Mistakes:
         return bool(self._errors)
 
     def tell(self) -> None:
-        """Raises `UserError` of all that were found, if any was."""
+        """Raises `UserError` of all mistakes, if there is any."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
@@ -129,14 +122,12 @@ class Mistakes:
 
 
 class ReportedElsewhere(UserError):
-    """A mistake that another process of the same run tells the user."""
+    """A mistake that another process of the same run reports."""
 
 
 class Refusal(SystemExit):
-    """Ends the program with code 2; `sentence` is for whoever started the work to print.
-
-    A sweep records it as the reason why one of its jobs failed, and goes on.
-    """
+    """Ends the program with code 2; whoever started the work prints `sentence`. A sweep records it as the reason why a
+    job failed, and goes on."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(2)
@@ -147,11 +138,11 @@ class Refusal(SystemExit):
 
 
 class Terminated(KeyboardInterrupt):
-    """The system, or a cluster's scheduler, asks the program to end (SIGTERM), which it does as by Ctrl-C."""
+    """SIGTERM of the system or a scheduler, which ends the program as Ctrl-C does."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; `sentence` says what is kept, for whoever started the work to print."""
+    """Ctrl-C; `sentence` says what is kept."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)

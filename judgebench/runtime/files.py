@@ -43,20 +43,11 @@ NETWORK = frozenset(
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path next to `path`; what is written there becomes `path` when the block ends well.
+    """A temporary path next to `path`; its content becomes `path` when the block ends well.
 
     The temporary file lies in the same folder because a rename is atomic only within one file system. It is synced to
     the disk first, so that a power cut cannot leave the new name with old or empty content. If the block raises, the
-    temporary file goes and `path` stays as it was.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
-        >>> with atomic(path) as temporary:
-        ...     _ = temporary.write_text("whole")
-        >>> path.read_text()
-        'whole'
-    """
+    temporary file goes and `path` stays as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)  # what is written goes through no link that somebody has put there
@@ -84,11 +75,7 @@ class Changed(ValueError):
 
 
 def write_digests(folder: Path, names: Iterable[str]) -> None:
-    """Writes the digests of files of a folder beside those that it has already.
-
-    Args:
-        names: paths below the folder, with `/`.
-    """
+    """Adds the digests of files (paths below the folder, with `/`) to those that a folder has already."""
     known = _known(folder) or {}
     digests = known | {name: _sha256(folder / name) for name in names}
     with atomic(folder / DIGESTS) as temporary:
@@ -96,7 +83,7 @@ def write_digests(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_digest(folder: Path, name: str) -> None:
-    """Compares a file with its digest, where there is one.
+    """Compares a file with its digest, if it has one.
 
     Args:
         name: the file's path below the folder, with `/`.
@@ -114,13 +101,11 @@ def check_digest(folder: Path, name: str) -> None:
 
 
 def check_run_file(path: Path, key: str) -> None:
-    """Compares a file with its digest, where it lies in a run's folder or one folder below.
+    """Compares a file in a run's folder, or one folder below, with its digest; `UserError` where they differ, or the
+    digests cannot be read.
 
     Args:
-        key: the config key that names it, for the error.
-
-    Raises:
-        UserError: they differ, or the digests cannot be read.
+        key: the config key that names the file, for the error.
     """
     whole = path.resolve()
     for folder in whole.parents[:2]:
@@ -182,16 +167,10 @@ def _is_number(text: str) -> bool:
 
 
 def on_network(path: Path, mounts: str | None = None) -> bool:
-    """True where a path lies on a network file system; false where the system does not say.
+    """True where a path, which need not exist, lies on a network file system; false where the system does not say.
 
     Args:
-        path: need not exist yet.
         mounts: in place of Linux's own list, /proc/self/mountinfo.
-
-    Example:
-        >>> mounts = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\\n36 21 0:31 / /home rw shared:1 - nfs4 server:/home rw\\n"
-        >>> on_network(Path("/home/me/outputs"), mounts), on_network(Path("/homes/me"), mounts)
-        (True, False)
     """
     if mounts is None:
         try:
@@ -234,7 +213,7 @@ UNTIL_THE_END = ExitStack()
 
 
 class Held(Exception):
-    """Somebody else holds the lock: `holder`, as far as it is known."""
+    """Another process holds the lock; `holder` is its entry, as far as it is known."""
 
     def __init__(self, holder: Mapping[str, Any]) -> None:
         super().__init__(described(holder))
@@ -254,10 +233,9 @@ def described(holder: Mapping[str, Any]) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock; a folder that was made for it and stays empty goes again with its parents.
+    """Holds the folder's lock; a folder that was made for it and stays empty is removed with its parents.
 
-    The lock is the system's (flock), not the file's existence: a file that a killed run has left behind holds nobody
-    up.
+    The lock is the system's (flock), not the file's existence: a file that a killed run leaves behind blocks nobody.
 
     Raises:
         Held: another process, or another part of this one, holds it.

@@ -45,10 +45,9 @@ class Limits:
 
     Attributes:
         size: bytes.
-        depth: of lists and objects inside each other.
+        depth: of nested lists and objects.
         nodes: values and keys, where a YAML alias counts as all that it stands for.
-        halves: lets half surrogates pass, for a caller that checks the texts it takes.
-        nan: lets NaN and Infinity pass, for a caller that checks the numbers it takes.
+        halves, nan: let half surrogates, and NaN and Infinity, pass to a caller that checks them itself.
     """
 
     size: int = 64 * _MIB
@@ -79,20 +78,12 @@ def read_yaml(path: Path, name: str, *, shape: Any = None, limits: Limits = YAML
 
 
 def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "") -> str:
-    """The text of a UTF-8 file, its line ends as they are.
-
-    Raises:
-        UserError: no regular file, too large, unreadable or not UTF-8.
-    """
+    """The text of a UTF-8 file, its line ends as they are; `UserError` where it cannot be read."""
     return _guarded(lambda: _contents(path, size).decode("utf-8"), name, " cannot be read", remedy)
 
 
 def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "") -> bytes:
-    """The bytes of a regular file.
-
-    Raises:
-        UserError: no regular file, too large, or unreadable.
-    """
+    """The bytes of a regular file; `UserError` where there is none, it is too large, or unreadable."""
     return _guarded(lambda: _contents(path, size), name, " cannot be read", remedy)
 
 
@@ -103,7 +94,7 @@ def parse_json(
 
     Args:
         text: UTF-8 where it is bytes.
-        name: what the text is called in an error, as "card=judge_card.yaml" or "data.jsonl line 3".
+        name: names the text in an error, as "card=judge_card.yaml" or "data.jsonl line 3".
         shape: see `check_shape`; None takes any.
         remedy: a clause that says what would be right.
 
@@ -136,11 +127,8 @@ def parse_json(
 def parse_yaml(
     text: str | bytes, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
 ) -> Any:
-    """The value that one YAML document holds, whose keys must be text; see `parse_json`.
-
-    Raises:
-        UserError: as `parse_json`, and for an alias that stands for itself, a date, bytes or a class.
-    """
+    """The value that one YAML document holds, whose keys must be text; see `parse_json`. An alias that stands for
+    itself, a date, bytes and a class are refused too."""
 
     def read() -> Any:
         loader = _Loader(_decoded(_within(text, limits.size)), limits)
@@ -224,11 +212,7 @@ def _constant(text: str) -> float:
 
 
 def _check_plain(value: Any, limits: Limits, leaves: bool) -> Any:
-    """The same value, if it is plain and within `limits`.
-
-    Args:
-        leaves: whether texts and numbers are to be checked too.
-    """
+    """The same value, if it is plain and within `limits`; texts and numbers are checked where `leaves`."""
     level: list[Any] = [[value]]  # the containers of one depth
     count = 0
     for _ in range(limits.depth + 1):
@@ -260,7 +244,8 @@ def _check_leaf(leaf: Any, limits: Limits) -> None:
         if not limits.nan and not math.isfinite(leaf):
             raise _Refused(f"{leaf!r} is no number")
     elif leaf is not None and not isinstance(leaf, int):
-        raise _Refused(f"{shown(leaf)} is {kind_of(leaf)}; write it in quotation marks")
+        kind = f"a {type(leaf).__name__}"
+        raise _Refused(f"{shown(leaf)} is {kind}; write it in quotation marks")
 
 
 if yaml.__with_libyaml__:
@@ -338,13 +323,12 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
         shape: a type (`float` takes any number, `object` anything), None, a tuple of shapes any of which will do,
             `[shape]` for a list of such, `{str: shape}` for an object whose values are such, or `{"key": shape}` for
             an object that has these keys at least; "key?" may be missing.
-        at: where `value` stands inside its source.
+        at: position of `value` inside its source.
 
     Raises:
         UserError: another shape; says where.
 
     Example:
-        >>> check_shape({"n": 1, "x": [2, None]}, {"n": int, "x": [(float, None)], "y?": str}, "a.json")
         >>> check_shape({"n": "1"}, {"n": int}, "a.json")
         Traceback (most recent call last):
         judgebench.runtime.errors.UserError: a.json: n must be a whole number, got '1'.
@@ -366,13 +350,8 @@ _KINDS: dict[Any, str] = {
 }
 
 
-def kind_of(value: Any) -> str:
-    """The kind of a value, in words."""
-    return _KINDS.get(type(value), f"a {type(value).__name__}")
-
-
 def _fault(value: Any, shape: Any, at: str) -> str | None:
-    """A clause on the first thing in a value that has not its shape."""
+    """A clause on the first part of a value that does not fit its shape."""
     if isinstance(shape, tuple):
         faults = [_fault(value, one, at) for one in shape]
         if None in faults:

@@ -22,7 +22,7 @@ _SECRET_WORDS = {
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 SHORTEST_REPEATED = 16
-"""Shorter masked texts are not hunted for elsewhere: `label_key: coherence` must not erase every "coherence"."""
+"""Shorter masked texts are not looked for elsewhere: `label_key: coherence` must not erase every "coherence"."""
 _PLACES = ("PWD", "OLDPWD")
 """Variables whose names only look like a password's."""
 
@@ -141,7 +141,7 @@ def masked_argument(argument: str) -> str:
 
 
 def argument_secrets(arguments: Sequence[str]) -> set[str]:
-    """The secrets that `masked_argument` takes out of arguments, as far as it is long enough to be a secret."""
+    """The secrets that `masked_argument` takes out of arguments, as far as they are long enough to be secrets."""
     found = set()
     for argument in arguments:
         key, _, value = argument.partition("=")
@@ -158,18 +158,16 @@ def _masked(found: re.Match[str]) -> str:
 
 
 class Hiding:
-    """A stream that writes `***` where a secret would stand; all else is the stream's own."""
+    """A stream that writes `***` in the place of secrets."""
 
     def __init__(self, stream: Any, hide: Callable[[str], str]) -> None:
         self._stream, self._hide = stream, hide
 
     def write(self, text: str) -> int:
-        """Writes the text without secrets; the number is of the text that was given."""
         self._stream.write(self._hide(text))
         return len(text)
 
     def writelines(self, lines: Sequence[str]) -> None:
-        """Writes lines, one by one."""
         for line in lines:
             self.write(line)
 
@@ -179,11 +177,8 @@ class Hiding:
 
 @contextmanager
 def hiding(arguments: Sequence[str]) -> Iterator[Callable[[str], str]]:
-    """Until the block ends, neither stdout nor stderr shows a secret of the command line or of the environment.
-
-    Yields:
-        what takes the secrets out of a text.
-    """
+    """Keeps secrets of the command line and of the environment out of stdout and stderr until the block ends. Yields
+    the function that masks them in a text."""
     hide = hider(argument_secrets(arguments) | environment_secrets())
     kept = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (Hiding(stream, hide) for stream in kept)
@@ -202,7 +197,7 @@ def hider(secrets: set[str]) -> Callable[[str], str]:
 
 
 def hide_in_file(path: Path, arguments: Sequence[str]) -> None:
-    """Takes the secrets of a command line out of a text file that another library has written of it, if it exists."""
+    """Masks the secrets of a command line in a text file that another library has written, if it exists."""
     secrets = argument_secrets(arguments)
     if secrets and path.is_file():
         text = path.read_text("utf-8")

@@ -18,27 +18,18 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Adds up the seconds spent in each named stage.
-
-    Example:
-        >>> clock = Clock()
-        >>> with clock("read"):
-        ...     pass
-        >>> list(clock.seconds)
-        ['read']
-    """
+    """Adds up the seconds spent in each named stage, as `with clock("read")`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def move(self, seconds: float, source: str, target: str) -> None:
-        """Counts seconds under `target` that are counted under `source`, or will be when the stage ends."""
+        """Counts seconds under `target` that are counted under `source`, or will be when that stage ends."""
         self.seconds[source] = self.seconds.get(source, 0.0) - seconds
         self.seconds[target] = self.seconds.get(target, 0.0) + seconds
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Counts what happens within it under `stage`."""
         began = time.perf_counter()
         try:
             yield
@@ -47,7 +38,7 @@ class Clock:
 
 
 class NeverEnds(Exception):
-    """A call that has taken more than its time."""
+    """A call has taken more than its time."""
 
 
 class _Job:
@@ -89,18 +80,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def within(call: Callable[[], T], seconds: float | None = None) -> T:
-    """Gives what a call gives, or raises what it raises, within a limit; it costs a few microseconds more.
+    """The result of a call that must end within a limit; it costs a few microseconds more.
 
     Args:
         call: code of Python, or of a library that lets go of Python's lock meanwhile.
         seconds: None takes `SECONDS`.
 
     Raises:
-        NeverEnds: it has not come to an end in time.
-
-    Example:
-        >>> within(lambda: 3)
-        3
+        NeverEnds: it has not ended in time.
     """
     try:
         worker = _idle.pop()

@@ -37,8 +37,8 @@ class Worker:
     """A process.
 
     Attributes:
-        host: the machine, this time it is up, and the namespace in which process numbers count (containers).
-        pid: the process's number; started: when it began, for numbers are used again.
+        host: the machine, the time it was started, and the namespace in which process numbers count (containers).
+        started: time at which the process began, for numbers are used again.
     """
 
     host: str
@@ -47,7 +47,6 @@ class Worker:
 
     @classmethod
     def me(cls) -> Worker:
-        """This process."""
         return cls(_host(), os.getpid(), psutil.Process().create_time())
 
     def attribute(self, beat: int) -> dict[str, Any]:
@@ -69,8 +68,8 @@ class Worker:
 
 
 class Watch:
-    """Tells trials whose worker died. On this machine the process itself is looked up; of others, a beat that has not
-    changed for `grace` seconds of *our* clock means death: clocks of machines differ."""
+    """Recognizes trials whose worker died. On this machine the process itself is looked up; elsewhere a beat that has
+    not changed for `grace` seconds of *our* clock means death: clocks of machines differ."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
@@ -92,11 +91,10 @@ class Watch:
 
 
 class Heartbeat:
-    """Counts the beats of running trials up, in a thread of its own, until the block ends.
+    """Counts the beats of running trials up, every `interval` seconds in a thread of its own, until the block ends.
 
     Args:
         trial_ids: the trials, in the storage's numbering.
-        interval: seconds between two beats.
     """
 
     def __init__(self, storage: BaseStorage, trial_ids: Iterable[int], me: Worker, interval: float) -> None:
@@ -143,11 +141,11 @@ FAILED, LOST, DUPLICATE, SURPLUS = "failed", "lost", "duplicate", "surplus"
 
 @dataclass
 class Standing:
-    """The state of a study, at one look.
+    """The state of a study at one moment.
 
     Attributes:
-        holders: what a trial stands for -> the trial that holds it: running, complete or failed, the lowest number.
-        lost: what nobody holds any more -> the lost trial whose point it was.
+        holders: task (see `task`) -> the trial that holds it: running, complete or failed, the lowest number.
+        lost: task that nobody holds any more -> the lost trial.
     """
 
     holders: dict[str, FrozenTrial] = field(default_factory=dict)
@@ -155,7 +153,7 @@ class Standing:
 
     @classmethod
     def of(cls, trials: Collection[FrozenTrial], forgiven: Collection[int] = ()) -> Standing:
-        """Reads a study's trials; failed ones whose number is `forgiven` hold nothing."""
+        """The state that a study's trials make; failed ones whose number is `forgiven` hold nothing."""
         standing = cls()
         for trial in sorted(trials, key=lambda trial: trial.number):
             key = task(trial)
@@ -178,7 +176,7 @@ class Claims:
     Attributes:
         grid: the points to be run, each once, by `point_key`; None where a sampler makes points up.
         most: trials to complete.
-        before_sampling: told the number of a trial before its point is drawn.
+        before_sampling: called with the number of a trial before its point is drawn.
         forgiven: numbers of failed trials whose points are run again.
     """
 
@@ -201,7 +199,7 @@ class Claims:
         return self.storage.get_all_trials(self._study_id, deepcopy=False)
 
     def standing(self) -> Standing:
-        """The state of the study now, once the trials of dead workers are closed."""
+        """The state of the study now, after the trials of dead workers are closed."""
         trials = self.trials()
         gone = [t for t in trials if t.state == TrialState.RUNNING and (self._left(t) or self.watch.dead(t))]
         for trial in gone:
@@ -248,7 +246,7 @@ class Claims:
         return trial.number not in self._taken and mine <= (trial.user_attrs.get(WORKER) or {}).items()
 
     def _make(self, point: Mapping[str, Value], attributes: Mapping[str, Any]) -> int:
-        """A new running trial, whole at once: a kill leaves no trial without its worker's name."""
+        """Makes a running trial by one write: a kill leaves no trial without its worker's name."""
         template = create_trial(
             state=TrialState.RUNNING,
             params=dict(point),
@@ -287,7 +285,7 @@ def grid_of(space: Space) -> dict[str, dict[str, Value]]:
 
 
 def failed(trial: FrozenTrial) -> bool:
-    """True where the trial's job failed: not closed for a reason that is none of the job's."""
+    """True where the trial's job failed, and it was not closed for another reason."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(ENDED, FAILED) == FAILED
 
 

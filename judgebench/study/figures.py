@@ -31,7 +31,7 @@ no correlation: the 0 that stands for it would outshine every negative one."""
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
-    point ran again, or will."""
+    point runs again."""
     told = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
     return sorted(told, key=lambda trial: trial["number"])
 
@@ -65,12 +65,7 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
 
     A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is
-    framed.
-
-    Args:
-        trials: of one sweep; those that did not complete are left out.
-        directions: see `summarize`; with minimize the smallest is best.
-    """
+    framed."""
     told = complete(trials)
     keys = list(dict.fromkeys(key for trial in told for key in trial["params"]))
     if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in told for key in keys):
@@ -190,16 +185,8 @@ Value = tuple[float, float]
 
 
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
-    """Every trial by its two values, those on the front joined; and, hollow, what the front's settings give on the test
-    split.
-
-    Args:
-        trials: of one sweep; those that did not complete are left out.
-        directions: see `summarize`.
-
-    Returns:
-        None unless there are two objectives.
-    """
+    """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
+    unless there are two objectives."""
     told = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
     if not told or len(directions) != 2:
         return None

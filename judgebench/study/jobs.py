@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class JobFailed(Exception):
-    """A job ended the program; `sentence` says why. Unlike SystemExit, it ends that job alone."""
+    """The end of a job that ended its program; `sentence` says why. Unlike SystemExit, it ends that job alone."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -35,19 +35,13 @@ class JobFailed(Exception):
 
 
 class Quiet:
-    """A task whose prints go to a file, and which cannot end the sweep.
-
-    Args:
-        task: what Hydra runs.
-        log: the file, which all jobs share.
-    """
+    """A task for Hydra whose prints go to a file, which all jobs share, and which cannot end the sweep."""
 
     def __init__(self, task: TaskFunction, log: str) -> None:
         functools.update_wrapper(self, task)
         self._task, self._log = task, log
 
     def __call__(self, config: DictConfig) -> Any:
-        """Runs the task; where it ends the program, JobFailed is raised instead."""
         Path(self._log).parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "a", encoding="utf-8") as log, redirect_stdout(log):
             try:
@@ -57,13 +51,13 @@ class Quiet:
 
 
 def runs_elsewhere() -> bool:
-    """True in a job of a multirun that submitit has started as a process of its own: it can end, but only by an
-    exception does the multirun hear why."""
+    """True in a job of a multirun that submitit has started as a process of its own: the multirun hears of its end only
+    by an exception."""
     return "SUBMITIT_EXECUTOR" in os.environ
 
 
 def as_job(config: DictConfig, hydra_config: Any) -> None:
-    """Gives a job of a multirun a folder of its own in `run_dir`, and one group on W&B together with the others."""
+    """Gives a job of a multirun its own folder in `run_dir`, and the group on W&B that all jobs share."""
     folder = config.get("run_dir")
     if not folder:
         return
@@ -74,11 +68,7 @@ def as_job(config: DictConfig, hydra_config: Any) -> None:
 
 
 def check_one_run(hydra_config: Any) -> None:
-    """Checks that one run was not meant as a sweep, whose settings one run would pass over.
-
-    Raises:
-        UserError: a sweep's settings are given, without -m.
-    """
+    """Checks that one run was not meant as a sweep, whose settings it would pass over; else `UserError`."""
     sweeper = hydra_config.sweeper
     params = sweeper.get("params")
     if params or str(sweeper.get("_target_")).endswith(".OptunaSweeper"):
@@ -90,12 +80,8 @@ def check_one_run(hydra_config: Any) -> None:
 
 
 def check_processes(config: DictConfig) -> None:
-    """Checks that a job of a multirun reads in one process: others would begin the whole multirun anew, unless SLURM
-    started them all for this one job.
-
-    Raises:
-        UserError: the trainer has several processes.
-    """
+    """Checks that a job of a multirun reads in one process, else `UserError`: others would begin the whole multirun
+    anew, unless SLURM started them all for this one job."""
     from hydra.utils import instantiate
 
     if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
@@ -116,16 +102,12 @@ def check_processes(config: DictConfig) -> None:
 
 
 def group_name(hydra_config: Any) -> str:
-    """The joint name of the jobs of one sweep: the study's name, else the sweep's folder."""
+    """The group of a sweep's jobs: the study's name, else the sweep's folder."""
     return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)
 
 
 def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
-    """The config key `objective`; None where it leaves the choice to us.
-
-    Raises:
-        UserError: see `parse_objective`.
-    """
+    """The config key `objective`, see `parse_objective`; None where it is the default."""
     from judgebench.metrics.objective import parse_objective
 
     given = config.get("objective")
@@ -150,12 +132,9 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
 
 
 def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data
-    has no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`).
-
-    Raises:
-        UserError: see `objective_values`.
-    """
+    """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
+    no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
+    `objective_values`."""
     from judgebench.metrics.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
@@ -175,11 +154,11 @@ _SLURM = "submitit_launcher.SlurmLauncher"
 
 
 class SweepSummary(Callback):
-    """Tells what the sweep found: a table, sweep.json and figures in the sweep's folder, and a summary run on W&B.
+    """Writes the summary of a sweep: a table, sweep.json and figures in the sweep's folder, and a run on W&B.
 
-    Optuna's trials are read from study.json, which also has what other workers and earlier starts did. The jobs of
-    other sweepers are collected as they end; a job that a launcher runs elsewhere, as submitit's do, leaves what it
-    returned in a file of the sweep's folder, which must be on storage that all have.
+    Optuna's trials are read from study.json, which also has those of other workers and earlier starts. The jobs of
+    other sweepers are collected as they end; a job that a launcher runs elsewhere, as submitit's do, leaves its result
+    in a file of the sweep's folder, which must be on storage that all have.
     """
 
     def __init__(self) -> None:
@@ -187,8 +166,8 @@ class SweepSummary(Callback):
         self._home: tuple[str, int] | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuses, once for all jobs, what none of them could do; and keeps other sweeps out of the folder, but for
-        those that share this one's trials."""
+        """Refuses once what no job could do, and locks the sweep's folder, except for sweeps that share this one's
+        trials."""
         from judgebench.results.folder import RunFolder
 
         self._home = _process()
@@ -252,7 +231,7 @@ def _record(config: DictConfig, job_return: JobReturn) -> dict[str, Any]:
 
 
 def _leave_nothing(folder: Path, made: list[Path]) -> None:
-    """Takes away a multirun's folder in which there is nothing but what Hydra writes before the first job."""
+    """Removes a multirun's folder that holds only what Hydra writes before the first job."""
     with suppress(OSError):
         if {path.name for path in folder.iterdir()} <= {_HYDRAS, LOCK}:
             (folder / _HYDRAS).unlink(missing_ok=True)

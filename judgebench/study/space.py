@@ -124,7 +124,7 @@ def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
 
 Value = str | int | float | bool
 MOST_POINTS = 1_000_000
-"""More would take a lifetime, and fill the memory before it begins."""
+"""Points of a grid; more would take a lifetime."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Param:
     """One swept key.
 
     Attributes:
-        distribution: what samplers draw from.
+        distribution: samplers draw from it.
         values: all values, in the order given; None where there are infinitely many.
     """
 
@@ -205,11 +205,8 @@ class Space:
         return {key: param.distribution for key, param in self.params.items()}
 
     def grid(self) -> Iterator[dict[str, Value]]:
-        """Every combination of values, the last key changing fastest.
-
-        Raises:
-            UserError: a key has infinitely many values, or the combinations are too many.
-        """
+        """Every combination of values, the last key changing fastest; `UserError` where they are infinitely or too
+        many."""
         count = 1
         for key, param in self.params.items():
             if param.values is None:
@@ -238,12 +235,7 @@ class Space:
 
 
 def point_key(point: Mapping[str, Value]) -> str:
-    """An identity of a grid's point, whatever the order of keys or values.
-
-    Example:
-        >>> point_key({"b": 0.5, "a": "x"})
-        '{"a": "x", "b": 0.5}'
-    """
+    """An identity of a grid's point, whatever the order of its keys."""
     return json.dumps(dict(point), sort_keys=True)
 
 

@@ -48,7 +48,7 @@ def open_storage(given: str | None) -> BaseStorage:
             sqlite:///studies.db or postgresql+psycopg://user@host/database.
 
     Raises:
-        UserError: it is none of these, or cannot be reached; passwords are left out of the sentence.
+        UserError: none of these, or it cannot be reached; the sentence has no password.
     """
     if given is None:
         return InMemoryStorage()
@@ -86,10 +86,12 @@ def open_study(
 
     Args:
         directions: "maximize" or "minimize", one an objective.
-        space: `Space.described`; sampler: its class; fixed: the overrides that every job of the study gets.
+        space: `Space.described`.
+        sampler: its class.
+        fixed: the overrides that every job of the study gets.
 
     Raises:
-        UserError: there is a study of that name with other directions, another space, or other fixed overrides: their
+        UserError: the study of that name has other directions, another space, or other fixed overrides, so that its
             trials cannot be compared.
     """
     for direction in directions:
@@ -134,7 +136,6 @@ class FileLock(BaseJournalFileLock):
         self._handle: int | None = None
 
     def acquire(self) -> bool:
-        """Waits for the lock."""
         handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
         fcntl.flock(handle, fcntl.LOCK_EX)
         self._handle = handle
@@ -142,7 +143,6 @@ class FileLock(BaseJournalFileLock):
         return True
 
     def release(self) -> None:
-        """Gives the lock back."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
@@ -161,7 +161,7 @@ class FileLock(BaseJournalFileLock):
 
 @contextmanager
 def storage_errors(given: str | None) -> Iterator[None]:
-    """Tells in one sentence what a storage that fails under way raises."""
+    """Turns the failure of a storage under way into one sentence."""
     try:
         yield
     except (SQLAlchemyError, StorageInternalError, OSError) as error:
@@ -208,7 +208,8 @@ def _database(given: str) -> BaseStorage:
 
 
 def _connected(url: str, settings: Mapping[str, Any]) -> RDBStorage:
-    """Workers that start together make the tables together, and all but one of them fail at some step: once more."""
+    """Connects, up to five times: workers that start together make the tables together, and all but one fail at some
+    step."""
     for last in (False, False, False, False, True):
         try:
             # percent signs and braces of a password are not Optuna's to fill in
@@ -242,11 +243,8 @@ STUDY, RESULTS = "study.json", "optimization_results.yaml"
 
 
 def check_folder(folder: Path, settings: Settings) -> None:
-    """Checks that a sweep's folder is free of another stored study's trials, whose runs this one's would replace.
-
-    Raises:
-        UserError: it is not; names that study.
-    """
+    """Checks that a sweep's folder has no trials of another stored study, whose runs this one's would replace; else
+    `UserError` with that study's name."""
     try:
         found = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         there = found["study_name"], found["storage"]
@@ -267,15 +265,11 @@ def write_results(
     sampler: str,
     most: int,
 ) -> dict[str, Any]:
-    """Writes both files and returns the content of study.json.
+    """Writes both files and returns the content of study.json; `UserError` where the folder cannot be written.
 
     study.json holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params,
     values; of several objectives `front`, a list of such); `trials`, each with number, state, params, values, seconds,
-    attributes (what the job gave), and ended, reason, retry_of where there are such.
-
-    Raises:
-        UserError: the folder cannot be written.
-    """
+    attributes (of the job), and ended, reason, retry_of where there are such."""
     best = [_short(trial) for trial in best_trials(trials, study.directions)]
     single = len(study.directions) == 1
     content = {

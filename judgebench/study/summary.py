@@ -241,9 +241,8 @@ _READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
 
 
 def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, dict[str, Any]]:
-    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width of its interval.
-
-    High and width are null where the interval never ends.
+    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width of its interval
+    (high and width are null where it never ends).
 
     Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the whole data, scored by
     argmax: then the readings, which all trials share, tell what any kappa would have given. Empty where they are out of
@@ -313,12 +312,8 @@ SUMMARY = "sweep.json"
 
 
 def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str] = ()) -> None:
-    """Writes, prints and logs what the trials found, and prints the folder last; nothing where no trial has results
-    (a dry run).
-
-    Args:
-        directions: maximize or minimize, one an objective; none is maximize.
-    """
+    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
+    (a dry run)."""
     summary = summarize(trials, directions, exact_optima(trials, directions))
     if not summary["cells"]:
         return

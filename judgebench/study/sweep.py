@@ -40,7 +40,7 @@ _SAMPLED = 20
 
 
 def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) -> optuna.Study:
-    """Works on the study until it is complete, together with whatever other workers there are.
+    """Works on the study until it is complete, together with other workers.
 
     Args:
         launch: runs jobs; of a batch, at most `settings.n_jobs` at once.
@@ -184,11 +184,8 @@ class _Outcome:
 
 
 def _outcome(returned: JobReturn | Exception, objectives: int) -> _Outcome | str:
-    """The outcome of a job: its values, or the reason why it has none.
-
-    Raises:
-        UserError: it gave nothing that could be compared, as all the others then will.
-    """
+    """The outcome of a job: its values, or the reason why it has none; `UserError` where they cannot be compared, as
+    those of all others then will."""
     if isinstance(returned, Exception):
         return _line(returned)
     given = returned._return_value  # the property raises, and prints, what failed
@@ -232,18 +229,13 @@ def _may_differ(override: str, keys: Sequence[str]) -> bool:
 
 
 class Live:
-    """Prints, and nothing else.
-
-    Args:
-        most: trials that the study is to have.
-    """
+    """Prints the progress of a study; `most` is the number of its trials."""
 
     def __init__(self, space: Space, most: int, directions: Sequence[StudyDirection]) -> None:
         self._space, self._most, self._directions = space, most, list(directions)
         self._width = 0
 
     def begins(self, name: str | None, sampler: str, storage: str | None, standing: Standing) -> None:
-        """Says which study this is, and what it has already."""
         there = standing.count(TrialState.COMPLETE)
         _say(
             f"study{f' {name}' if name else ''}: {sampler}, {self._most} trials"
@@ -252,7 +244,7 @@ class Live:
         )
 
     def ended(self, trial: FrozenTrial, trials: Collection[FrozenTrial], ours: bool) -> None:
-        """A trial of this worker's has ended; `ours` is false where another worker took it over meanwhile."""
+        """Says how a trial of this worker ended; `ours` is false where another worker has taken it over."""
         head = f"trial {trial.number:>{len(str(self._most))}}"
         point = self._space.shown(trial.params)
         self._width = max(self._width, len(point))
@@ -270,7 +262,7 @@ class Live:
         _say(head, f"{point:<{self._width}}", _number(trial.values), tail)
 
     def waits(self, running: int) -> None:
-        """Nothing is free, but other workers may die on what they have."""
+        """Says that nothing is free, but other workers may die on what they have."""
         _say(f"waiting for {running} {'trial' if running == 1 else 'trials'} of other workers")
 
 
