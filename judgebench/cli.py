@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from judgebench.results.results import Results
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""How the system says that a disk is full, a quota used up, or a file system read-only."""
+"""The system's errors for a disk that is full, a quota used up, or a file system read-only."""
 
 _NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
-"""How it says that nothing can have such a name."""
+"""Its errors for a name that nothing can have."""
 
 _RAISES = "HYDRA_FULL_ERROR"
 
 _FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
-"""Stands below what goes wrong once a command has been understood, and tells it from what Hydra does not understand."""
+"""Added to an exception that is no mistake of the user's."""
 
 
 @contextmanager
 def handle_errors(module: str, config_name: str = "config", look: Look | None = None) -> Iterator[None]:
-    """Around all that a command does: no secret is shown, a `Refusal` is one sentence and code 2, Ctrl-C one and 130,
-    SIGTERM one and 143.
+    """Around all that a command does: hides secrets, and ends in one sentence: a `Refusal` with code 2, Ctrl-C with
+    130, SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
-        look: refuses a configuration of a run, as far as that is known in a second; the jobs of a multirun are looked
-            at before it begins.
+        look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun are checked before
+            it begins.
     """
     given = sys.argv[1:]
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
@@ -84,7 +84,7 @@ def handle_errors(module: str, config_name: str = "config", look: Look | None = 
 
 @contextmanager
 def _raised_by_hydra() -> Iterator[None]:
-    """Hydra raises what it cannot do; without this variable it prints its own words, and ends the program with 1."""
+    """Makes Hydra raise its errors; without this variable it prints its own words, and ends the program with 1."""
     before = os.environ.get(_RAISES)
     os.environ[_RAISES] = "1"
     try:
@@ -119,7 +119,7 @@ def _by_sigterm(error: BaseException | None) -> bool:
 
 @contextmanager
 def as_sentence() -> Iterator[None]:
-    """Turns what a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
+    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
     try:
         yield
     except ReportedElsewhere as error:
@@ -133,7 +133,7 @@ def as_sentence() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Advice on what a user can do about it; None where the fault is ours."""
+    """Advice on what a user can do about an error; None where the fault is ours."""
     if (mistake := _mistake(error)) is not None:
         return str(mistake)
     if isinstance(error, OmegaConfBaseException):
@@ -152,7 +152,7 @@ def _sentence(error: Exception) -> str | None:
 
 
 def _mistake(error: BaseException | None) -> UserError | None:
-    """The user's mistake that an exception tells; Hydra wraps what a constructor raises."""
+    """The user's mistake behind an exception; Hydra wraps what a constructor raises."""
     cause = error.__cause__ if isinstance(error, InstantiationException) else error
     return cause if isinstance(cause, UserError) else None
 
@@ -164,11 +164,7 @@ def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
 
 
 def run_overrides(overrides: Sequence[str]) -> Results:
-    """The results of one experiment; see `judgebench.run`.
-
-    Raises:
-        UserError: a mistake that the user can mend.
-    """
+    """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user can mend."""
     if isinstance(overrides, str):
         raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
     command = Command("judgebench", "config", [str(override) for override in overrides])
@@ -188,12 +184,8 @@ def run_overrides(overrides: Sequence[str]) -> Results:
 
 @contextmanager
 def _composed(command: Command) -> Iterator[DictConfig]:
-    """The checked configuration of one run. Until the block ends it is the one that Hydra knows; then Hydra's state is
-    again what it was.
-
-    Raises:
-        UserError: mistakes in it.
-    """
+    """The checked configuration of one run, else `UserError`. Until the block ends Hydra knows it; then Hydra's state
+    is again what it was."""
     command.check(check_config)
     try:
         with Overrides(command) as conf:

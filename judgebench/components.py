@@ -44,7 +44,7 @@ class Catalog(Generic[Component]):
         make: makes one of them.
         readers: for each key that names a file, makes a component of its name and that file; the first of them is meant
             where an entry is a path alone.
-        others: what else an entry may name beside a shipped name, a template and a class, for an error.
+        others: further kinds of entries, for an error.
     """
 
     key: str
@@ -137,13 +137,10 @@ class Catalog(Generic[Component]):
 
 
 def build_component(node: Any) -> Any:
-    """Makes the objects that an entry of a configuration names, of plain values.
+    """Makes the objects that an entry of a configuration (a node, or a plain value) names, of plain values.
 
     References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves what was resolved,
     so that a text which only looks like a reference, escaped as it may be, reads the environment after all.
-
-    Args:
-        node: a node of a configuration, or a plain value.
 
     Raises:
         UserError: a class refuses what it is given, in a sentence.
@@ -161,26 +158,15 @@ def shipped_templates(package: str) -> dict[str, str]:
 
 
 def read_template(file: Path, key: str) -> str:
-    """The text of a template file of the user's.
-
-    Args:
-        key: the config key that names it, for the error.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """The text of a template file of the user's, which a config key names; `UserError` where it cannot be read."""
     return read_text(file, f"{key}: template {file}", remedy="give an existing text file")
 
 
 def template_fields(template: str, known: Sequence[str], owner: str) -> list[str]:
-    """The `{fields}` of a template, in order.
+    """The `{fields}` of a template, in order; `UserError` of one that is not `known`.
 
     Args:
-        known: the fields that there are.
         owner: config key and name of the component, as in "attacks: the template of mine", for the error.
-
-    Raises:
-        UserError: a field that is not known.
     """
     fields = _FIELD.findall(template)
     if unknown := [field for field in fields if field not in known]:

@@ -167,7 +167,7 @@ class Experiment:
         return replace(self, conditions=conditions, prompts=prompts, attacks=attacks, phrases=joint, search=None)
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
-        """The same with those defenses ready that needed to know what a stage brings (`defenses.STAGES`)."""
+        """The same with those defenses prepared that needed a stage (`defenses.STAGES`)."""
         if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
             return self
         judged = attacked_text(self.attacks)
@@ -216,7 +216,7 @@ class Experiment:
 
     @property
     def suffixes(self) -> list[Suffix]:
-        """Subjects of the curves of learned phrases."""
+        """The learned phrases, for their curves."""
         return [
             Suffix(phrase.prefix, phrase.by_length, phrase.contexts, phrase.systems, phrase.against)
             for phrase in self.phrases
@@ -249,8 +249,8 @@ class Experiment:
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant, what groups and examples are called, what must be known of the
-        scores and the data (`note`)."""
+        """Short names of main model and assistant, names of groups and examples, and a `note` on the scores and the
+        data."""
         answers = self.answers.note if self.answers else None
         notes = [answers, self.judge.note, _WON if self.comparative else None, self.data.note, self._foreign]
         return {
@@ -263,8 +263,8 @@ class Experiment:
 
     @cached_property
     def scale(self) -> dict[str, tuple[float, float] | None]:
-        """Dimension -> the humans' scale; where the data does not say, what their scores span; None where texts are
-        compared, for a preference is no score."""
+        """Dimension -> the humans' scale, or what their scores span; None where texts are compared: a preference is no
+        score."""
         dimensions = {condition.dimension for condition in self.conditions}
         spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
         for dimension in dimensions - set(spans):
@@ -274,7 +274,7 @@ class Experiment:
 
     @cached_property
     def agreement(self) -> dict[str, dict[str, float]]:
-        """Dimension -> how far the experts agree among themselves, where their single scores are known."""
+        """Dimension -> agreement of the experts among themselves, where their single scores are known."""
         agreement = {}
         for dimension in dict.fromkeys(condition.dimension for condition in self.conditions):
             ratings = self.data.ratings.get(dimension)
@@ -311,13 +311,12 @@ class Experiment:
         return [source for source in (self.judge.source, self.assistant.source) if isinstance(source, ModelSource)]
 
     def served_estimate(self) -> str | None:
-        """Estimate of what asking served models would take, for people to read; None where none is served."""
+        """Estimate, for people to read, of what asking served models would take; None where none is served."""
         return self.judge.estimate(self._task())
 
     def reader(self, models: Models | None = None) -> Any:
-        """The reader of the prompts, with the configured store behind it (`Reader`, `ApiReader`); or what knows the
-        answers already (`Replayer`). All have `models`, `fingerprints`, `read`, `readings`, `device`, `served` and
-        `evidence`.
+        """The reader of the prompts, with the configured store behind it (`Reader`, `ApiReader`), or of earlier answers
+        (`Replayer`). All have `models`, `fingerprints`, `read`, `readings`, `device`, `served` and `evidence`.
 
         Args:
             models: those that are in memory already.

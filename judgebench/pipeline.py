@@ -56,14 +56,14 @@ from judgebench.tuning.tune import tune
 
 @dataclass
 class Job:
-    """A run under way: its experiment, and what the stages share.
+    """A run under way.
 
     Attributes:
         experiment: grows as defenses are prepared and phrases are learned.
         last: the run before, whose readings serve this one too; None without one.
-        key: of what its readings depend on.
+        key: see `judgebench.reuse.key_of`.
         tables: names of the paper tables to write.
-        models: what is loaded.
+        models: those that are loaded.
     """
 
     config: DictConfig
@@ -85,7 +85,8 @@ def run_pipeline(config: DictConfig) -> Results | None:
         Its results; None where nothing was to be written (a dry run, or a process that only helped to read).
 
     Raises:
-        UserError: whatever the user can mend. Up to the first file in the run folder, nothing has been written there.
+        UserError: a mistake that the user can mend. Up to the first file in the run folder, nothing has been written
+            there.
     """
     with ExitStack() as stack:
         job = _begin(config, stack)
@@ -130,7 +131,7 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
 
 
 def _dry_run(job: Job) -> None:
-    """Prints what would be read; reads a little of it where that is asked for."""
+    """Prints the prompts that would be read; reads a little where that is asked for."""
     experiment = job.experiment
     paces = measured(experiment) if job.config.dry_run == MEASURE else None
     if not here().first:
@@ -210,8 +211,8 @@ def _write(job: Job, results: Results, read: Read) -> Results:
 
 
 def measured(experiment: Experiment) -> list[Pace]:
-    """Speed of the experiment's passes, from reading a little of what can be read already; nothing of answers that
-    were given earlier."""
+    """Speed of the experiment's passes, from reading a little of what can be read already; none where nothing is
+    computed here."""
     reader = experiment.reader()
     if LOCAL not in experiment.judge.gives:
         return []
@@ -270,7 +271,7 @@ def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
 
 
 def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
-    """The configured trainer; whether there can be one is tried before anything is read."""
+    """The configured trainer, tried before anything is read."""
     # which device computes stands in environment.json; the rest is advice on training
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     try:

@@ -1,8 +1,7 @@
 """The last run of a process, kept: the jobs of a sweep differ in how they decode, and need not load and read anew.
 
-Kept are the loaded data, the prompts and the readings of `score_tokens` mode, of one run alone. They serve a later run
-of the same process whose configuration differs in nothing that is loaded or read.
-"""
+Kept are the data, the prompts and the readings of `score_tokens` mode, for a later run of the same process whose
+configuration differs in nothing that is loaded or read."""
 
 from __future__ import annotations
 
@@ -34,22 +33,21 @@ FREE = frozenset(
         *("hydra", "dry_run"),
     )
 )
-"""The config's entries that change nothing of what is loaded and read; every other one counts."""
+"""The config's entries that change nothing of what is loaded and read."""
 
 
 MOST_FILES = 10_000
-"""Of a folder of data, beyond which nobody looks whether one has changed: its data is loaded anew."""
+"""In a larger folder of data no changes are looked for: its data is loaded anew."""
 
 
 @dataclass
 class Read:
-    """All that a run has read; to be looked at, not changed.
+    """The readings of a run, which are not changed.
 
     Attributes:
-        readings: of every example under every condition.
         fingerprints: role -> title and SHA-256 of each model's content.
-        device: what computed, by name.
-        served, evidence: what was asked of judges behind a URL, and the columns of served.parquet; None without one.
+        device: name of the device that computed.
+        served, evidence: the requests to judges behind a URL, and the columns of served.parquet; None without one.
     """
 
     readings: Sequence[Reading]
@@ -65,19 +63,17 @@ class Read:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The same as a table."""
+        """The columns as a table."""
         return pd.DataFrame(self.columns)
 
 
 @dataclass(frozen=True)
 class LastRun:
-    """The run that can be used again.
+    """A run that can be used again.
 
     Attributes:
-        key: what it depends on, see `key_of`.
+        key: see `key_of`.
         store: the store's file, by device and inode.
-        experiment: its data and prompts.
-        read: its readings.
     """
 
     key: str
@@ -90,11 +86,9 @@ _last: LastRun | None = None
 
 
 def load_last(config: DictConfig) -> LastRun | None:
-    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten.
-
-    They are not if a file that the configuration names has changed since, or if the store's file has gone: what a run
-    says it has stored must be there.
-    """
+    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten: a file that
+    the configuration names has changed since, or the store's file, which must hold what a run says it has stored, has
+    gone."""
     global _last
     if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
         _last = None  # before the next data and readings come, for there is room for one
@@ -102,11 +96,10 @@ def load_last(config: DictConfig) -> LastRun | None:
 
 
 def save_last(key: str, experiment: Experiment, read: Read) -> None:
-    """Keeps a run whose readings are complete; free answers are not kept, for they depend on the decodings.
+    """Keeps a run whose readings are complete; not free answers, which depend on the decodings.
 
     Args:
         key: from `key_of` before the data was loaded, so that a file which changes meanwhile counts as changed.
-        experiment, read: of the run.
     """
     global _last
     worded = any(defense.answer_tokens for defense in experiment.defenses)

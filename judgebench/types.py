@@ -28,7 +28,7 @@ class Example:
     Attributes:
         example_id: unique within its data set.
         group_id: the article or dialogue that this text answers to; the unit of splitting and resampling.
-        system_id: what wrote the text.
+        system_id: the author of the text.
         source: the article, or the dialogue so far.
         output: the judged text.
         human: dimension -> human score, on the data's own scale.
@@ -36,9 +36,9 @@ class Example:
         rival_id, rival: example_id and text of another system's output for the same source, which the judged text is
             compared with; empty where it is judged alone. The example is then the pair, called `<text_id>~<rival_id>`
             unless `own_id` names the judged text, and `human` is by how much the humans prefer the judged text: its
-            score less the rival's, or what they said when they compared the two.
-        rival_system_id: what wrote the rival.
-        own_id: the judged text's name in a pair whose name does not tell it, as where several people compared the
+            score less the rival's, or their answer when they compared the two.
+        rival_system_id: the author of the rival.
+        own_id: the judged text's name in a pair whose name does not contain it, as where several people compared the
             same two texts; else empty.
     """
 
@@ -99,11 +99,7 @@ class ScoreRange:
 
     @classmethod
     def parse(cls, given: Sequence[float]) -> ScoreRange:
-        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`.
-
-        Raises:
-            UserError: not two or three numbers, or not a range.
-        """
+        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`; else `UserError`."""
         if (
             isinstance(given, str)
             or not isinstance(given, Sequence)
@@ -232,8 +228,7 @@ class Prompt:
         control_tokens: how often the example's own texts name a control token of the tokenizer, such as `<|im_end|>`.
             `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them, and
             would mend words that a defense has broken into other tokens.
-        choices: letter -> score, where the rubric asks for letters of a multiple choice and says which score each
-            stands for.
+        choices: letter -> score, where the rubric asks for letters of a multiple choice.
     """
 
     example: Example
@@ -252,7 +247,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Generation:
-    """Origin of a free answer: the judge that wrote it, under which decoding (which one line of config names).
+    """Origin of a free answer: the judge that wrote it, under which decoding.
 
     Attributes:
         reasoned: whether it was to reason first, so that only what it declares its final rating counts.
@@ -272,8 +267,7 @@ class Reading:
     Attributes:
         main_logprobs, assistant_logprobs: [candidates] log P(candidate as the next text) over the full vocabulary at
             t = 1; None where there is no assistant, or where the answer was generated.
-        text: the generated answer; None in score_tokens mode.
-        generation: how `text` came about; None in score_tokens mode.
+        text, generation: the generated answer and its origin; None in score_tokens mode.
         seconds: wall time of the forward passes behind it, shared evenly among the prompts of a batch.
     """
 
