@@ -308,7 +308,8 @@ class Experiment:
     @property
     def sources(self) -> list[ModelSource]:
         """The models here that judge."""
-        return [source for source in (self.judge.source, self.assistant.source) if isinstance(source, ModelSource)]
+        sources: list[Any] = [self.judge.source] if LOCAL in self.judge.gives else []
+        return [*sources, *([self.assistant.source] if self.assistant.source is not None else [])]
 
     def served_estimate(self) -> str | None:
         """Estimate, for people to read, of what asking served models would take; None where none is served."""

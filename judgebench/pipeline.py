@@ -91,7 +91,7 @@ def run_pipeline(config: DictConfig) -> Results | None:
     with ExitStack() as stack:
         job = _begin(config, stack)
         if config.dry_run:
-            _dry_run(job)
+            show_dry_run(job.experiment, job.console)
             return None
         _prepare(job, SOURCES)
         trace = _learn(job)
@@ -130,18 +130,16 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
     return Job(config, experiment, folder, logger, last, key, tables, clock, console)
 
 
-def _dry_run(job: Job) -> None:
+def show_dry_run(experiment: Experiment, console: Terminal) -> None:
     """Prints the prompts that would be read; reads a little where that is asked for."""
-    experiment = job.experiment
-    paces = measured(experiment) if job.config.dry_run == MEASURE else None
+    paces = _measured(experiment) if experiment.config.dry_run == MEASURE else None
     if not here().first:
         return
-    view = dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces)
-    job.console.print(view)
-    if experiment.answers is not None:
-        job.console.print(experiment.answers.note, highlight=False, markup=False)
-    if (expected := experiment.served_estimate()) is not None:
-        job.console.print(expected, highlight=False, markup=False)
+    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
+    answers = None if experiment.answers is None else experiment.answers.note
+    for line in (answers, experiment.served_estimate()):
+        if line is not None:
+            console.print(line, highlight=False, markup=False)
 
 
 def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
@@ -210,7 +208,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     return results
 
 
-def measured(experiment: Experiment) -> list[Pace]:
+def _measured(experiment: Experiment) -> list[Pace]:
     """Speed of the experiment's passes, from reading a little of what can be read already; none where nothing is
     computed here."""
     reader = experiment.reader()

@@ -23,15 +23,12 @@ class JudgeCardMetric(BaseMetric):
     """The score that the judge of a card gives a test case's `actual_output`, given its `input`, from 0 to 1.
 
     Args:
-        card: the judge card's file.
+        card: the judge card's file; `UserError` where there is none.
         threshold: least share of the way from the card's lowest score to its highest at which a test case passes.
         **options: see `judgebench.cards.Judge`.
 
     Attributes:
         score: share of that way; 0 where the judge gave no score or there is nothing to judge: `error` then says so.
-
-    Raises:
-        UserError: no such card.
     """
 
     def __init__(self, card: str, threshold: float = 0.5, **options: Any) -> None:

@@ -40,13 +40,13 @@ def fit(
 
     Args:
         kind: one of `KINDS`.
-        scores, humans: [n] what judge and humans said of the same texts.
+        scores, humans: [n] scores of judge and humans for the same texts.
         score_range: the judge's.
         scale: the humans' own, which the map does not leave; None where it is not known.
 
     Returns:
-        None for the kind `none`, and where the humans' scores do not rise with the judge's, so that no map of use
-        exists: fewer than two different scores, or a slope that is not above 0.
+        None for the kind `none`, and where the humans' scores do not rise with the judge's: fewer than two different
+        scores, or a slope that is not above 0.
     """
     if kind == "none" or len(np.unique(scores)) < 2:
         return None
@@ -75,11 +75,7 @@ _SETTINGS = {"metric": "spearman", "estimate": "linear"}
 
 
 def settings_of(config: DictConfig) -> dict[str, str]:
-    """The config key `calibrate`, checked.
-
-    Raises:
-        UserError: it is no such mapping, or something is asked for that ends in no card.
-    """
+    """The config key `calibrate`; `UserError` where it is no such mapping, or asks for what ends in no card."""
     given: Any = OmegaConf.to_container(config.calibrate, resolve=True) if config.get("calibrate") else {}
     if not isinstance(given, Mapping) or set(given) - set(_SETTINGS):
         raise UserError(f"calibrate: has {', '.join(map(str, given))}; it may have {', '.join(_SETTINGS)}.")
@@ -99,15 +95,8 @@ def settings_of(config: DictConfig) -> dict[str, str]:
 
 
 def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
-    """A card for each dimension of a run.
-
-    Args:
-        config: the run's.
-        results: what it found.
-
-    Raises:
-        UserError: there is none to choose, see `best`.
-    """
+    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose, see
+    `best`."""
     settings = settings_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
@@ -166,7 +155,7 @@ def _card(
 
 
 def fingerprint(data: JudgeDataModule) -> str:
-    """SHA-256 of all that the data says, in hexadecimal; the order of the examples does not matter."""
+    """SHA-256 of the data's content, in hexadecimal; the order of the examples does not matter."""
     rows = sorted(json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
@@ -221,7 +210,7 @@ def _name(entry: Any) -> str:
 
 
 def _kept(entry: Any, name: str, path: Path) -> Any:
-    """A defense as a card names it: a template of the user's own lies beside the card."""
+    """A defense as a card names it: the user's own template is copied beside the card."""
     if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
         return entry
     given = entry["template"] if isinstance(entry, Mapping) else entry
@@ -277,28 +266,21 @@ def _figures(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
-"""What tells the judges of one dimension apart."""
+"""Keys that identify a judge of one dimension."""
 
 _OWN = ("main", "pair")  # what an assistant says by itself is no candidate: it would be a judge of its own
 
 
 def check_metric(metric: Any) -> str:
-    """`calibrate.metric`, if it is one.
-
-    Raises:
-        UserError: it is not.
-    """
+    """`calibrate.metric`, if it is one; else `UserError`."""
     if metric not in CORRELATIONS:
         raise UserError(f"calibrate.metric: {metric!r} is not one of {', '.join(CORRELATIONS)}.")
     return str(metric)
 
 
 def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
-    """The judges of one dimension on clean texts, over all pairs of the data set.
-
-    Returns:
-        `CELL`, and `dev` and `test`, the record of each split (None where there is none).
-    """
+    """The judges of one dimension on clean texts, over all pairs of the data set: `CELL`, and `dev` and `test`, the
+    record of each split (None where there is none)."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in records:
         clean = record["attack"] == "none" and record["level"] == "dataset" and record["dimension"] == dimension

@@ -72,7 +72,7 @@ class Estimate:
             )
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """[n] float64 what the humans would have scored.
+        """[n] float64 estimates of the humans' scores.
 
         Example:
             >>> Estimate("linear", (0.0, 4.0), (1.0, 5.0))(np.array([0.0, 1.0, 9.0]))
@@ -86,21 +86,21 @@ class JudgeCard:
     """A calibrated judge.
 
     Attributes:
-        dimension: what it judges by.
+        dimension: the quality that it judges.
         range: the scores that it gives.
         series: `judge`, main or pair, and `decoding`, the name of the one decoding in `parts`.
         rubric: the rubric's text by its name (`coherence`), with the forms that defenses need (`coherence.cot`).
         parts: `PARTS` of the configuration, resolved.
         models: role -> title and SHA-256 of each model's content.
-        estimate: from its scores to the humans' scale; None where there is no such map.
+        estimate: map from its scores to the humans' scale; None where there is none.
         scale: the humans' own [low, high]; None where it is not known.
-        figures: dev and test: how well it agrees with humans, with 95 % intervals.
-        attacks: what attacks changed of its scores, where any were tried.
+        figures: dev and test: its agreement with humans, with 95 % intervals.
+        attacks: changes of its scores by the attacks that were tried.
         tried: every judge that calibration chose among, with its figures.
-        data: what it was calibrated on: name, fingerprint, how many groups and texts, how they were split.
+        data: the data that it was calibrated on: name, fingerprint, numbers of groups and texts, how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
-        files: what its defense has learned, by path beside the card -> SHA-256: detectors, standard vectors.
+        files: content that its defense needs, by path beside the card -> SHA-256: detectors, standard vectors.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -128,11 +128,8 @@ class JudgeCard:
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
     def parts_here(self) -> dict[str, Any]:
-        """`parts`, which name the files beside the card by where they are on this machine.
-
-        Raises:
-            UserError: one is missing, or is not what the judge was calibrated with.
-        """
+        """`parts`, with the files beside the card named by their paths on this machine; `UserError` where one is
+        missing, or is not that of the calibration."""
         folder = self.folder or Path()
         for name, digest in self.files.items():
             again = f"copy the folder {Path(name).parent} of the run that calibrated the judge beside the card"
@@ -146,11 +143,7 @@ class JudgeCard:
         return with_files(copy.deepcopy(dict(self.parts)), self.files, str(folder.absolute()))
 
     def write(self, path: Path) -> None:
-        """Writes the card, whole or not at all.
-
-        Raises:
-            UserError: it cannot be written.
-        """
+        """Writes the card, whole or not at all; `UserError` where it cannot be written."""
         low, high, step = self.range.minimum, self.range.maximum, self.range.step
         estimate = None if self.estimate is None else {name: _plain(it) for name, it in vars(self.estimate).items()}
         content = {"format": FORMAT} | {name: _plain(getattr(self, name)) for name in _CARD}
@@ -164,11 +157,7 @@ class JudgeCard:
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:
-        """A card from its file.
-
-        Raises:
-            UserError: no such file, no card, or a card that asks for more than a judge.
-        """
+        """A card from its file; `UserError` where there is none, it is no card, or it asks for more than a judge."""
         path = Path(path).expanduser()
         if not path.is_file():
             raise UserError(
@@ -216,7 +205,7 @@ def _plain(value: Any) -> Any:
 
 
 def _files(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Paths below the card's folder alone: a card comes from anybody, and has no business elsewhere."""
+    """Checks that paths lie below the card's folder: a card comes from anybody, and has no business elsewhere."""
     for name in given:
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise UserError(f"files: {name} lies outside the card's folder; do not use this card.")

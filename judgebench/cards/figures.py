@@ -38,7 +38,8 @@ def errors(
 
     Returns:
         `mean_absolute_error`; `guess_error`, that of always saying the development split's mean; `gain`, the latter
-        less the former; each with `_low` and `_high`.
+        less
+        the former; each with `_low` and `_high`.
     """
     human = test["human"].to_numpy(dtype=float)
     labels, group = np.unique(test["group_id"].to_numpy(dtype=str), return_inverse=True)
@@ -80,7 +81,8 @@ def limits(
     too.
 
     Args:
-        tried: how many judges it was selected from; wanted: the kind of the estimate asked for.
+        tried: number of judges that it was selected from.
+        wanted: the kind of the estimate that was asked for.
     """
     test = figures.get(TEST) or {}
     return [

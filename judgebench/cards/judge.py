@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,20 +12,17 @@ from typing import Any
 
 import lightning as L
 import pandas as pd
-from hydra.utils import instantiate
-from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
-from judgebench.config.fields import MEASURE
 from judgebench.config.keys import path_of
 from judgebench.data.jsonl import Unrated
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
-from judgebench.pipeline import measured, trainer_of
-from judgebench.report.dry_run import dry_run_view
+from judgebench.pipeline import show_dry_run, trainer_of
 from judgebench.report.terminal import Terminal
 from judgebench.report.views.served import served_lines
 from judgebench.runtime.errors import UserError, escape_control, shown
@@ -40,7 +36,7 @@ class Judged:
 
     Attributes:
         score: in the card's range; NaN where the judge gave none.
-        estimate: what humans would have said, on their scale; NaN where the card has no such map.
+        estimate: of a human's score, on the humans' scale; NaN where the card has no such map.
         status: `parsed`, `failed` or `clamped`, see `judgebench.types`.
     """
 
@@ -85,24 +81,16 @@ class Judge:
             check_settings(card, given)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         self._config = scoring_config(card, nothing, store=store, given=given, send_to=send_to)
-        compute_on(_trainer(self._config, []).strategy.root_device)
+        compute_on(trainer_of(self._config, []).strategy.root_device)
         self._experiment = Experiment.parse(self._config)
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
-        """The judge of a card file; see `Judge` for options.
-
-        Raises:
-            UserError: no such file, or no card.
-        """
+        """The judge of a card file; see `Judge` for options. `UserError` where there is no such card."""
         return cls(JudgeCard.read(path), **options)
 
     def check_estimate(self, wanted: bool = True) -> None:
-        """Checks that its card has a map to the humans' scale, where that is wanted.
-
-        Raises:
-            UserError: it has none.
-        """
+        """Checks that the card has a map to the humans' scale, where that is wanted; else `UserError`."""
         if wanted and self.card.estimate is None:
             raise UserError("card: it has no map from its scores to the humans' scale; take its scores.")
 
@@ -117,8 +105,8 @@ class Judge:
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
     def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]:
-        """The judge's answers to some texts: mappings with source, output and, or not, context. What texts of
-        one source share is computed once.
+        """The judge's answers to some texts: mappings with source, output and, or not, context. The shared part of
+        texts of one source is computed once.
 
         Raises:
             UserError: a text is empty, has too many tokens or does not fit into memory; names it as `line-N`.
@@ -131,91 +119,77 @@ class Judge:
         ready = [one for one in self._experiment.conditions if one.defense not in self._experiment.planned]
         prompts = self._experiment.builder.build(data.examples, ready)
         experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
-        found = read(experiment, self._models, partial(_trainer, self._config))
-        assert found is not None  # the trainer of `scoring_config` has one process
+        answers = read(experiment, self._models, partial(_quiet_trainer, self._config))
+        assert answers is not None  # the trainer of `scoring_config` has one process
         if self._check:
-            check_models(self.card, found.fingerprints)
-            self._check = found.served is not None  # those that are held do not change; a server may change its own
-        frame = scored(self.card, experiment, found)
+            check_models(self.card, answers.fingerprints)
+            self._check = answers.served is not None  # models in memory do not change; a server may change its own
+        frame = scored(self.card, experiment, answers)
         columns = (frame["score"].astype(float), frame["estimate"].astype(float), frame["status"].astype(str))
         return [Judged(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _trainer(config: Any, callbacks: list[Any]) -> L.Trainer:
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    quiet = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]  # one bar a text is no news
-    trainer: L.Trainer = instantiate(config.trainer)(callbacks=quiet, enable_progress_bar=False)
-    return trainer
+def _quiet_trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
+    return trainer_of(
+        config, [one for one in callbacks if not isinstance(one, ProgressBar)]
+    )  # one bar a text is no news
 
 
-_ENDINGS = (".jsonl", ".csv", ".parquet")
-
-
-def score(config: DictConfig) -> Path | None:
+def score_file(config: DictConfig) -> Path | None:
     """Scores what conf/score.yaml describes.
 
     Returns:
         The file of scores; None after a dry run, and in a process that only helped to read.
 
     Raises:
-        UserError: whatever the user can mend. Nothing is written then.
+        UserError: a mistake that the user can mend. Nothing is written then.
     """
     if OmegaConf.is_missing(config, "card"):
         raise UserError("card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one.")
-    card = JudgeCard.read(path_of(config, "card"))
+    card, target = JudgeCard.read(path_of(config, "card")), _target(config)
     if not isinstance(config.get("check_models"), bool):
         raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
+    plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
+    given = {role: plain[role] for role in _ROLES}
+    if config.check_models:
+        check_settings(card, given)
+    settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
+    hosts = _hosts(config.get("send_to"))
+    whole = scoring_config(card, plain["data"], **settings, send_to=hosts, given=given)
+    compute_on(trainer_of(whole, []).strategy.root_device)
+    experiment, models, console = Experiment.parse(whole), Models(), Terminal()
+    if config.dry_run:
+        show_dry_run(experiment, console)
+        return None
+    if config.check_models:  # before hours are spent on reading with another model
+        check_models(card, experiment.reader(models).fingerprints)
+    answers = read(experiment, models, partial(trainer_of, whole))
+    if answers is None:
+        return None
+    if config.check_models:  # a server says what it is with its answers
+        check_models(card, answers.fingerprints)
+    frame = scored(card, experiment, answers)
+    _write(frame, target)
+    failed = int((frame["status"] == FAILED).sum())
+    lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
+    lines += [served_lines(answers.served)] if answers.served is not None else []
+    for line in [*lines, *(f"  - {escape_control(limit)}" for limit in card.limits)]:
+        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  - "))
+    return target
+
+
+_ROLES = ("judge", "assistant")
+_ENDINGS = (".jsonl", ".csv", ".parquet")
+
+
+def _target(config: DictConfig) -> Path:
+    """The file of scores."""
     target = path_of(config, "out")
     if target.suffix not in _ENDINGS:
         raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
     if target.is_dir():
         raise UserError(f"out={target}: this is a folder; name a file.")
-    plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
-    given = {role: plain[role] for role in _ROLES}
-    if config.check_models:
-        check_settings(card, given)
-    whole = scoring_config(
-        card,
-        plain["data"],
-        store=path_of(config, "store"),
-        trainer=config.trainer,
-        dry_run=config.dry_run,
-        send_to=_hosts(config.get("send_to")),
-        given=given,
-    )
-    compute_on(trainer_of(whole, []).strategy.root_device)
-    experiment = Experiment.parse(whole)
-    console = Terminal()
-    if config.dry_run:
-        paces = measured(experiment) if config.dry_run == MEASURE else None
-        console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
-        if (expected := experiment.served_estimate()) is not None:
-            console.print(expected, highlight=False, markup=False)
-        return None
-    models = Models()
-    if config.check_models:  # before hours are spent on reading with another model
-        check_models(card, experiment.reader(models).fingerprints)
-    found = read(experiment, models, partial(trainer_of, whole))
-    if found is None:
-        return None
-    if config.check_models:  # a server says what it is with its answers
-        check_models(card, found.fingerprints)
-    frame = scored(card, experiment, found)
-    _write(frame, target)
-    failed = int((frame["status"] == FAILED).sum())
-    console.print(
-        f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score.",
-        highlight=False,
-        markup=False,
-    )
-    if found.served is not None:
-        console.print(served_lines(found.served), highlight=False, markup=False)
-    for limit in card.limits:
-        console.print(f"  - {escape_control(limit)}", highlight=False, markup=False, soft_wrap=True)
     return target
-
-
-_ROLES = ("judge", "assistant")
 
 
 def _hosts(given: Any) -> list[str]:

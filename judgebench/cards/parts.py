@@ -1,6 +1,6 @@
 """Parts of a card. A card comes from anybody: its parts are plain data that make a judge, refer to nothing, and name no
-file whose content the card does not state; texts and keys go to an address that it names only where the user here says
-so."""
+file whose content the card does not state; texts and keys go to an address that it names only with the user's consent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from judgebench.runtime.parsing import check_shape
 from judgebench.runtime.secrets import masked_argument
 
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
-"""What of a configuration makes the judge."""
+"""The parts of a configuration that make the judge."""
 
 REPLAYED = "judgebench.judges.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
@@ -36,7 +36,7 @@ _MAKERS = {
     ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
     ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
 }
-"""Where in the parts something is made, and what: a card must not run what it likes."""
+"""Position in the parts -> the classes that may be made there: a card must not run what it likes."""
 
 _ANSWERS_FOR = {_SERVED: "judgebench.judges.api.settings.ServedAssistant"}
 """A maker that takes any keys -> the class that they are for."""
@@ -58,11 +58,8 @@ _SHIPPED_PROMPTS = ("summary", "dialogue")
 
 
 def check_card_parts(parts: Mapping[str, Any], series: Mapping[str, str], dimension: str) -> None:
-    """Checks parts of `SHAPE` that were read from a card.
-
-    Raises:
-        UserError: they name something else than a judge is made of, refer to other values, or do not belong together.
-    """
+    """Checks parts of `SHAPE` that were read from a card; `UserError` where they name something else than a judge is
+    made of, refer to other values, or do not belong together."""
     for where, key, value in _walk({"parts": {name: parts[name] for name in PARTS}, "dimension": dimension}):
         at = ".".join((*where, key))
         inside = where[1:]
@@ -88,11 +85,7 @@ def check_card_parts(parts: Mapping[str, Any], series: Mapping[str, str], dimens
 
 
 def check_arguments(parts: Mapping[str, Any]) -> None:
-    """Checks that what is made takes the keys that it is given, and values of their kinds.
-
-    Raises:
-        UserError: it does not; names the key.
-    """
+    """Checks that what is made takes the keys that it is given, and values of their kinds; else `UserError`."""
     places = [(name, parts[name]) for name in ("judge", "assistant", "defense", "tutor") if parts[name] is not None]
     places += [("defense.helper", parts["defense"]["helper"])]
     places += [(f"decoding.{name}", one) for name, one in parts["decoding"].items()]
@@ -105,12 +98,12 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
 
 
 def with_files(parts: dict[str, Any], files: Mapping[str, str], folder: str) -> dict[str, Any]:
-    """The parts, with paths where the card's files are on this machine.
+    """The parts, with the paths of the card's files on this machine.
 
     Args:
         parts: changed in place.
         files: path below `folder` -> its digest, which is checked already.
-        folder: where the card lies, absolute.
+        folder: of the card, absolute.
 
     Raises:
         UserError: they name a file that is not among `files`, which could be any file of this machine.
@@ -143,7 +136,7 @@ def _beside(where: str, value: Any, files: Mapping[str, str], folder: str) -> st
 
 
 def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Position, key and value of whatever is inside a plain value."""
+    """Position, key and value of everything inside a plain value."""
     items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
     for key, value in items:
         yield where, str(key), value
@@ -151,7 +144,7 @@ def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def _taken(target: str) -> dict[str, Any]:
-    """The shape of what a maker takes; null too, of which it speaks itself."""
+    """The shape of the arguments that a class takes; each may be null, which the class checks itself."""
     module, _, name = _ANSWERS_FOR.get(target, target).rpartition(".")
     maker = getattr(import_module(module), name)
     hints = typing.get_type_hints(maker)
@@ -196,7 +189,7 @@ def check_consent(role: str, part: Mapping[str, Any], given: Mapping[str, Any], 
 
     Args:
         part: the card's judge or assistant.
-        given: what the user has set of it; whoever names an address or a key variable agrees to it.
+        given: the user's settings of it; whoever names an address or a key variable agrees to it.
         hosts: that the user has named for texts.
 
     Raises:

@@ -18,7 +18,6 @@ from judgebench.config.keys import FOLDER
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.judges.api.reader import ApiReader
 from judgebench.judges.loop import Models, Trainers
 from judgebench.reuse import Read
 from judgebench.runtime.errors import UserError
@@ -33,6 +32,7 @@ _TRAINER = {
     "logger": False,
     "enable_checkpointing": False,
     "enable_model_summary": False,
+    "enable_progress_bar": False,
     "inference_mode": True,
 }
 
@@ -53,17 +53,15 @@ def scoring_config(
     """The configuration of a run in which the card's judge scores texts.
 
     Args:
-        card: whose judge it is.
         data: arguments of `judgebench.data.jsonl.Unrated`.
         store, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
-        given: judge and assistant -> what differs here from the card, such as the folder where the model lies. A card
+        given: judge and assistant -> settings that differ here from the card, such as the folder of the model. A card
             never says by itself that code which comes with a model may run, nor where texts or a key are sent.
         send_to: hosts that texts may be sent to, if it is the card that names them.
 
     Raises:
-        UserError: the card's judge is on another machine, and nobody here has said that it may have the texts, or the
-            key that it asks for; a file is missing or another than the card states; or the card's parts do not fit
-            this version.
+        UserError: the user has not agreed to send texts or a key to another machine; a file is missing or another than
+            the card states; or the card's parts do not fit this version.
     """
     parts = _parts_here(card, given or {}, [send_to] if isinstance(send_to, str) else list(send_to or ()))
     content = {
@@ -90,7 +88,7 @@ def scoring_config(
 
 
 def _parts_here(card: JudgeCard, given: Mapping[str, Mapping[str, Any] | None], hosts: Sequence[str]) -> dict[str, Any]:
-    """The card's parts as they are used here: checked, agreed to, with what the user has set."""
+    """The card's parts as they are used here: checked, agreed to, with the user's settings."""
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
@@ -124,7 +122,7 @@ _ANSWERS = "name the file with the judge's answers to your texts, as +judge.path
 
 
 def _literal(node: Any) -> Any:
-    """A value in which nothing refers to other values, nor to the environment's: `${...}` stays as it is."""
+    """A value in which `${...}` refers to nothing: it stays as it is."""
     if isinstance(node, Mapping):
         return {key: _literal(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
@@ -133,21 +131,20 @@ def _literal(node: Any) -> Any:
 
 
 COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "status")
-"""The columns of scored texts: `score`, in the card's range; `estimate`, what humans would have said, on their scale,
-null where the card has no such map; `status`, as in scores.parquet: a failed score is null."""
+"""The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the humans' scale, null
+where the card has no such map; `status`, as in scores.parquet: a failed score is null."""
 
 
 def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
-    """The judge's readings, with everything made ready that its defense needs; None in a process that only helped."""
+    """The judge's readings, after its defense is prepared; None in a process that only helped."""
     for stage in (SOURCES, TEXTS):
         experiment = experiment.prepared(stage, models, trainer)
     reader = experiment.reader(models)
     last = reader.read(experiment.data, trainer)
     if last is not None and not last.is_global_zero:
         return None
-    found = reader.readings(experiment.data.split)
-    served = reader.served if isinstance(reader, ApiReader) else None
-    return Read(found, reader.fingerprints, reader.device(last), served)
+    readings = reader.readings(experiment.data.split)
+    return Read(readings, reader.fingerprints, reader.device(last), reader.served)
 
 
 def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame:
@@ -169,14 +166,7 @@ def scored(card: JudgeCard, experiment: Experiment, found: Read) -> pd.DataFrame
 
 
 def check_settings(card: JudgeCard, given: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Checks that what differs here from the card leaves its scores what they were.
-
-    Args:
-        given: role, judge or assistant -> its keys that differ here.
-
-    Raises:
-        UserError: one is read otherwise than it was calibrated.
-    """
+    """Checks that settings which differ here from the card, by role, leave its scores the same; else `UserError`."""
     for role, keys in given.items():
         for key in _DECIDING:
             there = card.parts[role].get(key)
@@ -189,14 +179,11 @@ def check_settings(card: JudgeCard, given: Mapping[str, Mapping[str, Any] | None
 
 
 def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
-    """Checks that the models are those that were calibrated: by their content, or, where they are served, by their
-    names and, once they have answered, by what their servers say they are.
-
-    Raises:
-        UserError: one differs.
-    """
+    """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
+    served, by their names and, once they have answered, by what their servers say they are."""
     if card.parts["judge"]["_target_"] == REPLAYED:  # answers to other texts are another file
         return
+    risk = "check_models=false to score with another at your own risk: the card's figures say nothing of it."
     for role, model in card.models.items():
         here = fingerprints.get(role, {})
         name = _NAMES.get(role, role)
@@ -204,32 +191,29 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]])
             raise UserError(
                 f"card: its {role} model is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and "
                 f"the one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; give the folder of the "
-                f"model that was calibrated (+{name}.path=), or check_models=false to score with another at your own "
-                "risk: the card's figures say nothing of it."
+                f"model that was calibrated (+{name}.path=), or {risk}"
             )
         if here.get("model") != model.get("model"):
             raise UserError(
                 f"card: its {role} model is called {model.get('model')}, and the one here {here.get('model')}; name "
-                f"the one that was calibrated (+{name}.model=), or give check_models=false to score with another at "
-                "your own risk: the card's figures say nothing of it."
+                f"the one that was calibrated (+{name}.model=), or give {risk}"
             )
         known, now = (_said(one) for one in (model, here))
         if known and (others := sorted(now - known)):
             raise UserError(
                 f"card: its {role} model was served as {', '.join(sorted(known))}, and {here.get('url')} now says that "
-                f"it is {', '.join(others)}; have the one served that was calibrated, or give check_models=false to "
-                "score with another at your own risk: the card's figures say nothing of it. What it has answered is "
-                "stored, and is not asked for again."
+                f"it is {', '.join(others)}; have the one served that was calibrated, or give {risk} What it has "
+                "answered is stored, and is not asked for again."
             )
 
 
 _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samples")
-"""Keys that decide what a judge says, besides its model."""
+"""Keys, besides the model, that change a judge's answers."""
 
 _NAMES = {"main": "judge"}
 
 
 def _said(model: Mapping[str, Any]) -> set[str]:
-    """The names that servers gave a model, without the folders in which they have it."""
+    """The names that servers gave a model, without folders."""
     said = [str(one["model"]) for one in model.get("served_as") or () if one.get("model") is not None]
     return {re.split(r"[/\\]", name.rstrip("/\\"))[-1] for name in said}

@@ -1,7 +1,6 @@
 """First check of a configuration: what can be refused within a second, before torch is imported, which takes many.
 
-Everything is checked again, and by the same code, where it is used; what needs torch to be known is left to there.
-"""
+The parts are checked again, by the same code, where they are used."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.rows import existing, is_hub_id
 from judgebench.data.settings import DataSettings
 from judgebench.decoding.rules import Decoding
-from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.spec import SERVED
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import ScoreRange
 
@@ -43,25 +42,25 @@ _LIGHT = {
         )
     },
 }
-"""Target of a part -> where it is found without torch."""
+"""Target of a part -> its path that imports no torch."""
 
 _MOST_DEVICES = 64
-"""On one machine, unless it has more cores."""
+"""Processes on one machine, unless it has more cores."""
 
 _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
 """Keys without which there is no run."""
 
 
 def check_config(config: DictConfig, dear: bool = True) -> None:
-    """Refuses a configuration of a run whose mistakes are known without torch.
+    """Refuses a configuration of a run whose mistakes can be found without torch.
 
     Args:
-        dear: whether it is tried that the run folder can be written, which takes a second to import.
+        dear: whether to try that the run folder can be written, which takes a second to import.
 
     Raises:
-        UserError: all that are found: a part is missing or not given; a key that its part does not take; a value of
-            another kind, or out of its bounds; parts that do not fit each other; a file, folder or model that is not
-            there. Where there is none of these: a run folder that cannot be written.
+        UserError: all mistakes: a part that is missing; a key that its part does not take; a value of another kind, or
+            out of its bounds; parts that do not fit each other; a file, folder or model that is not there. Where there
+            is none of these: a run folder that cannot be written.
     """
     mistakes = Mistakes()
     for key in _NEEDED:
@@ -78,7 +77,7 @@ def check_config(config: DictConfig, dear: bool = True) -> None:
     if asked is not None:
         with mistakes.caught():
             check_rules(SETTINGS, asked, mistakes)
-            if asked.assistant.served is not None and isinstance(asked.judge, ApiSpec):
+            if asked.assistant.served is not None and SERVED in asked.judge.gives:
                 asked.assistant.served.spec(asked.judge)
     for check in (cells_of, _check_attacks, check_run, _check_devices, lambda given: path_of(given, "store")):
         with mistakes.caught():
@@ -98,11 +97,7 @@ def check_config(config: DictConfig, dear: bool = True) -> None:
 
 
 def check_files(config: DictConfig, keys: Sequence[str]) -> None:
-    """Refuses a configuration in which the path of a file is missing, or leads nowhere.
-
-    Args:
-        keys: of the files' paths.
-    """
+    """Refuses a configuration in which the path of a file, under one of `keys`, leads nowhere."""
     mistakes = Mistakes()
     for key in keys:
         path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
@@ -132,7 +127,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
 
 
 def check_run(config: DictConfig) -> None:
-    """The keys that are neither parts nor prompts; else `UserError`."""
+    """Checks the keys that are neither parts nor prompts; else `UserError`."""
     mistakes = Mistakes()
     with mistakes.caught():
         RunSettings(*(config.get(key) for key in ("report", "examples", "dry_run")))
@@ -143,7 +138,7 @@ def check_run(config: DictConfig) -> None:
 
 
 def _check_given(config: DictConfig, mistakes: Mistakes) -> set[str]:
-    """Parts of which a value is `???`, each of which is a mistake."""
+    """Adds a mistake for each value that is `???`, and gives the parts that have one."""
     incomplete = set()
     for group in map(str, config):
         node = config._get_node(group)
@@ -162,7 +157,7 @@ def _check_given(config: DictConfig, mistakes: Mistakes) -> set[str]:
 
 
 def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> str | None:
-    """The comment in the files of a group on a key that has no value there."""
+    """The comment on a key, which has no value there, in the files of a group."""
     for file in sorted((FOLDER / group).glob(f"{choice}.yaml")):
         pattern = rf"^ *{re.escape(name)}: {re.escape(value)} *# *(.+)$"
         if found := re.search(pattern, file.read_text("utf-8"), re.MULTILINE):
@@ -234,13 +229,13 @@ def _check_data(data: DictConfig) -> None:
 
 
 def _check_here(source: Any) -> None:
-    """Refuses a model that can only be on this machine and is not; the hub is not asked."""
+    """Refuses a model that can only be on this machine and is not."""
     if isinstance(source, ModelSource) and not source.on_hub:
         source.locate(weights=False)
 
 
 def _check_devices(config: DictConfig) -> None:
-    """Lightning would start as many processes as it is told to."""
+    """Refuses more processes than a machine can run; Lightning would start them."""
     devices, cores = config.trainer.get("devices"), os.cpu_count() or 1
     if isinstance(devices, int) and not isinstance(devices, bool) and devices > max(cores, _MOST_DEVICES):
         raise UserError(

@@ -46,14 +46,8 @@ class Command:
     given: Sequence[str]
 
     def check(self, look: Look | None = None) -> None:
-        """Refuses flags that cannot be, and a multirun of which one job could not be composed.
-
-        Args:
-            look: refuses a job's configuration.
-
-        Raises:
-            UserError: a mistake.
-        """
+        """Refuses flags that cannot be, and a multirun of which one job could not be composed, or is refused by `look`;
+        else `UserError`."""
         flags = self.flags
         commands = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
         if len(commands) > 1:
@@ -109,7 +103,7 @@ class Command:
         """All mistakes of the command, and the whole command that has none of them where it is known.
 
         Args:
-            error: the first that were found. What mends them is tried, which shows what else is wrong.
+            error: the first mistakes. The command without them is tried, which shows others.
             look: refuses a configuration.
         """
         sentences, given = list(error.sentences), list(self.given)
@@ -164,11 +158,7 @@ class Command:
 
     @cached_property
     def flags(self) -> argparse.Namespace:
-        """Values of Hydra's flags, and its `overrides`.
-
-        Raises:
-            UserError: flags that are none.
-        """
+        """Values of Hydra's flags, and its `overrides`; `UserError` of flags that are none."""
         parser = get_args_parser()
         parser.error = _refuse  # type: ignore[method-assign]
         flags, unknown = parser.parse_known_args(list(self.given))
@@ -215,7 +205,7 @@ class Command:
         return f'{shown}: its value cannot be read; put text that holds such characters into quotes, as "{quoted}"'
 
     def instead(self, wrong: str, *right: str) -> str:
-        """The advice to give the command with other arguments in the place of one."""
+        """The advice to give the command with other arguments in the place of `wrong`."""
         return self.given_so([new for one in self.given for new in (right if one == wrong else [one])])
 
     def given_so(self, arguments: Sequence[str]) -> str:
@@ -224,7 +214,7 @@ class Command:
 
 
 def _mended(given: Sequence[str], fix: Mapping[str, Sequence[str]]) -> list[str]:
-    """Arguments, with others in the place of some: of the same argument, or of the same key."""
+    """Arguments, with those of `fix` in the place of the same argument, or of the same key."""
     arguments = [new for one in given for new in fix.get(one, [one])]
     for right in fix.get("", ()):
         key = right.partition("=")[0]

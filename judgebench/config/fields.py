@@ -35,7 +35,7 @@ __all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of some texts."""
+    """Marks a field that takes one of some texts."""
 
     choices: Sequence[str]
 
@@ -47,7 +47,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """A text that is not blank, or a list with at least one entry; no text is a list."""
+    """Marks a text that must not be blank, or a list that needs an entry; no text is a list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         from pydantic_core import core_schema
@@ -57,7 +57,7 @@ class NotBlank:
 
 @dataclass(frozen=True)
 class Wording:
-    """Words of its own for what a field takes."""
+    """Describes what a field takes, where its bounds do not say it well."""
 
     words: str
 
@@ -72,8 +72,8 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
 
     Args:
         settings: an instance, as in its `__post_init__`. An annotation may be `Annotated` with bounds (`Ge`, `Gt`,
-            `Le`, `Lt`), `OneOf`, `NotBlank`, and `Wording`, what the field takes where the bounds do not say it well.
-        key: the config key that the fields stand under.
+            `Le`, `Lt`), `OneOf`, `NotBlank` and `Wording`.
+        key: the config key of the settings.
         of: the fields to check; all, where none is named.
 
     Raises:
@@ -94,11 +94,8 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
 
 
 def named(cls: type, given: Any, key: str, example: str = "conf/config.yaml shows what it is") -> dict[str, Any]:
-    """A mapping of the configuration whose keys are the fields of a dataclass, all of them.
-
-    Raises:
-        UserError: it is none; names each key that is unknown or missing.
-    """
+    """A mapping of the configuration whose keys are the fields of a dataclass; `UserError` where it is none, or with
+    each key that is unknown or missing."""
     fields = [field.name for field in dataclasses.fields(cls) if field.init]
     if not isinstance(given, Mapping):
         raise UserError(f"{key}: {shown(given)} is no group of settings; it has {', '.join(fields)}.")
@@ -109,7 +106,7 @@ def named(cls: type, given: Any, key: str, example: str = "conf/config.yaml show
 
 
 def known_keys(given: Mapping[Any, Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known`; else `UserError`."""
+    """Refuses keys that are not `known` with a `UserError`."""
     if unknown := [f"{key}.{name} is unknown; there are {', '.join(known)}." for name in given if name not in known]:
         raise UserError(*unknown)
 
@@ -134,7 +131,7 @@ def _filled(value: Any) -> Any:
 
 
 def _not(hint: Any) -> str:
-    """A value that a field does not take, in words, as "not a whole number of at least 1"."""
+    """A value that a field does not take, as "not a whole number of at least 1"."""
     kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
     nullable = len(kinds) < len(_kinds(hint))
     if len(kinds) == 1 and kinds[0] is bool:
@@ -179,10 +176,10 @@ def _number(value: Any) -> str:
 
 
 MEASURE = "measure"
-"""The value of `dry_run` that reads a little, to tell how long the whole takes."""
+"""The value of `dry_run` that reads a little, to estimate how long the whole takes."""
 
 LEVELS = ("dataset", "document", "system")
-"""Over what is correlated: all pairs, within each article, the systems' means."""
+"""Levels of correlation: over all pairs, within each article, over the systems' means."""
 
 MOST_RESAMPLES = 100_000
 """More would move no third digit of an interval, and fill the memory."""
@@ -190,15 +187,11 @@ MOST_RESAMPLES = 100_000
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """conf/config.yaml's `metrics`.
+    """conf/config.yaml's `metrics`; `UserError` of values that cannot be.
 
     Args:
         levels: at least one of `LEVELS`, none twice.
         resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to `MOST_RESAMPLES`.
-        seed: of the resampling.
-
-    Raises:
-        UserError: names what is none of these.
     """
 
     levels: Annotated[Sequence[str], NotBlank(), Wording(f"a list with at least one of {', '.join(LEVELS)}")]

@@ -26,28 +26,21 @@ def groups() -> list[str]:
 
 
 def top_keys(config_name: str) -> list[str]:
-    """The keys at the top of a configuration's own file, `hydra` among them.
-
-    Args:
-        config_name: the file's name without its ending.
-    """
+    """The keys at the top of the configuration file of that name (without its ending), `hydra` among them."""
     file = FOLDER / f"{config_name}.yaml"
     own = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
     return list(dict.fromkeys([*own, "hydra"]))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that is most like `name`, for who has mistyped it; None where none is like it."""
+    """The one of `known` that is most like a mistyped name; None where none is like it."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return found[0] if found else None
 
 
 def choice_sentences(group: str) -> dict[str, str]:
-    """Choice -> the first sentence of its file's opening comment, of every file of a group and its subfolders.
-
-    Args:
-        group: a folder of conf/, as `exp`.
-    """
+    """Choice -> the first sentence of its file's opening comment, for every file of a group, as `exp`, and its
+    subfolders."""
     found = {}
     for file in sorted((FOLDER / group).rglob("*.yaml")):
         lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
@@ -71,11 +64,7 @@ OmegaConf.register_new_resolver("choices_of", choice_list, replace=True)
 
 
 def path_of(config: DictConfig, key: str) -> Path:
-    """A path that the configuration names.
-
-    Raises:
-        UserError: it is no text.
-    """
+    """A path that the configuration names; `UserError` where it is no text."""
     value = config.get(key)
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise UserError(f"{key}: {value!r} is not a path.")
@@ -97,22 +86,18 @@ def typed_overrides() -> list[str]:
 
 
 def typed(key: str) -> str:
-    """The value that the command line sets a key or group to; empty where it leaves it."""
+    """The value that the command line gives a key or group; empty where it gives none."""
     given = (one.lstrip("+").partition("=") for one in typed_overrides())
     return ([value for name, _, value in given if name == key] or [""])[-1]
 
 
 def choice_of(group: str) -> str:
-    """The choice of a group; empty where nothing is, or where that is not known."""
+    """The choice of a group; empty where there is none, or it is not known."""
     return str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
 
 
 def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
-    """A sentence where the command line contradicts what an experiment or a default has set.
-
-    Args:
-        keys: groups and keys that do not go together.
-    """
+    """A sentence where the command line contradicts an experiment or a default in `keys` that do not go together."""
     given = [f"{key}={typed(key)}" for key in keys if typed(key)]
     others = [key for key in keys if not typed(key)]
     if not given or not others:

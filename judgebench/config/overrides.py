@@ -69,7 +69,7 @@ class Overrides:
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
-        """Group -> what the configuration chooses of it, before the command line does; of a list None."""
+        """Group -> its choice in the configuration, before the command line; None of a list."""
         file = self._folder / f"{self.name}.yaml"
         loaded: Any = OmegaConf.load(file) if file.is_file() else {}
         named = loaded.get("defaults") or []
@@ -109,7 +109,7 @@ class Overrides:
         self.first()
 
     def first(self) -> DictConfig:
-        """The configuration of the run, of a multirun that of its first job, with Hydra's own."""
+        """The configuration of the run, or of a multirun's first job, with Hydra's own keys."""
         return self._composed([_first(one) for one in self.overrides])
 
     def check_jobs(self, look: Look | None) -> None:
@@ -289,7 +289,7 @@ def _fixable(one: Override, sentence: str, right: str) -> UserError:
 
 
 def _values(one: Override) -> Iterator[str]:
-    """An override for each value that it is swept over; itself, where it has one; an interval's lowest."""
+    """An override for each value that is swept, of an interval for its lowest; itself, where there is one value."""
     value = one.value()
     if not one.is_sweep_override():
         yield str(one.input_line)

@@ -49,7 +49,7 @@ def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
 def learned_attack(
     config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
 ) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
-    """The search that learns a phrase, or one that was learned elsewhere."""
+    """The search that learns a phrase, or a phrase that was learned elsewhere."""
     if config.get("attack") is None:
         return None, []
     try:
@@ -94,7 +94,7 @@ def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defens
 
 
 def data_of(config: DictConfig) -> JudgeDataModule:
-    """The data, read; it has human scores of every dimension."""
+    """The data, read; `UserError` where it has no human scores of a dimension."""
     data: JudgeDataModule = build_component(config.data)
     data.setup()
     known = ", ".join(data.dimensions)

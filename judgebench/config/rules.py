@@ -43,13 +43,13 @@ _HYPERPARAMETERS = ("decoding.lambda", "decoding.temperature")
 
 @dataclass(frozen=True)
 class Rule:
-    """A need: if `when` holds of what is asked for, the judge must give what the rule needs.
+    """A need: if `when` holds, the judge must give what the rule needs.
 
     Attributes:
         when: whether the rule applies; or the names of what it applies to.
         needs: a member of `JudgeSettings.gives`, or a test; None where `when` is a mistake by itself.
-        message: what is wrong and what would be right, with `{names}`, `{name}` (the first of them) and `{asked}`.
-        keys: those that contradict each other, for saying who has set them.
+        message: the mistake and its remedy, with `{names}`, `{name}` (the first of them) and `{asked}`.
+        keys: those that contradict each other; the message then says who has set them.
         fix: overrides by which the rule is kept.
     """
 
@@ -75,10 +75,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Asked:
-    """Parts of a configuration that are known before torch is imported.
+    """The parts of a configuration that are known before torch is imported.
 
     Attributes:
-        decodings: name -> decoding.
+        decodings: by name.
         search: how a phrase is learned; None where none is, or it is not known yet.
     """
 
@@ -110,7 +110,7 @@ class Asked:
 
     @cached_property
     def tune(self) -> str:
-        """The way of tuning; empty where nothing is tuned."""
+        """The tuner; empty where nothing is tuned."""
         node = self.config.get("tune")
         return str(node.get("_target_")).rpartition(".")[2].lower() if isinstance(node, DictConfig) else ""
 
@@ -121,7 +121,7 @@ class Asked:
 
     @property
     def wanted_tune(self) -> str:
-        """The way of tuning that the command line asks for, where another is taken; else empty."""
+        """The tuner that the command line asks for, where another is taken; else empty."""
         given = typed("tune")
         if given in ("", "none", "null"):
             return ""
@@ -130,7 +130,7 @@ class Asked:
 
     @property
     def taken_tune(self) -> str:
-        """The way of tuning that is taken, in words."""
+        """The tuner that is taken, in words."""
         return self.tune or "none"
 
     @property
@@ -156,7 +156,7 @@ class Asked:
 
 
 def _without(asked: Asked, left_out: Callable[[Decoding], bool]) -> list[str]:
-    """Overrides that leave some decodings out; where the command line names them, those that give what they need."""
+    """Overrides that leave some decodings out."""
     kept = [name for name, decoding in asked.decodings.items() if not left_out(decoding)] or ["greedy"]
     return [f"decoding=[{','.join(kept)}]"]
 
@@ -372,7 +372,7 @@ SETTINGS = (
         ["attack=none"],
     ),
 )
-"""What is known of an `Asked` within a second."""
+"""Rules of an `Asked` that are checked within a second."""
 
 MODELS = (
     Rule(
@@ -405,15 +405,15 @@ MODELS = (
         "read drafts; set it to 0.",
     ),
 )
-"""What is known of an `Asked` once its models' configurations can be read."""
+"""Rules of an `Asked` once its models' configurations can be read."""
 
 
 @dataclass(frozen=True)
 class AskedTexts:
-    """Texts that are judged, once data and rubrics are read.
+    """The texts that are judged, once data and rubrics are read.
 
     Attributes:
-        rivals: which texts meet, where rubrics compare two.
+        rivals: the texts that meet, where rubrics compare two.
         defenses: in the configured order.
     """
 
@@ -512,19 +512,15 @@ TEXTS = (
         ("defenses", "attack"),
     ),
 )
-"""What is known of an `AskedTexts`."""
+"""Rules of an `AskedTexts`."""
 
 
 def check_rules(rules: Sequence[Rule], asked: Any, mistakes: Mistakes | None = None) -> None:
-    """Walks rules once.
+    """Adds the mistakes of all broken rules to `mistakes`; without them, raises a `UserError`.
 
     Args:
         rules: `SETTINGS`, `MODELS` or `TEXTS`.
         asked: an `Asked`, for `TEXTS` an `AskedTexts`.
-        mistakes: to add to.
-
-    Raises:
-        UserError: all that are broken, where there is no `mistakes`.
     """
     found = Mistakes() if mistakes is None else mistakes
     for rule in rules:

@@ -41,11 +41,10 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def scalars(records: Records) -> dict[str, float]:
-    """One level's numbers under readable names; nulls are left out.
+    """One level's numbers (`dataset`, or the first where there is no such level) under readable names, without nulls.
 
-    The level is `dataset`, or the first where there is no such level. Names are
-    split/dimension/range/judge/decoding/number, with attack, defense and a level other than `dataset` after the
-    dimension where there are such, and lambda and t after the decoding where one cell holds several.
+    Names are split/dimension/range/judge/decoding/number, with attack, defense and a level other than `dataset` after
+    the dimension where there are such, and lambda and t after the decoding where one cell holds several.
 
     Example:
         >>> record = {"level": "dataset", "split": "test", "dimension": "coherence", "attack": "none",
@@ -102,11 +101,7 @@ def range_name(row: Mapping[str, Any]) -> str:
 
 
 def _named(numbers: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, float]:
-    """Finite numbers by name; names that several share have lambda and t as well.
-
-    Args:
-        numbers: name, lambda and t, and the numbers under that name.
-    """
+    """Finite numbers by name, from (name, lambda and t, numbers); shared names have lambda and t as well."""
     several = Counter(name for name, _, _ in numbers)
     return {
         f"{name}{_setting(row) if several[name] > 1 else ''}/{key}": float(value)
@@ -139,11 +134,8 @@ def _setting(row: Mapping[str, Any]) -> str:
 
 
 def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]]:
-    """Name of a table -> its rows, of those that hold something; `metrics` and `examples` always.
-
-    Args:
-        examples: how many of them, see `example_rows`.
-    """
+    """Name of a table -> its rows, of those that have some; `metrics` and `examples` always. `examples` is how many of
+    them, see `example_rows`."""
     tables = {
         "metrics": [dict(record) for record in results.metrics],
         "examples": example_rows(results.scores, results.readings, examples),
@@ -170,10 +162,7 @@ def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> list[dict[str, Any]]:
     """A row for each selected example and condition: ids, range, human score, a column per decoding, answer and prompt.
-
-    Args:
-        maximum: how many examples, spread evenly over the test split (over all if there is none).
-    """
+    The `maximum` examples are spread evenly over the test split (over all if there is none)."""
     of_test = scores[scores["split"] == "test"]
     pool = (of_test if len(of_test) else scores)["example_id"].drop_duplicates().to_numpy()
     spread = np.linspace(0, len(pool) - 1, min(maximum, len(pool))).round().astype(int)
@@ -199,7 +188,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of JSON without its lists, such as a grid; what is nested as `exact_low`."""
+    """A record of JSON without its lists, and with nested values as `exact_low`."""
     plain: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):

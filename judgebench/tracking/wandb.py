@@ -48,12 +48,10 @@ MODES = ("offline", "online", "disabled")
 class QuietWandbLogger(WandbLogger):
     """Lightning's W&B logger that prints nothing, keeps its files in the run folder, and stays off the network.
 
-    `mode` decides alone: "offline" (the default) writes files that `wandb sync` can send later; "online" sends at once
-    and needs `wandb login` or WANDB_API_KEY; "disabled" does nothing.
-
     Args:
         save_dir: the run folder; W&B's files go to its `wandb/`.
-        mode: "offline", "online" or "disabled".
+        mode: "offline" writes files that `wandb sync` can send later; "online" sends at once and needs `wandb login` or
+            WANDB_API_KEY; "disabled" does nothing.
         kwargs: see `lightning.pytorch.loggers.WandbLogger` and `wandb.init`.
     """
 
@@ -87,14 +85,11 @@ def log_run(
     """Logs a finished run and closes it, so that the next job of a multirun starts its own.
 
     Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences` (in the run's
-    summary); all records as the table `metrics`, where there are such also `comparisons`, `tuning`, `pairwise` (a row a
-    judge and decoding), `ranking` (a row a system), `attack/trace` (every word that was scored) and the records of
-    defenses, as `defense/costs`; examples with prompt, answer and every score as the table `examples`; the figures as
-    images.
+    summary); the tables of `tables_of` and `attack/trace` (every word that was scored); the figures as images.
 
     Args:
-        files: files of the run folder; the main ones are kept as artifacts, see `judgebench.tracking.wandb`.
-        examples: how many examples, spread evenly over the test split (over all if there is none).
+        files: of the run folder; the main ones are kept as artifacts.
+        examples: see `example_rows`.
 
     Raises:
         UserError: W&B's files cannot be written, as on a full disk.
@@ -205,17 +200,12 @@ _ALONE = (
 
 
 def artifact_kind(path: Path) -> str | None:
-    """Of a file that other runs take; None for any other.
-
-    Example:
-        >>> artifact_kind(Path("run/attack/phrase_greedy.json")), artifact_kind(Path("run/defense/costs.json"))
-        ('phrase', None)
-    """
+    """The kind of a file that other runs take; None for any other."""
     return next((kind for kind, name in _ALONE if name.fullmatch(path.name)), None)
 
 
 def used_files(config: Mapping[str, Any]) -> list[Path]:
-    """The files of other runs that a configuration takes, of those that exist."""
+    """The existing files of other runs that a configuration names."""
     named = [(config.get("attack") or {}).get("phrase_file"), (config.get("defense") or {}).get("detectors")]
     named += [one.get("phrase_file") for one in config.get("attacks") or () if isinstance(one, Mapping)]
     vectors = (config.get("tutor") or {}).get("vectors")
@@ -227,19 +217,22 @@ def used_files(config: Mapping[str, Any]) -> list[Path]:
 
 
 def main_files(files: Sequence[Path]) -> list[Path]:
-    """The files of a run folder that are kept: readings, scores, metrics, phrases and what defenses found."""
+    """The files of a run folder that are kept: readings, scores, metrics, phrases and findings of defenses."""
     main = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
     return [path for path in files if path.name in main or artifact_kind(path) or path.parent.name == "defense"]
 
 
 def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
-    """Gives W&B a run's files: those that other runs take one by one, and the others together as `results`.
+    """Gives W&B a run's files as artifacts: those that other runs take one by one, the others together as `results`.
+
+    An artifact is named by its content. A run that uses another's phrase, vectors or detectors has their names in its
+    config (`uses`) and in the metadata of what it makes (`made_from`); online W&B also draws the line itself.
 
     Args:
         run: the W&B run, not finished.
         files: of this run.
         used: of other runs, see `used_files`.
-        about: what else each artifact's metadata says, such as the models' fingerprints.
+        about: further metadata of each artifact, such as the models' fingerprints.
     """
     import wandb
 
