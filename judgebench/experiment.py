@@ -11,9 +11,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
+from judgebench.attacks.learn import Lesson, tokenizer_digest
 from judgebench.attacks.search import AdvSuffix
-from judgebench.attacks.search.learn import Lesson, tokenizer_digest
-from judgebench.attacks.search.vocabulary import select_words
+from judgebench.attacks.vocabulary import select_words
 from judgebench.components import build_component
 from judgebench.config.checks import cells_of, check_run, decodings_of
 from judgebench.config.keys import list_at, path_of
@@ -30,9 +30,8 @@ from judgebench.config.parts import (
     with_phrases,
 )
 from judgebench.config.rules import MODELS, SETTINGS, TEXTS, Asked, AskedTexts, check_rules
-from judgebench.data.dataset import DEV
+from judgebench.data.dataset import DEV, paired_systems, pairs
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.pairs import paired_systems, pairs
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
 from judgebench.judges.answers import Answers
@@ -42,7 +41,7 @@ from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.suffix import Suffix
+from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.shared import open_store
 from judgebench.runtime.errors import Mistakes

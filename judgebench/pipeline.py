@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.attacks.search.learn import learn
+from judgebench.attacks.learn import learn
 from judgebench.config.fields import MEASURE
 from judgebench.config.keys import path_of
 from judgebench.data.dataset import DEV
@@ -32,8 +32,7 @@ from judgebench.judges.spec import LOCAL
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.robustness import cost_records
-from judgebench.metrics.suffix import suffix_records
+from judgebench.metrics.robustness import cost_records, suffix_records
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report

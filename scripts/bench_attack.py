@@ -28,10 +28,10 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import Search
-from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer
-from judgebench.attacks.search.vocabulary import Gap, frequent_words, gaps_of, in_place
-from judgebench.attacks.search.walk import Journal, Walk, walk
+from judgebench.attacks.vocabulary import Gap, frequent_words, gaps_of, in_place
+from judgebench.attacks.walk import Journal, Walk, walk
 from judgebench.config.keys import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation

@@ -56,12 +56,12 @@ def references(data: Any, contexts: Sequence[Example], tokens: int, single: int)
     alphas = [ALPHA, -ALPHA]
     with tempfile.TemporaryDirectory() as folder:
         runner = PassRunner(store=ReadingStore(Path(folder) / "store.sqlite"), data=data, trainer=trainer)
-        tutor = Tutor.of(spec, ScoreRange(1, 5), runner)
+        tutor = Tutor(spec, ScoreRange(1, 5), runner)
         runner.models.get(spec.source)
         began = time.perf_counter()
         written = steered_texts(tutor, contexts, standard, alphas)
         batched = (time.perf_counter() - began) / (2 * len(contexts))
-        prompts = tutor.prompts.build(contexts)[:single]
+        prompts = tutor.prompts(contexts)[:single]
     model: Any = spec.source.model()
     seconds, same = [], 0
     for i, prompt in enumerate(prompts):

@@ -22,8 +22,7 @@ from judgebench.decoding.path import kappa_path
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
 from judgebench.tuning.cells import Grid
-from judgebench.tuning.curves import spearman_along
-from judgebench.tuning.optimum import optimum
+from judgebench.tuning.optimum import optimum, spearman_along
 
 EXAMPLES = 1440
 CANDIDATES = (5, 10, 41)

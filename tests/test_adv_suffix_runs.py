@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.attacks.search.scoring import PhraseScorer
+from judgebench.attacks.scoring import PhraseScorer
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair, told
 from tests.tracking.wandb_file import read_finished, the_file
@@ -298,17 +298,7 @@ def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_pat
 
 CONTRASTS = ["assistant=early_exit", "assistant.layer=2", "decoding=[expectation,contrastive_expectation]"]
 MISTAKES = {
-    "length 0": (["attack.length=0"], "attack.length: 0 is not a whole number of at least 1"),
-    "too long": (["attack.length=21"], "attack.length: 21 words is no phrase"),
-    "beam": (["attack.beam=0"], "attack.beam: 0 is not"),
-    "refine": (["attack.refine=-1"], "attack.refine: -1 is not a whole number of at least 0"),
-    "seed": (["attack.seed=x"], "attack.seed: 'x' is not"),
-    "words": (["attack.words=0"], "attack.words: 0 is not"),
-    "no list of decodings": (["attack.against=expectation"], "attack.against: 'expectation' is not a list"),
-    "a decoding that is not there": (
-        ["attack.against=[contrastive_expectation]"],
-        "attack.against: the run has no decoding 'contrastive_expectation'; it has expectation, greedy",
-    ),
+    "settings": (["attack.length=21", "attack.beam=0"], "attack.length: 21 is not a whole number from 1 to 20"),
     "a decoding that picks": (["attack.against=[greedy]"], "attack.against: greedy picks one candidate"),
     "a decoding that is tuned afterwards": (
         [*CONTRASTS, "attack.against=[contrastive_expectation]", "tune=dev"],
@@ -321,24 +311,12 @@ MISTAKES = {
     "no file of words": (["attack.vocabulary=missing.txt"], "attack.vocabulary=missing.txt: it cannot be read"),
     "no file of words, in a dry run": (["attack.vocabulary=missing.txt", "dry_run=true"], "it cannot be read"),
     "no word": (["attack.vocabulary={blank}"], "it holds no word; a phrase needs one at least"),
-    "no vocabulary": (["attack.vocabulary=null"], "attack.vocabulary: None is neither tokenizer nor frequent"),
     "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
-    "no development split": (["data.dev_share=0"], "this data has none; set data.dev_share"),
-    "too many contexts": (["attack.contexts=2"], "2 are wanted, and the development split has 1; raise data.dev_share"),
-    "no such context": (["attack.contexts=[nowhere]"], "attack.contexts: there is no 'nowhere' in the data"),
-    "no context": (["attack.contexts=[]"], "attack.contexts: an empty list leaves nothing to learn on"),
-    "context by name": (["attack.contexts=mini-01"], "is not a whole number of at least 1, nor a list of names"),
     "overlap": (
         ["attack.contexts=[mini-01,mini-02]"],
         "on which the phrase is to be tried; contexts to learn on and to try on must not overlap",
     ),
     "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6; null takes all"),
-    "no such system": (["attack.systems=[nobody]"], "attack.systems: there is no 'nobody' in the data"),
-    "no way of searching": (["attack.search=null"], "search: None is no way of searching"),
-    "no share": (["search.shortlist=0"], "search.shortlist: 0 is not a share above 0"),
-    "no list of shares": (["search.contexts=null"], "search.contexts: None is not a list of shares"),
-    "rounds": (["search.survivors=[0.5]"], "search.survivors: it has 1 entries and search.contexts 3"),
-    "anchors": (["search.anchors=0"], "search.anchors: 0 is not a whole number"),
     "no gradient": (["judge.engine=plain"], "search: the gradient needs judge.engine=prefix"),
     "several processes": (
         ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],

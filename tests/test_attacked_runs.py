@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.metrics.suffix import Suffix, suffix_records
+from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.report.views.phrases import phrase_frame
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results

@@ -3,13 +3,14 @@
 from judgebench.attacks.attack import (
     NONE,
     Attack,
+    LearnedPhrase,
     PhraseAttack,
+    PhraseFile,
     TemplateAttack,
     attacked_text,
     select_attacks,
     shipped_attacks,
 )
-from judgebench.attacks.learned import LearnedPhrase, PhraseFile
 
 __all__ = [
     "NONE",

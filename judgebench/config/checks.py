@@ -21,8 +21,8 @@ from judgebench.components import TARGET, build_component
 from judgebench.config.fields import MetricSettings, RunSettings, named
 from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
+from judgebench.data.dataset import DataSettings
 from judgebench.data.rows import existing, is_hub_id
-from judgebench.data.settings import DataSettings
 from judgebench.decoding.rules import Decoding
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import SERVED

@@ -15,8 +15,8 @@ from judgebench.components import build_component
 from judgebench.config.checks import cells_of
 from judgebench.config.keys import list_at
 from judgebench.config.rules import Asked
+from judgebench.data.dataset import Rivals
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.pairs import Rivals
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies

@@ -28,8 +28,8 @@ from judgebench.types import PLACES, PLACES_OR_TIE, TIE, ScoreRange
 
 if TYPE_CHECKING:
     from judgebench.attacks.search import AdvSuffix
+    from judgebench.data.dataset import Rivals
     from judgebench.data.module import JudgeDataModule
-    from judgebench.data.pairs import Rivals
     from judgebench.defenses import Defense
     from judgebench.prompts.builder import PromptBuilder
 

@@ -39,9 +39,6 @@ _USR = PublishedFields(output="system_output", context="context", dimensions=tup
 class Mini(JudgeDataModule):
     """The embedded summaries of judgebench/data/mini/mini.jsonl, for a first run and for tests, without a file of your
     own or network. Their scale is 1 to 5; `joint` is the mean of the four dimensions.
-
-    Args:
-        **common: see JudgeDataModule; there is no `path`.
     """
 
     name = "mini"
@@ -51,7 +48,6 @@ class Mini(JudgeDataModule):
         super().__init__(path=None, **common)
 
     def load(self) -> Dataset:
-        """See `JudgeDataModule.load`."""
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
             dataset = read_dataset(json_lines(path), partial(scored_example, ScoredFields()), _SCALE)
         return with_joint(dataset, _DIMENSIONS)
@@ -63,17 +59,12 @@ class TopicalChat(JudgeDataModule):
 
     A group is one dialogue with its fact, named by a hash of both. Replies to dialogues without a fact, which the file
     marks "_nofact", get an empty context. Texts keep the file's spaces and line ends.
-
-    Args:
-        path: the file.
-        **common: see JudgeDataModule.
     """
 
     name = "topicalchat"
     groups_are = "dialogues"
 
     def load(self) -> Dataset:
-        """See `JudgeDataModule.load`."""
         rows = json_rows(self.given_path("the file of UniEval's topical_chat.json"))
         return read_dataset(rows, partial(scored_example, _USR), _USR_SCALE)
 
@@ -94,13 +85,11 @@ class SummEval(JudgeDataModule):
     Args:
         path: the file; a folder of parquet files; "hub" for mteb/summeval; or another hub id ("owner/name") in the
             same layout.
-        **common: see JudgeDataModule.
     """
 
     name = "summeval"
 
     def load(self) -> Dataset:
-        """See `JudgeDataModule.load`."""
         rows = self._rows()
         first = next(rows, None)
         if first is None:

@@ -1,4 +1,4 @@
-"""A data set as its file has it, the checks after which all rooms trust it, and its split into dev and test groups."""
+"""A data set as its file has it: its checks, its split into dev and test groups, the pairs that its texts make."""
 
 from __future__ import annotations
 
@@ -7,11 +7,31 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
 import numpy as np
 
+from judgebench.config.fields import Annotated, Ge, Lt, check_fields
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Settings of any data set; see `judgebench.data.module.JudgeDataModule` for what each means.
+
+    Raises:
+        UserError: names each that is of another kind, or out of its bounds.
+    """
+
+    path: str | None = None
+    limit_groups: Annotated[int, Ge(1)] | None = None
+    dev_share: Annotated[float, Ge(0), Lt(1)] = 0.1
+    seed: Annotated[int, Ge(0)] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "data")
+
 
 DEV, TEST = "dev", "test"
 
@@ -29,10 +49,9 @@ class Dataset:
     Attributes:
         examples: in file order.
         scale: dimension -> (lowest, highest) human score; a dimension without an entry is not checked.
-        ratings: dimension -> [examples, raters] the single experts' scores, rows as in `examples`; empty where only
-            means are known.
-        places: for each example, where it stands ("mini.jsonl line 3"), for errors; or empty.
-        rated: whether humans scored the texts; where they did not, the scores are NaN and go unchecked.
+        ratings: dimension -> [examples, raters] the single experts' scores; empty where only means are known.
+        places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
+        rated: False where no human scored the texts: the scores are NaN and go unchecked.
     """
 
     examples: list[Example]
@@ -105,15 +124,11 @@ def _check_human(
 
 def _check_ratings(loaded: Dataset) -> None:
     for dimension, ratings in loaded.ratings.items():
-        low, high = loaded.scale.get(dimension, (-math.inf, math.inf))
-        good = np.isfinite(ratings) & (ratings >= low - _ROUNDING) & (ratings <= high + _ROUNDING)
-        if not good.all():
-            i, rater = (int(k) for k in np.argwhere(~good)[0])
-            value = float(ratings[i, rater])
-            problem = _problem(value, loaded.scale.get(dimension))
-            raise UserError(
-                f"{_where(loaded, i)}: the score {value:g} of expert {rater + 1} for '{dimension}' {problem}."
-            )
+        for (i, rater), value in np.ndenumerate(ratings):
+            if problem := _problem(float(value), loaded.scale.get(dimension)):
+                raise UserError(
+                    f"{_where(loaded, i)}: the score {value:g} of expert {rater + 1} for '{dimension}' {problem}."
+                )
 
 
 def _problem(value: float, scale: tuple[float, float] | None) -> str:
@@ -152,13 +167,8 @@ def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[
     """Splits whole groups into "dev" and "test".
 
     The dev set has `dev_share` of the groups, rounded half up; at least one if `dev_share` is above 0, and always
-    leaves one group to test on. A single group is a test group. Which groups are drawn depends on `seed` and on the
-    set of ids alone, not on their order; with a greater `dev_share` the dev set only grows.
-
-    Args:
-        group_ids: ids of the groups; repeats are allowed.
-        dev_share: share of groups in [0, 1).
-        seed: seed of the draw, 0 or above.
+    leaves one group to test on. The draw depends on `seed` and on the set of ids alone, not on their order; with a
+    greater `dev_share` the dev set only grows.
 
     Returns:
         group_id -> "dev" or "test", in the order of first appearance.
@@ -178,3 +188,86 @@ def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[
     ordered = sorted(groups)
     dev = {ordered[i] for i in order[:wanted]}
     return {group: DEV if group in dev else TEST for group in groups}
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw."""
+
+    count: int | None = 3
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, rivals: Any, seed: Any) -> Rivals:
+        """From the config keys `prompt.rivals` and `prompt.rivals_seed`; `UserError` where they are none."""
+        if rivals != ALL and (type(rivals) is not int or rivals < 1):
+            raise UserError(f"prompt.rivals: {rivals!r} is neither a whole number of at least 1 nor all.")
+        if type(seed) is not int or seed < 0:
+            raise UserError(f"prompt.rivals_seed: {seed!r} is not a whole number of at least 0.")
+        return cls(None if rivals == ALL else rivals, seed)
+
+
+def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
+    """One example a pair: a text with its rival, its human scores less the rival's.
+
+    The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it: every text is rival
+    as often as it is judged. Two texts meet once where the group has more than twice as many texts as a text has
+    rivals. What is drawn for a group depends on the seed and on the names of its own texts alone. A text without others
+    in its group is compared with nothing and left out.
+
+    Returns:
+        The pairs, a text's together, texts in the order given.
+
+    Raises:
+        UserError: no group has two texts, or two pairs would have one name.
+    """
+    listed = list(examples)
+    groups: dict[str, list[Example]] = {}
+    for example in listed:
+        groups.setdefault(example.group_id, []).append(example)
+    against = {text.example_id: met for group in groups.values() for text, met in _circle(group, rivals)}
+    made = [_pair(text, rival) for text in listed for rival in against[text.example_id]]
+    if not made:
+        raise UserError(
+            "prompt.rivals: every text of this data is alone in its group, so there is nothing to compare it with; "
+            "give data with several texts a group_id, or judge them alone with prompt=paper."
+        )
+    names: set[str] = set()
+    for pair in made:
+        if pair.example_id in names:
+            raise UserError(
+                f"prompt.rivals: two pairs of texts would be called {pair.example_id!r}; give examples names without ~."
+            )
+        names.add(pair.example_id)
+    return made
+
+
+def paired_systems(examples: Iterable[Example]) -> list[str]:
+    """The systems that wrote the texts of pairs, in order of appearance."""
+    return list(dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id)))
+
+
+def _circle(group: Sequence[Example], rivals: Rivals) -> list[tuple[Example, list[Example]]]:
+    """Each text with those that it meets."""
+    ordered = sorted(group, key=lambda example: example.example_id)
+    names = "\0".join(example.example_id for example in ordered)
+    digest = hashlib.sha256(f"{group[0].group_id}\0{names}".encode()).digest()
+    order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(len(ordered))
+    circle = [ordered[i] for i in order]
+    others = len(circle) - 1
+    steps = range(1, (others if rivals.count is None else min(rivals.count, others)) + 1)
+    return [(text, [circle[(i + step) % len(circle)] for step in steps]) for i, text in enumerate(circle)]
+
+
+def _pair(text: Example, rival: Example) -> Example:
+    return replace(
+        text,
+        example_id=f"{text.example_id}~{rival.example_id}",
+        human={dimension: score - rival.human[dimension] for dimension, score in text.human.items()},
+        rival_id=rival.example_id,
+        rival=rival.output,
+        rival_system_id=rival.system_id,
+    )

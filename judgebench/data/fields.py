@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from judgebench.config.fields import known_keys
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
@@ -25,7 +26,7 @@ class RowFields:
     Attributes:
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a row's `group_id`; where it has none, a hash of source and context.
-        context: default empty.
+        context: further text beside the source.
     """
 
     example_id: str | None = None
@@ -41,17 +42,12 @@ class RowFields:
 
     @classmethod
     def parse(cls, given: Any) -> Self:
-        """From the config key `data.fields`.
-
-        Raises:
-            UserError: no mapping, a needed entry is missing, an entry is unknown or not a name.
-        """
+        """From the config key `data.fields`; `UserError` where it is no mapping, a needed entry is missing, or an entry
+        is unknown or not a name."""
         if not isinstance(given, Mapping):
             raise UserError(f"data.fields must be a mapping, as in {cls.shown}, got {given!r}.")
         known = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
-        for key in given:
-            if key not in known:
-                raise UserError(f"data.fields.{key} is unknown; there are {', '.join(known)}.")
+        known_keys(given, known, "data.fields")
         for key in cls.needed:
             if given.get(key) is None:
                 raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
@@ -66,7 +62,6 @@ class RowFields:
         return cls(**names)
 
     def example_of(self, row: FileRow) -> str:
-        """A row's name for its example."""
         return _identifier(row, self.example_id, "example_id") or f"line-{row.position}"
 
     def context_of(self, row: FileRow) -> str:
@@ -74,7 +69,6 @@ class RowFields:
         return row.text(self.context) if self.context else ""
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
-        """A row's group."""
         return _identifier(row, self.group_id, "group_id") or group_hash(source, context)
 
 
@@ -124,7 +118,6 @@ class ScoredFields(TextFields):
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
 
     def scores(self, row: FileRow) -> Scores:
-        """The scores that a row holds."""
         if isinstance(self.human, str):
             scores = row.inner(self.human)
             return {dimension: scores.scores(dimension) for dimension in scores.values}
@@ -149,23 +142,19 @@ class PublishedFields(ScoredFields):
     no_context: str = ""
 
     def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
-        """See `TextFields.example`."""
         example = super().example(row, human)
         return dataclasses.replace(example, example_id=f"{example.group_id}/{example.system_id}")
 
     def context_of(self, row: FileRow) -> str:
-        """See `RowFields.context_of`."""
         context = super().context_of(row)
         return "" if context.strip() == self.no_context else context
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
-        """See `RowFields.group_of`."""
         if self.group_id and row.has(self.group_id):
             return row.identifier(self.group_id)
         return group_hash(source, context) if self.context else group_hash(source)
 
     def scores(self, row: FileRow) -> Scores:
-        """See `ScoredFields.scores`."""
         scores = row.inner(self.human)
         there = (*self.dimensions, *(dimension for dimension in self.optional if scores.has(dimension)))
         return {dimension: [scores.number(dimension)] for dimension in there}

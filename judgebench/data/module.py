@@ -12,8 +12,7 @@ import torch
 from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
-from judgebench.data.dataset import Dataset, split_groups, validate
-from judgebench.data.settings import DataSettings
+from judgebench.data.dataset import Dataset, DataSettings, split_groups, validate
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -34,10 +33,9 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     Attributes:
         name: what tables call the data set (column `dataset`).
-        groups_are: what its groups are, in the plural, for titles: "articles", "dialogues", or "groups" where only the
-            user knows.
-        note: what whoever reads its results must know, in a sentence.
-        paired: whether its examples are pairs of texts, which people compared.
+        groups_are: its groups in the plural, for titles: "articles", "dialogues", or "groups" where they are unknown.
+        note: a sentence that readers of its results must know.
+        paired: True where its examples are pairs of texts, which people compared.
         batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
 
     Raises:
@@ -121,11 +119,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         return batch
 
     def given_path(self, expected: str) -> Path:
-        """`path`, with "~" expanded.
-
-        Raises:
-            UserError: none was given; says that `expected` is.
-        """
+        """`path`, with "~" expanded; `UserError` where none was given, which says that `expected` is."""
         if not self.path or not self.path.strip():
             raise UserError(f"data.path is not given; it must be {expected}.")
         return Path(self.path).expanduser()

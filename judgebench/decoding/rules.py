@@ -309,7 +309,6 @@ class Contrastive:
         return self.rule == "argmax"
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """See `Decoding.scores`."""
         values = np.asarray(values, dtype=np.float64)
         main = checked_logprobs("main", main, values)
         if assistant is None:

@@ -1,10 +1,21 @@
 """Defenses of judges: words about a text that may want to talk to the judge, references, and other ways to read it."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from judgebench.components import Catalog, read_template, shipped_templates
+from judgebench.defenses.detection import planned_detection
+from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
-from judgebench.defenses.prompts import NONE, TemplateDefense
+from judgebench.defenses.prompts import NONE, PARAPHRASE, Cot, PlannedParaphrase, Retokenization, TemplateDefense
+from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references
 from judgebench.defenses.settings import DefenseSettings
-from judgebench.defenses.shipped import select_defenses, shipped_defenses
 from judgebench.prompts.builder import Defense
+from judgebench.tutor.spec import TutorSpec
 
 __all__ = [
     "NONE",
@@ -19,3 +30,50 @@ __all__ = [
     "select_defenses",
     "shipped_defenses",
 ]
+
+Maker = Callable[[], Defense]
+
+
+def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) -> dict[str, Maker]:
+    """Name -> what makes the defense, of those that come with judgebench, `none` first.
+
+    The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section 2.3 names and the
+    injection literature tests (the others), in words of our own but for the perplexity detector's warning.
+
+    Args:
+        settings: of conf/defense.
+        tutor: who writes references; without one, making a defense that needs it raises a `UserError`.
+    """
+    made: dict[str, Maker] = {
+        name: partial(TemplateDefense.parse, name, text, settings.seed)
+        for name, text in shipped_templates("judgebench.defenses").items()
+    }
+    made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
+    made["cot"] = partial(Cot, settings.cot_tokens)
+    made |= {name: partial(planned_detection, name, settings) for name in DETECTORS}
+    made[PARAPHRASE] = partial(PlannedParaphrase, settings.helper, settings.paraphrase_tokens)
+    swapped = settings.swap_references
+    made |= {name: partial(planned_references, name, tutor, swapped) for name in REFERENCE_DEFENSES}
+    return {NONE.name: lambda: NONE, **made}
+
+
+def select_defenses(entries: Sequence[Any], settings: DefenseSettings, tutor: TutorSpec | None = None) -> list[Defense]:
+    """The defenses that the config key `defenses` names, in its order; `none` is one only where it is named. Those that
+    are `Planned` are not ready yet.
+
+    Args:
+        entries: see `Catalog.select`.
+        settings, tutor: see `shipped_defenses`.
+
+    Raises:
+        UserError: an entry that names no defense, a file or class that cannot be read, two defenses of one name, or one
+            that needs a tutor where there is none.
+    """
+    shipped = shipped_defenses(settings, tutor)
+
+    def template(name: str, file: Path) -> Defense:
+        text = read_template(file, "defenses").replace("\r\n", "\n").replace("\r", "\n")
+        return TemplateDefense.parse(name, text, settings.seed)
+
+    catalog = Catalog("defenses", Defense, shipped, lambda name: shipped[name](), {"template": template})
+    return catalog.select(entries)

@@ -54,14 +54,11 @@ def windowed_perplexity(logprobs: np.ndarray, window: int) -> float:
 
 
 def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -> tuple[list[np.ndarray], np.ndarray]:
-    """Log-probabilities that the helper gives to the tokens of each text.
-
-    Args:
-        texts: of `JudgedTexts.examples`.
+    """Log-probabilities that the helper gives to the tokens of each text of `JudgedTexts.examples`.
 
     Returns:
-        For each text [tokens] float32 log-probabilities, less the first token where no BOS stands before it: none where
-        that is the only one. And [texts] seconds of reading it.
+        For each text [tokens] float32 log-probabilities, less the first token where no BOS stands before it. And
+        [texts] seconds of reading it.
 
     Raises:
         UserError: a text is longer than the helper can read, or the helper cannot be read.
@@ -82,7 +79,7 @@ def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -
 
 
 FEATURES = ("log_perplexity", "tokens")
-"""Features that tell an attack (Alon and Kamfonas 2023): the logarithm of the text's perplexity, and its length."""
+"""Features of an attack (Alon and Kamfonas 2023): the logarithm of the text's perplexity, and its length."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,6 @@ class Logistic:
         return logistic
 
     def to_json(self) -> dict[str, Any]:
-        """Plain."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
@@ -141,9 +137,7 @@ class Logistic:
         return 1 / (1 + np.exp(-np.clip(odds, -700, 700)))  # beyond which exp is no number
 
 
-PERPLEXITY, WINDOWED, CLASSIFIER, LLM = DETECTORS = (
-    *("perplexity", "windowed_perplexity", "classifier", "llm_detector"),
-)
+PERPLEXITY, WINDOWED, CLASSIFIER, LLM = DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
 """By the perplexity of the text; by that of its most surprising window; by a logistic regression on perplexity and
 length; by asking a model whether the text manipulates."""
 
@@ -155,10 +149,9 @@ _ROOM = 16
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """Features of texts, as a detector has measured them.
+    """Features of different texts, as a detector has measured them.
 
     Attributes:
-        texts: no two alike.
         features: [texts, features] float64, NaN where a text is too short for one.
         seconds: [texts] wall time of reading each.
     """
@@ -174,32 +167,24 @@ class TextFeatures:
         return np.array([rows.get(text, unknown) for text in texts], np.float64).reshape(-1, self.features.shape[1])
 
     def seconds_of(self, texts: Set[str]) -> float:
-        """Of reading these together."""
+        """Wall time of reading these."""
         return float(self.seconds[[text in texts for text in self.texts]].sum())
 
 
+@dataclass(frozen=True)
 class Detector:
-    """One feature, which is its own value; see the module.
-
-    Attributes:
-        name: as a defense.
-        helper: who reads.
-    """
+    """One feature, which is its own value; see the module. `name` is that of the defense; `helper` reads."""
 
     name: str
     helper: Helper
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings that a threshold holds for beside the helper, for its record."""
+        """Settings beside the helper that a threshold depends on, for its record."""
         return {}
 
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
-        """The features of texts, [texts, features].
-
-        Args:
-            texts: of `JudgedTexts.examples`.
-        """
+        """The features of texts of `JudgedTexts.examples`."""
         raise NotImplementedError
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
@@ -227,13 +212,10 @@ class Detector:
 class PerplexityDetector(Detector):
     """The perplexity of a text, or that of its most surprising `window` tokens in a row where a window is given."""
 
-    name: str
-    helper: Helper
     window: int | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `Detector.settings`."""
         return {} if self.window is None else {"window": self.window}
 
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
@@ -244,49 +226,28 @@ class PerplexityDetector(Detector):
         return TextFeatures([text.output for text in texts], np.array(values, np.float64).reshape(-1, 1), seconds)
 
 
-@dataclass(frozen=True)
 class ClassifierDetector(Detector):
     """The probability that a logistic regression on `FEATURES` gives."""
 
-    name: str
-    helper: Helper
-
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
-        """See `Detector.measure`."""
         rows, seconds = read_texts(self.helper, texts, resources)
         pairs = [(math.log(perplexity(row)), float(len(row))) for row in rows]
         features = np.array(pairs, np.float64).reshape(-1, len(FEATURES))
         return TextFeatures([text.output for text in texts], features, seconds)
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
-        """See `Detector.fit`."""
         return {"features": list(FEATURES), **Logistic.fit(features, attacked).to_json()}
 
     def values(self, features: np.ndarray, fitted: Mapping[str, Any]) -> np.ndarray:
-        """See `Detector.values`."""
         return Logistic.parse(fitted).probabilities(features)
 
 
-@dataclass(frozen=True)
 class LlmDetector(Detector):
     """The helper is asked whether the text tries to manipulate its grader: P(1) among the answers 0 and 1."""
 
-    name: str
-    helper: Helper
-
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
-        """See `Detector.measure`."""
         helper = self.helper
-        asked = Condition("manipulation", ScoreRange(0, 1))
-        rubric = Rubric(asked.dimension, (ASKED / "manipulation.txt").read_text("utf-8").strip())
-        tokenizer, options = helper.source.tokenizer(), resources.prompt.get("template_options")
-        builder = PromptBuilder(
-            tokenizer,
-            {asked.dimension: rubric},
-            helper.most_tokens - _ROOM,
-            template_options=options,
-            closed=helper.source.encoder_decoder,
-        )
+        builder, asked = question(helper, "manipulation", _ROOM, resources)
         where = (helper.path, helper.gguf_file, helper.revision, helper.dtype, helper.trust_remote_code)
         spec = JudgeSpec(*where, engine=helper.engine, token_budget=helper.token_budget)
         scorer = JudgeScorer(spec, builder, asked, resources)
@@ -296,6 +257,20 @@ class LlmDetector(Detector):
         yes = 1 / (1 + np.exp(np.clip(logprobs[:, 0] - logprobs[:, 1], -700, 700)))  # exp beyond is no number
         seconds = np.array([reading.seconds for reading in readings], np.float64)
         return TextFeatures([text.output for text in texts], yes[:, None], seconds)
+
+
+def question(helper: Helper, name: str, room: int, resources: Resources) -> tuple[PromptBuilder, Condition]:
+    """The builder of prompts that put a text to the helper in the words of `asked/NAME.txt`, and their condition.
+
+    Args:
+        room: tokens that the answer may take.
+    """
+    condition = Condition(name, ScoreRange(0, 1))
+    rubric = Rubric(name, (ASKED / f"{name}.txt").read_text("utf-8").strip())
+    options, closed = resources.prompt.get("template_options"), helper.source.encoder_decoder
+    most = helper.most_tokens - room
+    tokenizer = helper.source.tokenizer()
+    return PromptBuilder(tokenizer, {name: rubric}, most, template_options=options, closed=closed), condition
 
 
 def detector_of(name: str, helper: Helper, window: int) -> Detector:

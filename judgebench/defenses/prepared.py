@@ -23,16 +23,15 @@ attack is; or the judged texts themselves, with all that attacks make of them.""
 
 @dataclass(frozen=True, kw_only=True)
 class Resources(PassRunner):
-    """The run and its models, as far as a defense may use them to get ready; beside its passes, the judge's own run in
-    the same store and models (see `PassRunner`).
+    """The run and its models, as far as a defense may use them to get ready; its passes run in the judge's store and
+    models (see `PassRunner`).
 
     Attributes:
         judge: the main model, as configured.
         builder: builds its prompts, under defenses that are ready.
-        conditions: all of the run.
-        examples: all of the run; `split` says which groups are for development.
+        conditions, examples: all of the run.
         split: group_id -> dev or test.
-        judged: the judged text of an example under a condition, attacked.
+        judged: gives the judged text of an example under a condition, attacked.
         dataset: its name.
         prompt: conf/prompt's truncate and template_options.
     """
@@ -47,14 +46,8 @@ class Resources(PassRunner):
     prompt: Mapping[str, Any]
 
     def training(self, defense: str, what: str) -> list[Example]:
-        """The examples of the development split, on which alone a defense may choose anything.
-
-        Args:
-            defense, what: whose name, and what it chooses, for the error.
-
-        Raises:
-            UserError: there is none.
-        """
+        """The examples of the development split, on which alone a defense may choose anything; `UserError` where there
+        is none, which names the defense and what it chooses."""
         training = [example for example in self.examples if self.split[example.group_id] == DEV]
         if not training:
             raise UserError(
@@ -64,11 +57,7 @@ class Resources(PassRunner):
         return training
 
     def refuse_test(self, groups: Iterable[str], what: str) -> None:
-        """Refuses what was found on texts that this run evaluates.
-
-        Raises:
-            UserError: one of `groups` is of the test split; names it.
-        """
+        """Raises `UserError` where one of the groups on which something was found is of the test split."""
         if seen := sorted(group for group in groups if self.split.get(group) == TEST):
             raise UserError(
                 f"{what} comes from {len(seen)} of the groups that this run tests on ({seen[0]}, for one), which would "
@@ -87,9 +76,8 @@ class Findings:
         strengths: a record for each strength that was tried (strengths.json).
         detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
             found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
-            text is warned of; `training` and `test`, its `thresholds.DetectionMetrics` there, training also with its
-            `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points of
-            `thresholds.ThresholdCurve` on training data.
+            text is warned of; `training` and `test`, its `DetectionMetrics` there, training also with its `groups` and
+            `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points on training data.
         rewritings: a record for each defense that writes texts anew: `defense`, `dataset`, `helper`, `helper_sha256`,
             `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
             are), and how many end where the most tokens were reached (`cut`).
@@ -124,11 +112,7 @@ class Prepared(Defense):
 
 
 class Planned(Defense):
-    """A defense that is configured but not ready: nothing can be asked of it but its attributes.
-
-    Attributes:
-        stage: one of `STAGES`.
-    """
+    """A defense that is configured but not ready: only its attributes may be used; `stage` is one of `STAGES`."""
 
     stage: ClassVar[str]
 
@@ -143,13 +127,7 @@ class Planned(Defense):
 
 @dataclass(frozen=True)
 class JudgedText:
-    """A text in one of its roles.
-
-    Attributes:
-        text: as the judge would read it undefended.
-        group_id: whose group.
-        attack: what has changed it; empty where nothing has, be it that nothing was to.
-    """
+    """A text as the judge would read it undefended; `attack` is empty where none has changed it."""
 
     text: str
     group_id: str

@@ -1,21 +1,26 @@
-"""Defenses by the prompt: words around it, a chain of thought, other tokens of the judged text."""
+"""Defenses by the prompt: words around it, a chain of thought, other tokens of the judged text, or its rewriting."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from judgebench.components import fill_fields, template_fields, without_line_end
+from judgebench.defenses.detectors import question
+from judgebench.defenses.prepared import TEXTS, Findings, JudgedTexts, Planned, Prepared, Resources
+from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example, Rubric
+from judgebench.tutor.writing import Text, WritePass, write
+from judgebench.types import Condition, Example, Rubric
 
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
 _PROMPT, _TEXTS, _TEXT = PARTS = ("prompt", "texts", "text")
@@ -141,11 +146,7 @@ class Cot(Defense):
     """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words of ours after it.
 
     The judge answers in words, token by token, and only the number that it calls its final rating counts
-    (`decoding.answer.parse_final`): an answer without one has failed.
-
-    Args:
-        answer_tokens: most tokens of an answer.
-        name: see `Defense`.
+    (`decoding.parser.parse_final`): an answer without one has failed.
     """
 
     answer_tokens: int = 512
@@ -154,7 +155,6 @@ class Cot(Defense):
     compares: ClassVar[bool] = False
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`."""
         return replace(rubric, template=rubric.forms.get(COT, rubric.template + _STEPS))
 
 
@@ -163,17 +163,14 @@ class Retokenization(Defense):
     """Breaks words of the judged text into more tokens, at random; not a character of it changes.
 
     Between two neighboring letters or digits a cut is drawn, and no token reaches over a cut: what lies between cuts is
-    tokenized by itself. BPE dropout (Provilkov et al. 2020), which Jain et al. use, drops single merges instead, each
-    with the same chance; that needs the tokenizer's own merges and draws of which the tokenizers of transformers take
-    no seed, and this works with every tokenizer. Their chances do not compare: with a cut at one position in ten, a
-    word of eight letters is broken with probability 1 - 0.9^7 = 0.52.
+    tokenized by itself. BPE dropout (Provilkov et al. 2020), which Jain et al. use, drops single merges instead; it
+    needs the tokenizer's own merges and a seed, which transformers' tokenizers do not take. Its chances do not compare:
+    with a cut at one position in ten, a word of eight letters is broken with probability 1 - 0.9^7 = 0.52.
 
     Draws depend on the seed, the example and the position in the text alone: what an attack appends leaves the cuts
     before it as they are.
 
     Args:
-        name: see `Defense`.
-        seed: of the cuts.
         share: the chance of a cut at each position.
 
     Example:
@@ -188,8 +185,69 @@ class Retokenization(Defense):
     learnable: ClassVar[bool] = False  # its words are other tokens in each text
 
     def cuts(self, text: str, example: Example) -> Sequence[int]:
-        """See `Defense.cuts`."""
         digest = hashlib.sha256(f"{self.seed} {example.example_id}".encode()).digest()
         drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).random(len(text))
         inside = (i for i in range(1, len(text)) if text[i - 1].isalnum() and text[i].isalnum())
         return [i for i in inside if drawn[i] < self.share]
+
+
+PARAPHRASE = "paraphrase"
+
+
+@dataclass(frozen=True, eq=False)
+class Paraphrase(Prepared):
+    """Every text as the helper has written it anew; a text that `rewritten` lacks stays as it is.
+
+    A phrase cannot be learned under it: every phrase that a search tries would have to be written anew first.
+    """
+
+    rewritten: Mapping[str, str]
+    findings: Findings = field(default_factory=Findings)
+    name: str = PARAPHRASE
+    learnable: ClassVar[bool] = False
+
+    def text(self, text: str, example: Example, condition: Condition) -> str:
+        return self.rewritten.get(text, text)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedParaphrase(Planned):
+    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time."""
+
+    helper: Helper
+    max_new_tokens: int
+    name: str = PARAPHRASE
+    stage: ClassVar[str] = TEXTS
+    learnable: ClassVar[bool] = False
+
+    def prepared(self, resources: Resources) -> Paraphrase:
+        """See `Planned.prepared`. Where the helper writes nothing, the text itself stays, and is counted.
+
+        Raises:
+            UserError: the helper cannot be read, or a text is too long for it.
+        """
+        helper, texts = self.helper, JudgedTexts.of(resources, self.name)
+        if helper.most_tokens <= self.max_new_tokens:
+            raise UserError(
+                f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in the "
+                f"{helper.most_tokens} tokens that {helper.source.title} can read; lower it."
+            )
+        builder, condition = question(helper, PARAPHRASE, self.max_new_tokens, resources)
+        prompts = builder.build(texts.examples, [condition])
+        view = resources.view(helper.source, helper.engine)
+        pass_ = WritePass(view, builder.tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens)
+        written = write(pass_, resources, helper.token_budget, "Paraphrasing")
+        rewritten = {prompt.example.output: new.text for prompt, new in zip(prompts, written, strict=True) if new.text}
+        record = {
+            "defense": self.name,
+            "dataset": resources.dataset,
+            "helper": helper.source.title,
+            "helper_sha256": view.fingerprint,
+            "max_new_tokens": self.max_new_tokens,
+            "texts": len(written),
+            "empty": sum(not new.text for new in written),
+            "cut": sum(new.cut for new in written),
+        }
+        text = math.fsum(new.seconds for new in written) / max(1, len(written))
+        costs = {self.name: {"once": 0.0, "context": 0.0, "text": text}}
+        return Paraphrase(rewritten, Findings(rewritings=[record], costs=costs))

@@ -27,10 +27,9 @@ from judgebench.tutor.references import (
     steered_references,
 )
 from judgebench.tutor.spec import TutorSpec
-from judgebench.tutor.standards import best_layer
 from judgebench.tutor.steering import HIGH, LOW
 from judgebench.tutor.tutor import Tutor, contexts_of, written_example
-from judgebench.tutor.vectors import StandardVectors, find_vectors, load_vectors
+from judgebench.tutor.vectors import StandardVectors, best_layer, find_vectors, load_vectors
 from judgebench.types import Condition, Example, Rubric
 
 CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
@@ -62,8 +61,7 @@ class ReferenceDefense(Prepared):
     Args:
         name: one of `REFERENCE_DEFENSES`.
         pairs: dimension -> group_id -> its references.
-        swapped: whether the good one stands under "lower" and the poor one under "higher".
-        findings: see `Findings`.
+        swapped: True puts the good one under "lower" and the poor one under "higher".
     """
 
     name: str
@@ -73,7 +71,6 @@ class ReferenceDefense(Prepared):
     compares: ClassVar[bool] = False
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`."""
         return replace(rubric, template=rubric.forms.get(WITH_REFERENCES) or _with_references(rubric.template))
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
@@ -87,13 +84,7 @@ class ReferenceDefense(Prepared):
 
 @dataclass(frozen=True, eq=False)
 class PlannedReferences(Planned):
-    """References that are to be written: a pair for every context, the same for all that answers to it.
-
-    Args:
-        name: one of `REFERENCE_DEFENSES`.
-        spec: the tutor.
-        swapped: see `ReferenceDefense`.
-    """
+    """References that the tutor is to write: a pair for every context, the same for all that answers to it."""
 
     name: str
     spec: TutorSpec
@@ -102,26 +93,19 @@ class PlannedReferences(Planned):
     compares: ClassVar[bool] = False
 
     def prepared(self, resources: Resources) -> ReferenceDefense:
-        """See `Planned.prepared`.
-
-        Each dimension has standards of its own, for good is not the same in each; they are found on the development
-        split's contexts, by the judge's scores in the run's first range.
-        """
-        asked: dict[str, list[Condition]] = {}
-        for condition in resources.conditions:
-            asked.setdefault(condition.dimension, []).append(condition)
-        parts = [self._of_dimension(resources, conditions[0]) for conditions in asked.values()]
-        pairs = {
-            dimension: {pair.group_id: pair for pair in written}
-            for dimension, (written, _) in zip(asked, parts, strict=True)
-        }
-        together = Findings.together(findings for _, findings in parts)
-        costs = [part.costs[self.name] for _, part in parts]
+        """See `Planned.prepared`. Each dimension has standards of its own; they are found on the development split's
+        contexts, by the judge's scores in the run's first range."""
+        first = {condition.dimension: condition for condition in reversed(resources.conditions)}
+        dimensions = dict.fromkeys(condition.dimension for condition in resources.conditions)
+        parts = {dimension: self._of_dimension(resources, first[dimension]) for dimension in dimensions}
+        pairs = {dimension: {pair.group_id: pair for pair in written} for dimension, (written, _) in parts.items()}
+        together = Findings.together(findings for _, findings in parts.values())
+        costs = [part.costs[self.name] for _, part in parts.values()]
         mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
         return ReferenceDefense(self.name, pairs, self.swapped, replace(together, costs={self.name: mean}))
 
     def _of_dimension(self, resources: Resources, condition: Condition) -> tuple[list[Reference], Findings]:
-        tutor = Tutor.of(self.spec, condition.range, resources, **resources.prompt)
+        tutor = Tutor(self.spec, condition.range, resources, **resources.prompt)
         clean = Condition(condition.dimension, condition.range)
         assert isinstance(resources.judge, JudgeSpec)  # no other is asked while a defense gets ready
         scorer = JudgeScorer(resources.judge, resources.builder, clean, resources)
@@ -196,7 +180,7 @@ class PlannedReferences(Planned):
             for context, pair in zip(contexts, pairs, strict=True)
             for side in (HIGH, LOW)
         ]
-        scores = scorer(texts)
+        scores = [None if np.isnan(score) else score for score in scorer(texts).tolist()]
         return [
             {
                 "defense": self.name,
@@ -205,8 +189,8 @@ class PlannedReferences(Planned):
                 "split": resources.split[pair.group_id],
                 "high": pair.high,
                 "low": pair.low,
-                "score_high": _known(scores[2 * i]),
-                "score_low": _known(scores[2 * i + 1]),
+                "score_high": scores[2 * i],
+                "score_low": scores[2 * i + 1],
                 "high_cut": pair.high_cut,
                 "low_cut": pair.low_cut,
                 "alpha_high": alphas[0] if alphas else None,
@@ -218,11 +202,7 @@ class PlannedReferences(Planned):
 
 
 def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:
-    """The defense of this name.
-
-    Raises:
-        UserError: there is no tutor.
-    """
+    """The defense of this name; `UserError` where there is no tutor."""
     if tutor is None:
         raise UserError(
             f"defenses: {name} needs a tutor, who writes references; choose one with tutor=judge (the judge's own "
@@ -258,7 +238,3 @@ def _standard_record(vectors: StandardVectors, layer: int, condition: Condition)
         **{name: getattr(vectors, name).tolist() for name in arrays},
         "file": f"vectors_{condition.dimension}.safetensors",
     }
-
-
-def _known(score: float) -> float | None:
-    return None if np.isnan(score) else float(score)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, Wording, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import ENGINES
-from judgebench.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,11 @@ class Helper:
     revision: str | None = None
     dtype: str = "auto"
     trust_remote_code: bool = False
-    engine: str = "prefix"
-    token_budget: int = 4096
+    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
+    token_budget: Annotated[int, Ge(1)] = 4096
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise UserError(f"defense.helper.engine: {self.engine!r} is not one of {', '.join(ENGINES)}.")
-        if not _is_whole(self.token_budget, 1):
-            raise UserError(f"defense.helper.token_budget: {self.token_budget!r} is not a whole number of at least 1.")
+        check_fields(self, "defense.helper", of=("engine", "token_budget"))
 
     @cached_property
     def source(self) -> ModelSource:
@@ -66,26 +63,13 @@ class DefenseSettings:
         UserError: a value that is none of these.
     """
 
-    helper: Helper
-    seed: int = 0
-    cot_tokens: int = 512
+    helper: Annotated[Helper, Wording("a model, as conf/defense/base.yaml has one")]
+    seed: Annotated[int, Ge(0)] = 0
+    cot_tokens: Annotated[int, Ge(1)] = 512
     swap_references: bool = False
-    detectors: str | None = None
-    window: int = 10
-    paraphrase_tokens: int = 192
+    detectors: Annotated[str, NotBlank(), Wording("a path")] | None = None
+    window: Annotated[int, Ge(1)] = 10
+    paraphrase_tokens: Annotated[int, Ge(1)] = 192
 
     def __post_init__(self) -> None:
-        if not isinstance(self.helper, Helper):
-            raise UserError(f"defense.helper: {self.helper!r} is no model; conf/defense/base.yaml shows one.")
-        for name, least in (("seed", 0), ("cot_tokens", 1), ("window", 1), ("paraphrase_tokens", 1)):
-            value = getattr(self, name)
-            if not _is_whole(value, least):
-                raise UserError(f"defense.{name}: {value!r} is not a whole number of at least {least}.")
-        if not isinstance(self.swap_references, bool):
-            raise UserError(f"defense.swap_references: {self.swap_references!r} is neither true nor false.")
-        if self.detectors is not None and (not isinstance(self.detectors, str) or not self.detectors.strip()):
-            raise UserError(f"defense.detectors: {self.detectors!r} is not a path.")
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+        check_fields(self, "defense")

@@ -50,10 +50,8 @@ def histogram(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
 
 
 def wasserstein(first: np.ndarray, second: np.ndarray, score_range: ScoreRange) -> float:
-    """The Wasserstein-1 distance of two samples [n] on the range, normalized to [0, 1]: how far scores must move.
-
-    Of samples of one size it is the mean distance of their sorted values.
-    """
+    """The Wasserstein-1 distance of two samples of one size [n], normalized by the range to [0, 1]: the mean distance
+    of their sorted values."""
     width = score_range.maximum - score_range.minimum
     return float(np.abs(np.sort(first) - np.sort(second)).mean() / width)
 
@@ -81,8 +79,7 @@ def bias(
 
     Args:
         judge: [n] scores in the range.
-        human: [n] on the data's own scale.
-        scale: its ends.
+        human: [n] on the data's own scale, whose ends are `scale`.
 
     Returns:
         bias_wasserstein: `wasserstein` of the two; bias_kl: `kl_divergence` of the judge's from the humans';
@@ -106,13 +103,13 @@ def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
     return {"modal_score": score_range.values[int(counts.argmax())], "modal_share": float(counts.max() / len(judge))}
 
 
-def stability(found: Sequence[Resampled]) -> float | None:
+def stability(correlations: Sequence[Resampled]) -> float | None:
     """The standard deviation (n - 1 in the denominator) over ranges of a judge's Spearman; None for a single range."""
-    values = [one.values[_SPEARMAN] for one in found]
+    values = [in_range.values[_SPEARMAN] for in_range in correlations]
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def is_unstable(found: Sequence[Resampled]) -> bool:
+def is_unstable(correlations: Sequence[Resampled]) -> bool:
     """True where Spearman depends on the range: `stability` above `UNSTABLE_ABOVE`, and beyond what noise explains.
 
     Sampling noise is the standard deviation over ranges of what a resample adds to each range's own mean; the articles
@@ -120,12 +117,12 @@ def is_unstable(found: Sequence[Resampled]) -> bool:
     95 % of the resamples show. Without resamples nothing is flagged.
 
     Args:
-        found: the correlations in each range, over the same groups and resamples.
+        correlations: of each range, over the same groups and resamples.
     """
-    spread = stability(found)
-    if spread is None or spread <= UNSTABLE_ABOVE or not all(one.resampled.shape[1] for one in found):
+    spread = stability(correlations)
+    if spread is None or spread <= UNSTABLE_ABOVE or not all(each.resampled.shape[1] for each in correlations):
         return False
-    resampled = np.stack([one.resampled[_SPEARMAN] for one in found])
+    resampled = np.stack([each.resampled[_SPEARMAN] for each in correlations])
     noise = (resampled - resampled.mean(axis=1, keepdims=True)).std(axis=0, ddof=1)
     return bool(spread > np.quantile(noise, _NOISE))
 
@@ -137,7 +134,7 @@ def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
         scores: example_id -> score, for each range.
 
     Returns:
-        The mean, a constant range counting 0.0; None with a single range.
+        See `mean_pairwise_spearman`.
     """
     examples = {name: row for row, name in enumerate(dict.fromkeys(name for given in scores for name in given))}
     table = np.full((len(examples), len(scores)), np.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ class Cell(NamedTuple):
 
     @property
     def table(self) -> tuple[str, str, str, str]:
-        """The table it stands in: split, dimension, attack, defense."""
+        """Split, dimension, attack, defense."""
         return self.split, self.dimension, self.attack, self.defense
 
     @property
@@ -98,28 +99,23 @@ def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
     runs: dict[Cell, list[np.ndarray]] = {}
     for key, start, end in zip(keys, starts, [*starts[1:], count], strict=True):
         runs.setdefault(Cell(*key), []).append(np.arange(start, end))
-    found = {cell: np.concatenate(parts) for cell, parts in runs.items()}
-    for cell, rows in found.items():
+    rows_of = {cell: np.concatenate(parts) for cell, parts in runs.items()}
+    for cell, rows in rows_of.items():
         if len(set(columns["example_id"][rows].tolist())) < len(rows):
             raise ValueError(f"scores: an example appears twice under {cell.named}")
-    return found
+    return rows_of
 
 
-def series_of(found: Iterable[Cell]) -> dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]]:
+def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]]:
     """Series -> range -> cell, both in order of first appearance.
 
     A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge, decoding, lambda,
     temperature). Tuning may choose another lambda and temperature in each range, so they are None there, and do not
     tell series apart; only where one range holds several settings of a judge and decoding is each a series of its own.
     """
-    settings: dict[tuple[Any, ...], set[Any]] = {}
-    several = set()
-    listed = list(found)
-    for cell in listed:
-        here = settings.setdefault((cell.table, cell.range, cell.judge, cell.decoding), set())
-        here.add(cell.knobs)
-        if len(here) > 1:
-            several.add((cell.table, cell.judge, cell.decoding))
+    listed = list(dict.fromkeys(cells))
+    settings = Counter((cell.range, cell.table, cell.judge, cell.decoding) for cell in listed)
+    several = {key[1:] for key, count in settings.items() if count > 1}
     series: dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]] = {}
     for cell in listed:
         knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, Wording, check_fields, named
 from judgebench.metrics.cells import COMPARED
 from judgebench.metrics.preference import Preferences
 from judgebench.runtime.errors import UserError
@@ -106,17 +106,12 @@ MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")
 """What the two orders of a pair come to: a comparison each, worth half; the text that their mean prefers wins; a text
 wins that both prefer, and all else is a tie."""
 
-_LARGEST_PRIOR = 1000.0
-_MOST_BINS = 20
-
 
 @dataclass(frozen=True)
 class Ranking:
     """conf/config.yaml's `pairwise`.
 
     Attributes:
-        outcome: one of `OUTCOMES`.
-        ties: one of `comparisons.TIES`.
         position: whether the first place has a parameter, under `outcome` mean.
         prior: comparisons given beforehand, see `bradley_terry.Model`.
         reference: the system whose strength is 0; None puts the mean there.
@@ -127,40 +122,21 @@ class Ranking:
         UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
     """
 
-    outcome: str = MEAN
-    ties: str = "half"
+    outcome: Annotated[str, OneOf(OUTCOMES)] = MEAN
+    ties: Annotated[str, OneOf(TIES)] = HALF
     position: bool = True
-    prior: float = 1.0
-    reference: str | None = None
-    human_tie: float = 0.0
-    margins: int = 4
+    prior: Annotated[float, Ge(0), Le(1000), Wording("a number from 0 to 1000; more would drown the data")] = 1.0
+    reference: Annotated[str | int, Wording("the name of a system")] | None = None
+    human_tie: Annotated[float, Ge(0)] = 0.0
+    margins: Annotated[int, Ge(1), Le(20)] = 4
 
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
-        known = [one.name for one in fields(cls)]
-        if not isinstance(given, Mapping):
-            raise UserError(f"pairwise: {given!r} is no group of settings; it has {', '.join(known)}.")
-        if unknown := [key for key in given if key not in known]:
-            raise UserError(f"pairwise.{unknown[0]} is unknown; there are {', '.join(known)}.")
-        if missing := [key for key in known if key not in given]:
-            raise UserError(f"pairwise.{missing[0]} is not given; conf/config.yaml shows what it is.")
-        for key, choices in (("outcome", OUTCOMES), ("ties", TIES)):
-            if given[key] not in choices:
-                raise UserError(f"pairwise.{key}: {given[key]!r} is not one of {', '.join(choices)}.")
-        if not isinstance(given["position"], bool):
-            raise UserError(f"pairwise.position: {given['position']!r} is neither true nor false.")
-        prior, tie = (_number(key, given[key]) for key in ("prior", "human_tie"))
-        if prior > _LARGEST_PRIOR:
-            raise UserError(f"pairwise.prior: {prior:g} comparisons would drown the data; give at most 1000, as 1.")
-        bins = given["margins"]
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= _MOST_BINS:
-            raise UserError(f"pairwise.margins: {bins!r} is not a whole number from 1 to {_MOST_BINS}.")
-        reference = given["reference"]
-        if reference is not None and not isinstance(reference, str | int):
-            raise UserError(f"pairwise.reference: {reference!r} is not the name of a system; give one, or null.")
-        named = None if reference is None else str(reference)
-        return cls(given["outcome"], given["ties"], given["position"], prior, named, tie, bins)
+        ranking = cls(**named(cls, given, "pairwise"))
+        check_fields(ranking, "pairwise")
+        reference = None if ranking.reference is None else str(ranking.reference)
+        return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
 
     def check(self, systems: Collection[str]) -> None:
         """Raises `UserError` where the reference is none of the systems compared."""
@@ -168,12 +144,6 @@ class Ranking:
             raise UserError(
                 f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
             )
-
-
-def _number(key: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < 0:
-        raise UserError(f"pairwise.{key}: {given!r} is not a number of at least 0.")
-    return float(given)
 
 
 NEEDED = (*COMPARED, "human")
@@ -187,11 +157,11 @@ class TextPairs:
     """The pairs of texts of one cell of a table of scores.
 
     Attributes:
-        one, other: [n] what wrote the judged text, and its rival.
-        first, second, tie_first, tie_second: see `win_probabilities`.
+        one, other: [n] numbers of the systems that wrote the judged text, and its rival.
+        first, second, tie_first, tie_second: [n] see `win_probabilities`.
         human: [n] by how much the humans prefer the judged text; NaN where they did not say.
         share: [n] how much of a distinct pair each row is.
-        groups: the distinct groups; group: [n] which of them.
+        group: [n] numbers of `groups`.
     """
 
     one: np.ndarray
@@ -219,13 +189,9 @@ class TextPairs:
         systems = list(dict.fromkeys(np.concatenate(names).tolist()))
         number = {name: i for i, name in enumerate(systems)}
         one, other = (np.array([number[name] for name in side.tolist()], dtype=np.int64) for side in names)
-        numbers = [
-            part[name].astype(np.float64)
-            for name in ("score_first", "score_second", "tie_first", "tie_second", "human")
-        ]
-        first, second, tie_first, tie_second, human = numbers
-        share = 1 / often[which]
-        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
+        columns_of = ("score_first", "score_second", "tie_first", "tie_second", "human")
+        numbers = (part[name].astype(np.float64) for name in columns_of)
+        return cls(one, other, *numbers, 1 / often[which], groups.tolist(), group, systems)
 
     @property
     def score(self) -> np.ndarray:
@@ -235,9 +201,8 @@ class TextPairs:
     def preferences(self, ranking: Ranking) -> Preferences:
         """Of the pairs of which the humans said something."""
         rows = np.isfinite(self.human)
-        return Preferences(
-            self.score[rows] - 0.5, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie
-        )
+        judge = self.score[rows] - 0.5
+        return Preferences(judge, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie)
 
     def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
         """Outcomes of the pairs for the judge."""

@@ -61,15 +61,13 @@ def evaluate(
     """Agreement of each judge under each condition with the humans.
 
     Args:
-        scores: columns [rows], one row per example, condition, judge and decoding: example_id, group_id,
-            system_id, split, dimension, range_min, range_max, range_step, attack, defense, judge, decoding, lambda,
-            temperature, score, status, human. lambda and temperature are None or NaN where a decoding has none; human
-            is None or NaN where nobody rated, and such a row counts in the shares and the mean alone. Where texts are
-            compared, also text_id, score_first and score_second, see `judgebench.decoding.scores`.
+        scores: `cells.COLUMNS` [rows], one row per example, condition, judge and decoding. lambda and temperature are
+            None or NaN where a decoding has none; human is None or NaN where nobody rated, and such a row counts in the
+            shares and the mean alone. Where texts are compared, also `cells.COMPARED`.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_metric_settings`; records over the same groups are resampled alike.
-        scale: dimension -> lowest and highest score that a human can give; where it says nothing, bias is None.
-        rules: name of a decoding -> its `rule`, put into its records; where it says nothing, rule is None.
+        scale: dimension -> lowest and highest score that a human can give; without it bias is None.
+        rules: name of a decoding -> its `rule`, put into its records.
 
     Returns:
         A record per cell, in the order in which these appear, and level; see above.
@@ -110,16 +108,7 @@ def evaluate(
 
 
 def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
-    """Refuses what `evaluate` cannot work with; to be asked before anything is read.
-
-    Args:
-        levels: at least one of `LEVELS`, none twice.
-        resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to `MOST_RESAMPLES`.
-        seed: of the resampling, a whole number >= 0.
-
-    Raises:
-        UserError: anything else, named by its config key.
-    """
+    """Raises `UserError` for settings that are no `MetricSettings`."""
     # numbers of numpy are taken from who calls from Python
     numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
     MetricSettings(levels, *numbers)

@@ -46,24 +46,21 @@ class Correlated(Resampled):
     """The correlations of judge and humans at one level.
 
     Attributes:
-        values: [3] pearson, spearman, kendall (tau-b).
-        resampled: [3, B] the same of each resample of groups; [3, 0] with fewer than two groups.
-        jackknife: [3, G] the same without each group in turn; [3, 0] where there are no resamples.
+        values, resampled, jackknife: see `Resampled`; S is 3: pearson, spearman, kendall (tau-b).
         n: what was correlated: pairs (dataset), groups (document), systems (system).
         groups: distinct groups, the unit of resampling.
-        constant: whether the judge always says the same: over all pairs (dataset), within every group (document), in
-            the mean over every system (system). The values are then 0.0.
-        constant_humans: the same of the humans.
+        constant, constant_humans: True where the judge, or the humans, always say the same: over all pairs (dataset),
+            within every group (document), in the mean over every system (system). The values are then 0.0.
         constant_groups: document level: groups without a correlation, which count as 0.0, because judge or humans are
-            constant there; else None.
-        human_constant_groups: document level: those of them that say nothing about the judge, because the humans are
-            constant there, as of a group's only text; else None.
+            constant there.
+        human_constant_groups: document level: those of them in which the humans are constant, as of a group's only
+            text, which say nothing about the judge.
         varied: [3] document level: the values without those groups; None at other levels, and where all are such.
         over_systems: [3, B] system level: the correlations where systems are resampled as well as groups; NaN where a
             resample holds no two systems. [3, 0] at other levels, with fewer than three systems, and where `resampled`
             is.
         missing: a sentence that says why there are no correlations, or no intervals; else None.
-        known: whether there are correlations; without, values are 0.0, and nothing is resampled.
+        known: False where there are no correlations; then values are 0.0, and nothing is resampled.
     """
 
     n: int
@@ -134,11 +131,12 @@ def correlate(
         facts: dict[str, Any] = {"n": len(judge), "constant": is_constant(judge), "constant_humans": is_constant(human)}
     else:
         values = correlations_at(level, judge, human, group, system, np.ones((1, count), dtype=np.int32))[:, 0]
-        if level == "document":
-            facts = _document_facts(judge, human, group, system, count)
-        else:
-            facts = _system_facts(judge, human, group, system, count)
-            facts["over_systems"] = _over_systems(judge, human, group, system, drawn, seed)
+        of_level = _document_facts if level == "document" else _system_facts
+        facts = of_level(judge, human, group, system, count)
+        if level == "system" and facts["n"] >= _FEWEST_SYSTEMS:
+            # Another stream than those of groups and flips, which are drawn with the same seed.
+            rng = np.random.default_rng([seed, 2])
+            facts["over_systems"] = _of_systems(judge, human, group, system, drawn, rng)
     return Correlated(values, resampled, jackknife, groups=count, missing=missing, **facts)
 
 
@@ -209,17 +207,6 @@ def _no_intervals(level: str, groups: int, system: np.ndarray) -> str | None:
     return None
 
 
-def _over_systems(
-    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray, seed: int
-) -> np.ndarray:
-    """[3, B] the correlations over systems, of which as many are drawn anew in each resample of the groups."""
-    count = int(system.max()) + 1
-    if count < _FEWEST_SYSTEMS:
-        return np.zeros((3, 0))
-    # Another stream than those of groups and flips, which are drawn with the same seed.
-    return _of_systems(judge, human, group, system, weights, np.random.default_rng([seed, 2]))
-
-
 def _of_systems(
     judge: np.ndarray,
     human: np.ndarray,
@@ -228,8 +215,8 @@ def _of_systems(
     weights: np.ndarray,
     rng: np.random.Generator | None,
 ) -> np.ndarray:
-    """[3, B] the correlations over systems in each resample; with `rng`, of systems drawn from it, and NaN where these
-    are not two."""
+    """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many systems drawn from
+    it, and NaN where these are not two."""
     means = [_means(side, group, system) for side in (judge, human)]
     count = int(system.max()) + 1
     correlations = np.zeros((3, len(weights)))

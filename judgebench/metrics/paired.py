@@ -68,19 +68,17 @@ def compare(
 
     Args:
         scores: columns of scores, as `evaluate` takes them.
-        pairs: ((judge, decoding), (judge, decoding)); see `default_pairs`. A cell that lacks one of them, or ratings of
-            what both have scored, gives no record, nor does a level at which nothing can be correlated. lambda and
-            temperature, which tuning may set anew in each range, are no part of a series; only where a cell holds
-            several settings is each compared.
+        pairs: see `default_pairs`. A cell that lacks one of them, or ratings of what both have scored, gives no record,
+            nor does a level at which nothing can be correlated. lambda and temperature, which tuning may set anew in
+            each range, are no part of a series; only where a cell holds several settings is each compared.
         dataset: its name, put into each record.
         levels, resamples, seed: see `check_metric_settings`. All differences over the same groups are resampled alike.
-        chosen_on: the splits by which settings were chosen (tuning). The chosen are the best there by construction, so
-            nothing is tested on these splits.
+        chosen_on: the splits by which settings were tuned; nothing is tested on these.
 
     Returns:
         A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
         ranges, where there are two or more over the same groups, comes the mean over them, resampled and flipped
-        jointly. JSON's own types, never NaN: dataset, level, what `named_pair` gives, and
+        jointly. JSON's own types, never NaN: dataset, level, the keys of `named_pair`, and
 
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
         - first, second: the two values; difference: first - second;
@@ -101,16 +99,20 @@ def compare(
     """
     check_metric_settings(levels, resamples, seed)
     columns = checked(scores)
+    for name in ("group", "system"):
+        columns[name] = np.unique(columns[f"{name}_id"], return_inverse=True)[1]
     rows_of = cells(columns)
     records: list[dict[str, Any]] = []
     for (split, *_), matched in _tables(rows_of, pairs):
         permutations = 0 if split in chosen_on else PERMUTATIONS
-        aligned = [[side for both in ranges if (side := _aligned(columns, rows_of, both))] for ranges in matched]
+        aligned = [[(both, _shared_rows(columns, rows_of, both, rated=True)) for both in ranges] for ranges in matched]
         for level in levels:
             gaps: list[_Gap] = []
-            for sides in aligned:
-                known = [gap for one in sides if (gap := _correlation_gap(level, one, resamples, seed, permutations))]
-                gaps += _with_mean(known) if len(known) == len(sides) else known
+            for ranges in aligned:
+                rated = [(both, rows) for both, rows in ranges if rows]
+                found = [_correlation_gap(level, columns, *side, resamples, seed, permutations) for side in rated]
+                known = [gap for gap in found if gap]
+                gaps += _with_mean(known) if len(known) == len(rated) else known
             records += _correlation_records({"dataset": dataset, "split": split, "level": level}, gaps, seed)
     return records
 
@@ -126,17 +128,13 @@ def attack_differences(
     both clean and attacked.
 
     Args:
-        scores: columns of scores, as `evaluate` takes them.
-        pairs: ((judge, decoding), (judge, decoding)); see `default_pairs`. A cell that lacks one of them, or the clean
-            scores of one, gives no record.
-        dataset: its name, put into each record.
-        resamples, seed: of the groups, behind each interval; all differences over the same groups are resampled alike,
-            both sides together.
+        scores, pairs, dataset, resamples, seed: see `compare`. A cell that lacks the clean scores of one series gives
+            no record.
 
     Returns:
         A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
         pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
-        resampled jointly. JSON's own types, never NaN: dataset, what `named_pair` gives, and
+        resampled jointly. JSON's own types, never NaN: dataset, the keys of `named_pair`, and
 
         - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
         - first, second: the two values, see `robustness`; difference: first - second;
@@ -161,8 +159,8 @@ def attack_differences(
             for gap in _with_mean(gaps) if len(widths) == 1 else gaps:
                 head = {"dataset": dataset} | named_pair(gap.sides)
                 for name, (first, second) in gap.arrays.items():
-                    counts = {"statistic": name, "n": gap.n, "groups": len(gap.labels)}
-                    records.append(head | counts | _change_difference(first, second, len(gap.labels)))
+                    counts = {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
+                    records.append(head | counts | _change_difference(first, second, len(gap.groups)))
     return records
 
 
@@ -174,7 +172,7 @@ def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -
     for all ranges loses.
 
     Args:
-        columns: of scores, of which judge and decoding are looked at.
+        columns: judge and decoding of the scores.
         rules: name of each decoding -> its `rule`, see `judgebench.decoding.scores.rules_of`.
 
     Example:
@@ -207,7 +205,7 @@ def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def named_pair(sides: Sequence[tuple[Cell, Cell]]) -> dict[str, Any]:
-    """The columns that say what is compared: in one range, or in the mean over several.
+    """The columns that name a comparison in one range, or in the mean over several.
 
     Returns:
         split, dimension, range_min, range_max, range_step (None in a mean over ranges), ranges (how many), attack,
@@ -248,70 +246,61 @@ def _tables(
         yield table, [[(cell, second[at]) for at, cell in first.items() if at in second] for first, second in matched]
 
 
+def _shared_rows(
+    columns: Mapping[str, np.ndarray], rows_of: Mapping[Cell, np.ndarray], of: Sequence[Cell], rated: bool = False
+) -> list[np.ndarray]:
+    """For each cell the rows [n] of the (rated) examples that all of them hold, in one order; empty where none is."""
+    rows = [rows_of[cell] for cell in of]
+    if rated:
+        rows = [own[np.isfinite(columns["human"][own])] for own in rows]
+    ids = [columns["example_id"][own] for own in rows]
+    common = reduce(np.intersect1d, ids)
+    if not len(common):
+        return []
+    return [
+        own[np.intersect1d(names, common, assume_unique=True, return_indices=True)[1]]
+        for own, names in zip(rows, ids, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class _Gap:
     """Two series in one range, or in the mean over several.
 
     Attributes:
-        arrays: name -> what is measured of the two and of their resamples; a mean over ranges is that of each array.
-        labels: the groups' names.
-        n: of examples; None in a mean over ranges that differ in it.
+        arrays: measured of the two and of their resamples, by name; a mean over ranges is that of each array.
+        n: examples; None in a mean over ranges that differ in it.
     """
 
     sides: tuple[tuple[Cell, Cell], ...]
     arrays: Mapping[str, np.ndarray]
-    labels: tuple[str, ...]
+    groups: tuple[Any, ...]
     n: int | None
 
 
 def _with_mean(gaps: list[_Gap]) -> list[_Gap]:
     """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
-    if len(gaps) < 2 or len({gap.labels for gap in gaps}) > 1:
+    if len(gaps) < 2 or len({gap.groups for gap in gaps}) > 1:
         return gaps
     sides = tuple(cells for gap in gaps for cells in gap.sides)
     arrays = {name: np.mean([gap.arrays[name] for gap in gaps], axis=0) for name in gaps[0].arrays}
-    return [*gaps, _Gap(sides, arrays, gaps[0].labels, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
+    return [*gaps, _Gap(sides, arrays, gaps[0].groups, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The scores of two series in one range, on the n rated examples of both.
-
-    Attributes:
-        scores: [2][n] of first and second.
-        labels: the groups' names; group [n] numbers them.
-    """
-
-    cells: tuple[Cell, Cell]
-    scores: tuple[np.ndarray, np.ndarray]
-    human: np.ndarray
-    group: np.ndarray
-    system: np.ndarray
-    labels: tuple[str, ...]
-
-
-def _aligned(
-    columns: Mapping[str, np.ndarray], rows_of: Mapping[Cell, np.ndarray], both: tuple[Cell, Cell]
-) -> _Sides | None:
-    """Both sides of a range; None without ratings of what both have scored."""
-    rows = [rows_of[cell][np.isfinite(columns["human"][rows_of[cell]])] for cell in both]
-    ids = [columns["example_id"][own] for own in rows]
-    common, *where = np.intersect1d(ids[0], ids[1], assume_unique=True, return_indices=True)
-    if not len(common):
-        return None
-    first, second = (own[at] for own, at in zip(rows, where, strict=True))
-    labels, group = np.unique(columns["group_id"][first], return_inverse=True)
-    system = np.unique(columns["system_id"][first], return_inverse=True)[1]
-    scores = (columns["score"][first], columns["score"][second])
-    return _Sides(both, scores, columns["human"][first], group, system, tuple(labels.tolist()))
-
-
-def _correlation_gap(level: str, sides: _Sides, resamples: int, seed: int, permutations: int) -> _Gap | None:
+def _correlation_gap(
+    level: str,
+    columns: Mapping[str, np.ndarray],
+    both: tuple[Cell, Cell],
+    rows: Sequence[np.ndarray],
+    resamples: int,
+    seed: int,
+    permutations: int,
+) -> _Gap | None:
     """values [2, 3] of both; difference [3], resampled [3, B], jackknife [3, G] and permuted [3, P] of first - second,
     P being 0 where nothing is tested; None where nothing can be correlated at this level."""
+    human, group, system = (columns[name][rows[0]] for name in ("human", "group", "system"))
     first, second = (
-        correlate(level, scores, sides.human, sides.group, sides.system, resamples=resamples, seed=seed)
-        for scores in sides.scores
+        correlate(level, columns["score"][own], human, group, system, resamples=resamples, seed=seed) for own in rows
     )
     if not first.known:
         return None
@@ -321,55 +310,29 @@ def _correlation_gap(level: str, sides: _Sides, resamples: int, seed: int, permu
         permuted = flipped_differences(difference, flips(difference.jackknife.shape[1], permutations, seed)[0])
     arrays = {"values": np.stack([first.values, second.values]), "difference": difference.values}
     arrays |= {"resampled": difference.resampled, "jackknife": difference.jackknife, "permuted": permuted}
-    return _Gap((sides.cells,), arrays, sides.labels, first.n)
+    return _Gap((both,), arrays, tuple(np.unique(group).tolist()), first.n)
 
 
 def _correlation_records(head: Mapping[str, Any], gaps: Sequence[_Gap], seed: int) -> list[dict[str, Any]]:
     """The records of one table at one level."""
-    p_values = []
-    for gap in gaps:
-        difference, permuted = gap.arrays["difference"], gap.arrays["permuted"]
-        if permuted.shape[1]:
-            exact = flips(gap.arrays["jackknife"].shape[1], PERMUTATIONS, seed)[1]
-            p_values.append([permutation_p_value(*row, exact) for row in zip(difference, permuted, strict=True)])
-    tested = np.array(p_values).reshape(-1, len(CORRELATIONS))
-    corrected = np.array([holm(column) for column in tested.T]).T
-    rows = iter(zip(tested.tolist(), corrected.tolist(), strict=True))
-    untested = ([None] * len(CORRELATIONS),) * 2
     records = []
     for gap in gaps:
+        difference = Resampled(*(gap.arrays[name] for name in ("difference", "resampled", "jackknife")))
+        intervals, bca_intervals = difference.intervals(), difference.bca_intervals()
+        errors, permuted = difference.standard_errors(), gap.arrays["permuted"]
+        exact = permuted.shape[1] > 0 and flips(difference.jackknife.shape[1], PERMUTATIONS, seed)[1]
         named = {**head, **named_pair(gap.sides)}
-        each = zip(
-            CORRELATIONS,
-            _correlation_differences(gap),
-            *(next(rows) if gap.arrays["permuted"].shape[1] else untested),
-            strict=True,
-        )
-        for statistic, measured, p, p_holm in each:
-            record = named | {"statistic": statistic, "n": gap.n, "groups": len(gap.labels)} | measured
-            record |= {"p": p, "p_holm": p_holm, "comparisons": len(tested)}
-            records.append(record | _verdict(record))
-    return records
-
-
-def _correlation_differences(gap: _Gap) -> list[dict[str, float | None]]:
-    """[3] the numbers of each statistic."""
-    found = Resampled(*(gap.arrays[name] for name in ("difference", "resampled", "jackknife")))
-    measured = []
-    for (first, second), difference, ends, bca_ends, error in zip(
-        gap.arrays["values"].T,
-        found.values,
-        found.intervals(),
-        found.bca_intervals(),
-        found.standard_errors(),
-        strict=True,
-    ):
-        low, high = ends or (None, None)
-        bca_low, bca_high = bca_ends or (None, None)
-        record: dict[str, float | None]
-        record = {"first": float(first), "second": float(second), "difference": float(difference)}
-        measured.append(record | {"low": low, "high": high, "bca_low": bca_low, "bca_high": bca_high, "se": error})
-    return measured
+        for k, statistic in enumerate(CORRELATIONS):
+            first, second = gap.arrays["values"][:, k].tolist()
+            value = float(difference.values[k])
+            low, high = intervals[k] or (None, None)
+            bca_low, bca_high = bca_intervals[k] or (None, None)
+            record = named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
+            record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
+            record |= {"bca_low": bca_low, "bca_high": bca_high, "se": errors[k]}
+            p = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
+            records.append(record | {"p": p, "p_holm": None, "comparisons": 0})
+    return corrected_together(records)
 
 
 def _verdict(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,19 +357,13 @@ def _change_gap(
     """Each of `DIFFERENCES` [2, 1 + B] of first and second, see `resampled_changes`; None where a side has no clean
     scores, or no text is in all four."""
     needed = [cell for side in both for cell in (clean_cell(side), side)]
-    if not all(cell in rows_of for cell in needed):
+    if not all(cell in rows_of for cell in needed) or not (rows := _shared_rows(columns, rows_of, needed)):
         return None
-    common = reduce(np.intersect1d, [columns["example_id"][rows_of[cell]] for cell in needed])
-    if not len(common):
-        return None
-    parts = []
-    for cell in needed:
-        rows = rows_of[cell][np.isin(columns["example_id"][rows_of[cell]], common)]
-        parts.append({name: columns[name][rows] for name in _USED})
+    parts = [{name: columns[name][own] for name in _USED} for own in rows]
     paired = [pair(*parts[:2]), pair(*parts[2:])]
     changes = [resampled_changes(side, ScoreRange(*both[0].range), resamples, seed) for side in paired]
     arrays = {name: np.stack([side[name] for side in changes]) for name in DIFFERENCES}
-    return _Gap((both,), arrays, tuple(np.unique(paired[0].groups).tolist()), len(common))
+    return _Gap((both,), arrays, tuple(np.unique(paired[0].groups).tolist()), len(rows[0]))
 
 
 def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> dict[str, Any]:

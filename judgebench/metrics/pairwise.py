@@ -58,7 +58,7 @@ MOST_RANKED = 500
 """Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
 
 _WITH_TIES = ("lost to or tied with", "won against or tied with")
-_ASKED = ("outcome", "ties", "prior", "reference", "human_tie")
+_SETTINGS = ("outcome", "ties", "prior", "reference", "human_tie")
 _FEWEST = 3
 """Systems whose strengths can be correlated: two always lie on a line."""
 
@@ -77,11 +77,8 @@ def pairwise_records(
     the same pairs: a text is better whose score is higher, or which they preferred.
 
     Args:
-        scores: columns as `evaluate` takes them, of texts that were compared; of others there is no record.
-        dataset: its name, put into each record.
-        ranking: how; None is the default.
+        scores, dataset, rules: see `evaluate`; of texts that were not compared there is no record.
         resamples, seed: of the groups, see `check_metric_settings`; judge and humans are resampled alike.
-        rules: see `evaluate`.
 
     Returns:
         A record per cell, in the order in which these appear; see above.
@@ -95,24 +92,21 @@ def pairwise_records(
         return []
     if missing := [name for name in NEEDED if name not in columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    asked: dict[str, Any] = {name: getattr(ranking, name) for name in _ASKED} | {"resamples": resamples, "seed": seed}
-    found = {cell: TextPairs.of(columns, rows) for cell, rows in cells(columns).items()}
+    settings: dict[str, Any] = {name: getattr(ranking, name) for name in _SETTINGS}
+    settings |= {"resamples": resamples, "seed": seed}
+    pairs_of = {cell: TextPairs.of(columns, rows) for cell, rows in cells(columns).items()}
     records = []
-    for cell, pairs in found.items():
+    for cell, pairs in pairs_of.items():
         named = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)}
-        dev = found.get(cell._replace(split=DEV))
+        dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        records.append(named | asked | _record(cell, pairs, ranking, threshold, resamples, seed))
+        records.append(named | settings | _record(cell, pairs, ranking, threshold, resamples, seed))
     return records
 
 
 @dataclass(frozen=True)
 class _Side:
-    """Strengths after one who compares, and what there is to say of them.
-
-    Attributes:
-        fitted: None where there are none, and then `unranked` says why.
-    """
+    """Strengths after the judge or the humans; where there are none, `unranked` says why."""
 
     comparisons: Comparisons
     fitted: Fitted | None
@@ -143,7 +137,9 @@ def _record(
     for name in ("place", "attack"):
         values = None if fitted is None else getattr(fitted, name)
         record |= _bounded(f"{name}_effect", values, missing[0])
-    record |= {"tie_odds": _tie(judge), "human_tie_odds": _tie(humans)}
+    ties = [side.fitted.tie if side.fitted else None for side in (judge, humans)]
+    odds = (None if tie is None else float(tie[0]) for tie in ties)
+    record |= dict(zip(("tie_odds", "human_tie_odds"), odds, strict=True))
     record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
     record |= {"resting": judge.resting, "human_resting": humans.resting}
     record["undetermined_share"] = max(missing)
@@ -220,10 +216,6 @@ def _bounded(name: str, values: np.ndarray | None, missing: float) -> dict[str, 
     if values is None or np.isnan(values[0]):
         return unknown((name,))
     return with_interval(name, values[:1] if missing else values)
-
-
-def _tie(side: _Side) -> float | None:
-    return None if side.fitted is None or side.fitted.tie is None else float(side.fitted.tie[0])
 
 
 def _correlations(judge: _Side, humans: _Side, missing: float) -> dict[str, float | None]:

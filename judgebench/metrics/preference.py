@@ -35,29 +35,23 @@ def comparative(
         resamples, seed: see `check_metric_settings`.
 
     Returns:
-        - position_bias: the probability that the text in place one wins, mean over pairs and orders, less 1/2: 1/2
-          where place one always wins, -1/2 where place two does;
-        - consistency: share of pairs in which the same text wins in both orders; an order that is undecided has no
-          winner, so a pair with a tie in an order counts as no such pair;
+        - position_bias: the probability that the text in place one wins, mean over pairs and orders, less 1/2;
+        - consistency: share of pairs in which the same text wins in both orders; a pair with a tie in an order does not
+          count among these;
         - decided_consistency: the same share of the pairs that both orders decide; None where there is none;
           tied_share: share of pairs with a tie in an order, or in both;
         - human_agreement: share of the pairs with a human preference in which the humans' text is the judge's winner,
           both orders averaged; undecided pairs count half; None where there is no such pair;
-        - pairs: how many there are; preferred: how many of them with a human preference.
+        - pairs, preferred: numbers of pairs, and of those with a human preference.
 
         Each of `MEASURES` and decided_consistency with `_low` and `_high`, which are None with fewer than two groups or
         without resamples.
-
-    Raises:
-        ValueError: columns of different lengths.
 
     Example:
         >>> found = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
         >>> [round(found[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
-    if len(lengths := {len(column) for column in (first, second, human, groups)}) > 1:
-        raise ValueError(f"first, second, human and groups must have one length, got {sorted(lengths)}")
     rated = np.isfinite(human) & (np.abs(np.where(np.isfinite(human), human, 0.0)) > _EQUAL)
     if not len(first):
         return {"pairs": 0, "preferred": 0} | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
@@ -95,7 +89,7 @@ class Preferences:
     """Pairs of texts with what judge and humans say of them.
 
     Attributes:
-        judge: [n] by how much the judge prefers the first of the two, -1/2 to 1/2: its score less 1/2.
+        judge: [n] by how much the judge prefers the first of the two, -1/2 to 1/2.
         human: [n] by how much the humans do, on any scale; finite.
         share: [n] how much of a pair each row is: a half where the same two texts stand there twice.
         group: [n] 0 to G - 1.
@@ -179,10 +173,8 @@ class Preferences:
         # in the order of margins, a row holds its share of all; a bin ends where its part of that is full
         values, index = np.unique(np.round(wide[known], 9), return_inverse=True)
         mass = np.bincount(index, weights=self.share[known]).cumsum()
-        ends = values[
-            np.minimum(np.searchsorted(mass, mass[-1] * np.arange(1, bins + 1) / bins - _EQUAL), len(mass) - 1)
-        ]
-        edges = [0.0, *np.unique(ends).tolist()]
+        full = np.searchsorted(mass, mass[-1] * np.arange(1, bins + 1) / bins - _EQUAL)
+        edges = [0.0, *np.unique(values[np.minimum(full, len(mass) - 1)]).tolist()]
         found = []
         for low, high in pairwise(edges):
             rows = known & (wide > low + _EQUAL) & (wide <= high + _EQUAL)

@@ -26,7 +26,7 @@ MOST_LEFT_OUT = 1000
 _CHUNK = 1 << 16  # numbers drawn at a time
 
 RESAMPLES = 1000
-"""How many resamples an interval rests on unless told otherwise."""
+"""The usual number of resamples behind an interval."""
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +44,7 @@ def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.
         drawn = rng.integers(0, groups, part.shape)
         drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
         part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
-    weights.flags.writeable = False  # shared by all who ask
+    weights.flags.writeable = False  # shared by all callers
     return weights
 
 
@@ -66,11 +66,11 @@ _EQUAL = 1e-12  # values no farther apart differ by rounding alone
 
 @dataclass(frozen=True)
 class Resampled:
-    """Statistics with what their uncertainty follows from.
+    """Statistics with their resamples.
 
     Attributes:
         values: [S] of the data.
-        resampled: [S, B] of each resample of groups; [S, 0] with fewer than two groups, or where none were asked for.
+        resampled: [S, B] of each resample of groups; [S, 0] with fewer than two groups, or without resamples.
         jackknife: [S, G] with each group left out in turn (see `left_out`); [S, 0] where `resampled` is.
     """
 
@@ -119,8 +119,7 @@ def expanded(groups: int) -> tuple[float, float]:
 
 
 def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> tuple[float, float] | None:
-    """The percentile interval of a statistic's resampled values [B], at 95 % unless told otherwise; None where there
-    are none."""
+    """The percentile interval of a statistic's resampled values [B]; None without resamples."""
     if not resampled.size:
         return None
     low, high = np.quantile(resampled, ends)
@@ -137,9 +136,6 @@ def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> 
         value: the statistic of the data.
         resampled: [B] of the resamples.
         jackknife: [G] with each group left out in turn.
-
-    Returns:
-        Its ends, or None without resamples.
     """
     if not resampled.size:
         return None
@@ -206,13 +202,13 @@ def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple
     All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
     """
     if groups < 63 and 2**groups <= permutations:
-        found, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+        flipped, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
     else:
         # Another stream than the resamples', which are drawn with the same seed.
-        found = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        flipped = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
         exact = False
-    found.flags.writeable = False  # shared by all who ask
-    return found, exact
+    flipped.flags.writeable = False  # shared by all callers
+    return flipped, exact
 
 
 def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarray:
@@ -276,12 +272,11 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
     """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.
 
     The standard error falls as 1 / sqrt(groups), and a difference is found with 80 % power where it is
-    1.960 + 0.842 = 2.802 times its standard error (the normal approximation). The bootstrap's standard error is that of
-    a mean with n instead of n - 1 in the denominator, which is put right. The test is that of this difference by
-    itself: where several are compared, Holm's correction asks for more.
+    1.960 + 0.842 = 2.802 times its standard error (the normal approximation). The bootstrap's standard error has n
+    instead of n - 1 in the denominator, which is put right. Holm's correction of several comparisons asks for more.
 
     Args:
-        difference: of which size; a difference just observed is itself uncertain, and so is this number then.
+        difference: its size; where it was just observed, it is uncertain, and so is the result.
         standard_error: of the difference, from the cluster bootstrap.
         groups: how many it was measured on, at least 2.
 

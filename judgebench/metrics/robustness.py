@@ -1,14 +1,15 @@
-"""Effects of attacks, attacked texts against the same texts unattacked, and costs of defenses."""
+"""Effects of attacks, attacked texts against the same texts unattacked; of learned phrases as they grow; costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.cells import Cell
+from judgebench.metrics.cells import Cell, cells, checked
 from judgebench.metrics.levels import Correlated, correlate
 from judgebench.metrics.resampling import RESAMPLES, means, unknown, weights_of, with_interval
 from judgebench.types import ScoreRange
@@ -43,7 +44,7 @@ class Paired:
     Attributes:
         clean, attacked, human: [n]; human is NaN where nobody rated.
         groups, systems: [n] labels.
-        whole: whether these are all texts of both sides.
+        whole: True where these are all texts of both sides.
         texts: [n] names of the judged texts where texts are compared, as one stands in several pairs; else None.
     """
 
@@ -92,8 +93,8 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
           change moves a text past more others where they spread little. None where the clean scores are all the same.
 
         Each of `MEANS` and `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or without
-        resamples; all but `paired` are None where no text was scored on both sides. Delta's interval is that of an
-        absolute value, hence never below 0: `change` tells whether it is more than noise.
+        resamples; all but `paired` are None where no text was scored on both sides. Delta's interval is never below 0:
+        `change` tells whether it is more than noise.
     """
     if not len(paired.clean):
         return {"paired": 0} | unknown((*MEANS, *CHANGES))
@@ -122,7 +123,7 @@ def resampled_changes(
     def mean(values: np.ndarray) -> np.ndarray:
         return means(values, group, weights, np.ones(len(values), dtype=bool))
 
-    at_most = score_range.maximum - score_range.step / 2 - _EQUAL
+    at_maximum = score_range.maximum - score_range.step / 2 - _EQUAL
     own_clean, own_attacked, of_text = _by_text(paired, group)
     clean_rank, clean_win, several = _standing(own_clean, own_clean, of_text)
     rank, win, _ = _standing(own_clean, own_attacked, of_text)
@@ -141,22 +142,13 @@ def resampled_changes(
         "rate_of_means": _over(np.abs(change), clean_mean),
         "mean_of_rates": np.abs(mean(_over(attacked - clean, clean))),
         "raised_share": mean((attacked > clean + _EQUAL).astype(float)),
-        "maximum_share": mean((attacked >= at_most).astype(float)),
-        "clean_maximum_share": mean((clean >= at_most).astype(float)),
+        "maximum_share": mean((attacked >= at_maximum).astype(float)),
+        "clean_maximum_share": mean((clean >= at_maximum).astype(float)),
         "places_gained": mean_text(clean_rank - rank),
         "win_share": mean_text(win),
         "clean_win_share": mean_text(clean_win),
         "standardized": _over(change, np.where(spread > _SPREAD, spread, 0.0)),
     }
-
-
-def spearman_change(clean: Correlated, attacked: Correlated) -> dict[str, float | None]:
-    """Spearman under attack less Spearman of the clean texts, with its paired 95 % interval; None where unknown."""
-    if not (clean.known and attacked.known):
-        return dict.fromkeys(_SPEARMAN_CHANGE)
-    gap = attacked.minus(clean)
-    value, (low, high) = float(gap.values[_SPEARMAN]), gap.intervals()[_SPEARMAN] or (None, None)
-    return dict(zip(_SPEARMAN_CHANGE, (float(clean.values[_SPEARMAN]), value, low, high), strict=True))
 
 
 def against_clean(
@@ -167,8 +159,8 @@ def against_clean(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Changes of one cell by its attack, an entry a level: `robustness` and `spearman_change`, all None where there is
-    no clean cell.
+    """Changes of one cell by its attack, an entry a level: `robustness`, and Spearman under attack less Spearman of the
+    clean texts with its paired 95 % interval; all None where there is no clean cell.
 
     Args:
         cell: of an attack.
@@ -182,24 +174,24 @@ def against_clean(
         return [none for _ in levels]
     paired = pair(parts[clean], parts[cell])
     changes = robustness(paired, ScoreRange(*cell.range), resamples, seed)
-    both = {
-        level: (correlated[clean, level], correlated[cell, level])
-        if paired.whole
-        else _correlations(paired, level, resamples, seed)
-        for level in levels
-    }
-    return [changes | spearman_change(*both[level]) for level in levels]
-
-
-def _correlations(paired: Paired, level: str, resamples: int, seed: int) -> tuple[Correlated, Correlated]:
-    """Clean and attacked scores against the humans, on the rated texts of both."""
     rated = np.isfinite(paired.human)
     human, groups, systems = (column[rated] for column in (paired.human, paired.groups, paired.systems))
-    clean, attacked = (
-        correlate(level, side[rated], human, groups, systems, resamples=resamples, seed=seed)
-        for side in (paired.clean, paired.attacked)
-    )
-    return clean, attacked
+    records = []
+    for level in levels:
+        both = [correlated[clean, level], correlated[cell, level]]
+        if not paired.whole:  # correlated anew, on the rated texts of both
+            sides = (side[rated] for side in (paired.clean, paired.attacked))
+            both = [correlate(level, side, human, groups, systems, resamples, seed) for side in sides]
+        records.append(changes | _spearman_change(*both))
+    return records
+
+
+def _spearman_change(clean: Correlated, attacked: Correlated) -> dict[str, float | None]:
+    if not (clean.known and attacked.known):
+        return dict.fromkeys(_SPEARMAN_CHANGE)
+    gap = attacked.minus(clean)
+    value, (low, high) = float(gap.values[_SPEARMAN]), gap.intervals()[_SPEARMAN] or (None, None)
+    return dict(zip(_SPEARMAN_CHANGE, (float(clean.values[_SPEARMAN]), value, low, high), strict=True))
 
 
 def _by_text(paired: Paired, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -246,32 +238,141 @@ def cost_records(
     Args:
         columns: those of readings.parquet.
         ready: defense -> its seconds of getting ready, `once`, for each `context` and for each `text`.
-        dataset: its name.
 
     Returns:
-        `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, which is what the models took when they read
-        the prompt, be it now or in an earlier run; `text_seconds`, of what the defense made for a text alone, or its
-        share of what it made for the context of several; `context_seconds`, of what it made for one context, which is
-        what a text costs that nobody shares the context with; `once_seconds`, whatever is judged, as this run took;
-        `seconds`, the first two together.
+        `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, in this or an earlier run; `text_seconds`, of
+        what the defense made for a text, or its share of what it made for the context of several; `context_seconds`, of
+        what it made for one context; `once_seconds`, whatever is judged, as this run took; `seconds`, reading and text
+        together.
     """
     seconds: dict[str, list[float]] = {}
     for defense, taken in zip(columns["defense"], columns["seconds"], strict=True):
         seconds.setdefault(defense, []).append(taken)
     records = []
-    for defense, held in seconds.items():
+    for defense, readings in seconds.items():
         cost = ready.get(defense, {})
-        mean, text = float(np.mean(held)), float(cost.get("text", 0.0))
-        records.append(
-            {
-                "dataset": dataset,
-                "defense": defense,
-                "n": len(held),
-                "reading_seconds": mean,
-                "text_seconds": text,
-                "context_seconds": float(cost.get("context", 0.0)),
-                "once_seconds": float(cost.get("once", 0.0)),
-                "seconds": mean + text,
-            }
-        )
+        mean, text = float(np.mean(readings)), float(cost.get("text", 0.0))
+        record = {"dataset": dataset, "defense": defense, "n": len(readings)}
+        record |= {"reading_seconds": mean, "text_seconds": text, "context_seconds": float(cost.get("context", 0.0))}
+        records.append(record | {"once_seconds": float(cost.get("once", 0.0)), "seconds": mean + text})
     return records
+
+
+SEEN, UNSEEN, ALL = "seen", "unseen", "all"
+"""Whether a phrase was learned on these contexts, or systems."""
+
+_USED = ("example_id", "group_id", "system_id", "score", "human")
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """A phrase that was learned word by word, and on what.
+
+    Attributes:
+        name: of the attacks: `<name>_1` puts the first word behind the judged text, `<name>_2` two, and so on.
+        phrases: those that are appended, the shortest first: of one word, of two, ...
+        contexts: the group_ids, systems: the system_ids of the texts on which it was learned.
+        objective: what the search raised.
+
+    Raises:
+        ValueError: no phrase, or an empty one.
+
+    Example:
+        >>> suffix = Suffix("adv_suffix", ("outstandingly", "outstandingly summable"), frozenset({"a"}), frozenset())
+        >>> suffix.attack(0), suffix.attack(2), suffix.phrase(2)
+        ('none', 'adv_suffix_2', 'outstandingly summable')
+    """
+
+    name: str
+    phrases: Sequence[str]
+    contexts: frozenset[str]
+    systems: frozenset[str]
+    objective: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.phrases, str) or not self.phrases or not all(self.phrases):
+            raise ValueError(f"{self.name}: phrases must be those of 1, 2, ... words, got {self.phrases!r}")
+
+    @property
+    def most(self) -> int:
+        """Words of the longest phrase."""
+        return len(self.phrases)
+
+    def attack(self, length: int) -> str:
+        """The name in column `attack` of its first `length` words; 0 are the clean texts."""
+        return f"{self.name}_{length}" if length else CLEAN
+
+    def phrase(self, length: int) -> str:
+        """Its first `length` words; empty for 0."""
+        return self.phrases[length - 1] if length else ""
+
+
+def suffix_records(
+    scores: Mapping[str, np.ndarray],
+    suffixes: Sequence[Suffix],
+    dataset: str,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Changes by each phrase, by its length and by whether it was learned on the text's context and system.
+
+    Args:
+        scores: columns of scores, as `evaluate` takes them; attacks as `Suffix.attack` calls them.
+        dataset: its name, put into each record.
+        resamples, seed: of the groups, behind each interval; lengths over the same groups are resampled alike.
+
+    Returns:
+        A record per suffix, cell (split, dimension, range, defense, judge, decoding, lambda, temperature), part and
+        length, in this order; of lengths that were scored, and none where no length was. A part is one of contexts
+        `seen` and `unseen` with one of systems `all`, `seen` and `unseen`, as far as there are texts of it. JSON's own
+        types, never NaN: dataset, the cell, and
+
+        - suffix, objective, length, phrase, attack: length 0 are the clean texts, attack `none`;
+        - contexts, systems: the part; n: its texts that were scored both clean and attacked, groups: theirs;
+        - clean_mean_score and mean_score, the attacked ones' (those of length 0 are the same), and all numbers of
+          `robustness`, with `_low` and `_high` of their article-clustered 95 % percentile intervals. Ranks are those
+          among the part's own systems.
+
+    Raises:
+        ValueError: columns that `evaluate` refuses too.
+    """
+    columns = checked(scores)
+    rows_of = cells(columns)
+    records = []
+    for suffix in suffixes:
+        for cell in (cell for cell in rows_of if cell.attack == CLEAN):
+            attacks = {length: cell._replace(attack=suffix.attack(length)) for length in range(suffix.most + 1)}
+            rows = {length: rows_of[attacked] for length, attacked in attacks.items() if attacked in rows_of}
+            if list(rows) == [0]:
+                continue
+            for contexts, systems in product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)):
+                sides = {length: _part(columns, own, suffix, contexts, systems) for length, own in rows.items()}
+                for length, side in sides.items():
+                    measured = _measured(sides[0], side, cell, resamples, seed)
+                    if measured["n"]:
+                        named = cell.named | {"attack": suffix.attack(length)}
+                        head = {"dataset": dataset, "split": named.pop("split"), "suffix": suffix.name}
+                        head |= {"objective": suffix.objective, "length": length, "phrase": suffix.phrase(length)}
+                        records.append(head | named | {"contexts": contexts, "systems": systems} | measured)
+    return records
+
+
+def _part(
+    columns: Mapping[str, np.ndarray], rows: np.ndarray, suffix: Suffix, contexts: str, systems: str
+) -> dict[str, np.ndarray]:
+    """The columns of those texts that belong to a part."""
+    keep = np.ones(len(rows), dtype=bool)
+    for name, known, part in (("group_id", suffix.contexts, contexts), ("system_id", suffix.systems, systems)):
+        if part != ALL:
+            learned = np.isin(columns[name][rows].astype(str), np.array(sorted(known), dtype=str))
+            keep &= learned == (part == SEEN)
+    return {name: columns[name][rows[keep]] for name in _USED}
+
+
+def _measured(
+    clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int
+) -> dict[str, Any]:
+    paired = pair(clean, attacked)
+    measured = robustness(paired, ScoreRange(*cell.range), resamples, seed)
+    record: dict[str, Any] = {"n": measured.pop("paired"), "groups": len(np.unique(paired.groups))}
+    return record | {name.replace("attacked_mean", "mean"): value for name, value in measured.items()}

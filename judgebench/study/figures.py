@@ -13,10 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.pareto import pareto_front
 from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
+from judgebench.study.storage import pareto_front
 
 _MOST_VALUES = 12
 _COLORS, _BEST = "YlGnBu", "#D55E00"

@@ -22,7 +22,6 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from judgebench.metrics.pareto import pareto_front
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF, WORKER
@@ -330,3 +329,22 @@ def _whole(trial: FrozenTrial) -> dict[str, Any]:
 
 def _plain(values: Sequence[float] | None) -> list[float | None] | None:
     return None if values is None else [value if math.isfinite(value) else None for value in values]
+
+
+def pareto_front(values: Sequence[Sequence[float]], directions: Sequence[str]) -> list[int]:
+    """The positions of those values that no others beat: better in one and at least as good in all.
+
+    Args:
+        directions: maximize or minimize, one an objective.
+
+    Example:
+        >>> pareto_front([(1, 5), (2, 5), (2, 6), (0, 1)], ["maximize", "minimize"])
+        [1, 3]
+    """
+    signs = [1.0 if direction == "minimize" else -1.0 for direction in directions]
+    costs = [[sign * value for sign, value in zip(signs, point, strict=True)] for point in values]
+    return [
+        position
+        for position, own in enumerate(costs)
+        if not any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in costs)
+    ]

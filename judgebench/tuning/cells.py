@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import is_constant, spearman
-from judgebench.runtime.errors import UserError
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
 from judgebench.types import Reading, ScoreRange
 
@@ -36,14 +34,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every lambda with every t.
-
-    Attributes:
-        lambdas: at least 0 (config key `tune.lambdas`).
-        temperatures: above 0 (`tune.temperatures`).
+    """Every lambda with every t (config keys `tune.lambdas`, `tune.temperatures`).
 
     Raises:
-        UserError: an empty list, or a value outside of these bounds.
+        UserError: an empty list, or a value out of bounds.
 
     Example:
         >>> grid = Grid()
@@ -51,20 +45,13 @@ class Grid:
         (24, 18)
     """
 
-    lambdas: Sequence[float] = LAMBDAS
-    temperatures: Sequence[float] = TEMPERATURES
+    lambdas: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] = LAMBDAS
+    temperatures: Annotated[Sequence[Annotated[float, Gt(0)]], NotBlank()] = TEMPERATURES
 
     def __post_init__(self) -> None:
-        for key, least in (("lambdas", "at least 0"), ("temperatures", "above 0")):
-            given: Any = getattr(self, key)
-            # Hydra's lists are sequences of their own kind
-            if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
-                raise UserError(f"tune.{key}: {given!r} is not a list with at least one number.")
-            for one in given:
-                number = isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
-                if not number or one < 0 or (one == 0 and key == "temperatures"):
-                    raise UserError(f"tune.{key}: {one!r} is not a finite number {least}.")
-            object.__setattr__(self, key, tuple(float(one) for one in given))
+        check_fields(self, "tune")
+        for key in ("lambdas", "temperatures"):
+            object.__setattr__(self, key, tuple(map(float, getattr(self, key))))
 
     @property
     def settings(self) -> list[Setting]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -21,50 +20,16 @@ from judgebench.types import ScoreRange
 FILE = Path(__file__).with_name("published.csv")
 
 
-@dataclass(frozen=True)
-class PublishedSettings:
-    """The paper's settings.
-
-    Attributes:
-        rows: (main, assistant) -> (dimension, range) -> setting.
-    """
-
-    rows: Mapping[tuple[str, str], Mapping[tuple[str, ScoreRange], Setting]]
-
-    @classmethod
-    @cache
-    def load(cls) -> PublishedSettings:
-        """From the file inside the package."""
-        rows: dict[tuple[str, str], dict[tuple[str, ScoreRange], Setting]] = {}
-        with FILE.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(line for line in file if not line.startswith("#")):
-                cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
-                setting = Setting(float(row["lambda"]), float(row["temperature"]))
-                rows.setdefault((row["main"], row["assistant"]), {})[cell] = setting
-        return cls(rows)
-
-    def settings(
-        self, main: str | None, assistant: str | None, cells: Sequence[tuple[str, ScoreRange]]
-    ) -> dict[tuple[str, ScoreRange], Setting]:
-        """The paper's choices for a pair of models in each cell.
-
-        Raises:
-            UserError: the paper has no such pair; or it lacks cells, which are named.
-        """
-        held = self.rows.get((main or "", assistant or ""))
-        if held is None:
-            pairs = "; ".join(f"{one} with {other}" for one, other in self.rows)
-            raise UserError(
-                f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
-                f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
-            )
-        if missing := [cell for cell in cells if cell not in held]:
-            named = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
-            raise UserError(
-                f"tune=published: the paper has no setting for {named}; it has coherence, relevance and consistency in "
-                "0-4, 1-5, 2-6 and 3-7. Leave the others out of dimensions and ranges, or take tune=dev."
-            )
-        return {cell: held[cell] for cell in cells}
+@cache
+def published_settings() -> Mapping[tuple[str, str], Mapping[Cell, Setting]]:
+    """The paper's settings: (main, assistant) -> (dimension, range) -> setting."""
+    rows: dict[tuple[str, str], dict[Cell, Setting]] = {}
+    with FILE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
+            setting = Setting(float(row["lambda"]), float(row["temperature"]))
+            rows.setdefault((row["main"], row["assistant"]), {})[cell] = setting
+    return rows
 
 
 PER_RANGE = "_per_range"
@@ -142,7 +107,6 @@ class Dev(Tuner):
     name = "dev"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """See `Tuner.choose`."""
         return {"": _grid_best(measured)}
 
 
@@ -156,12 +120,10 @@ class Exact(Tuner):
     name = "exact"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """See `Tuner.choose`."""
         pairs = zip(measured, _grid_best(measured), strict=True)
         return {"": [best if one.exact is None else Setting(one.exact.kappa, 1.0) for one, best in pairs]}
 
     def way(self, measured: MeasuredCell) -> str:
-        """See `Tuner.way`."""
         return Dev.name if measured.exact is None else self.name
 
     def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
@@ -182,7 +144,6 @@ class Shared(Tuner):
     name = "shared"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """See `Tuner.choose`."""
         settings = list(zip(*(one.points for one in measured), strict=True))  # each with its points over the ranges
         means = [fmean(point.dev or 0.0 for point in points) for points in settings]
         constant = [sum(bool(point.constant) for point in points) for points in settings]
@@ -213,8 +174,21 @@ class Published(Tuner):
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
         """See `Tuner.check`; looks the settings up."""
         main, assistant = self.main or models[0], self.assistant or models[1]
-        self._chosen = PublishedSettings.load().settings(main, assistant, cells)
+        published = published_settings()
+        held = published.get((main or "", assistant or ""))
+        if held is None:
+            pairs = "; ".join(f"{one} with {other}" for one, other in published)
+            raise UserError(
+                f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
+                f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
+            )
+        if missing := [cell for cell in cells if cell not in held]:
+            named = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
+            raise UserError(
+                f"tune=published: the paper has no setting for {named}; it has coherence, relevance and consistency in "
+                "0-4, 1-5, 2-6 and 3-7. Leave the others out of dimensions and ranges, or take tune=dev."
+            )
+        self._chosen = held
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """See `Tuner.choose`."""
         return {"": [self._chosen[one.cell] for one in measured]}

@@ -34,12 +34,7 @@ TextScorer = Callable[[Sequence[Example]], np.ndarray]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Candidate(Written):
-    """One text for one context.
-
-    Attributes:
-        prompt: what the tutor read.
-        index: which of the context's texts, from 0.
-    """
+    """One text for one context: the prompt that the tutor read, and which of the context's texts it is, from 0."""
 
     prompt: Prompt
     index: int
@@ -59,7 +54,7 @@ def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidat
     Args:
         contexts: of `tutor.contexts_of`.
     """
-    prompts = tutor.prompts.build(contexts)
+    prompts = tutor.prompts(contexts)
     texts = [Text(prompt, index) for prompt in prompts for index in range(tutor.spec.candidates)]
     written = tutor.write(texts, tutor.sampling)
     return [
@@ -72,10 +67,9 @@ class JudgeScorer:
     """Scores texts as the judge scores any other under one condition, clean and undefended.
 
     Args:
-        judge: as configured; in `score_tokens` mode its expected score counts (as the paper scores), in `generate` mode
-            the score that it writes.
+        judge: in `score_tokens` mode its expected score counts (as the paper scores), in `generate` mode the score that
+            it writes.
         builder: builds the judge's prompts; knows the condition's rubric.
-        condition: dimension and range.
         runner: computes and keeps the readings; the tutor's, so that one model serves both.
     """
 
@@ -85,11 +79,7 @@ class JudgeScorer:
     runner: PassRunner
 
     def __call__(self, examples: Sequence[Example]) -> np.ndarray:
-        """[examples] float64, in order; NaN where the judge's answer holds no score.
-
-        Args:
-            examples: with an example_id each of its own; nobody has rated them.
-        """
+        """[examples] float64, in order; NaN where the judge's answer holds no score. Their ids differ."""
         unrated = [replace(example, human={self.condition.dimension: math.nan}) for example in examples]
         columns = decode(self.readings(unrated), {"score": self._decoding})
         scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
@@ -97,11 +87,7 @@ class JudgeScorer:
         return np.array([by_example[example.example_id] for example in examples])
 
     def readings(self, examples: Sequence[Example]) -> list[Reading]:
-        """Readings of the judge, group by group.
-
-        Args:
-            examples: with an example_id each of its own.
-        """
+        """Readings of the judge, group by group."""
         reader = Reader(
             judge=self.judge,
             assistant=Assistant(),
@@ -157,14 +143,10 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarra
 
 
 def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torch.Tensor:
-    """The output of every layer at the last token of each text.
+    """The output of every layer at the last token of each text: [texts, layers, hidden] float32 on the CPU.
 
     Args:
-        engine: reads `model`.
         groups: [tokens] token ids of each text, those that begin alike together.
-
-    Returns:
-        [texts, layers, hidden] float32 on the CPU.
     """
     # the plain engine reads texts one by one, so each pass over the layers is one text's
     parts = []

@@ -11,23 +11,16 @@ from scipy import stats
 
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.candidates import TextScorer
-from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.steering import HIGH, LOW, Standard
 from judgebench.tutor.tutor import GOOD, POOR, REFERENCE, SCORED, Tutor, written_example
-from judgebench.tutor.writing import Text, Written
+from judgebench.tutor.writing import Sampling, Text, Written
 from judgebench.types import Example
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The two texts of one context.
-
-    Attributes:
-        group_id: whose.
-        high, low: texts.
-        high_cut, low_cut: whether a text would have gone on; it then ends where the most tokens were reached.
-        seconds: of writing both.
-    """
+    """The two texts of one context. `high_cut` and `low_cut` are True where one ends at the most tokens; `seconds` is
+    the time of both."""
 
     group_id: str
     high: str
@@ -54,7 +47,7 @@ def steered_texts(
     Returns:
         alpha -> a text a context, in order; a text may be empty.
     """
-    prompts = tutor.prompts.build(contexts, REFERENCE)
+    prompts = tutor.prompts(contexts, REFERENCE)
     alphas = list(dict.fromkeys(float(alpha) for alpha in alphas))
     texts = [Text(prompt, alpha=alpha) for prompt in prompts for alpha in alphas]
     written = tutor.write(texts, _sampling(tutor), standard)
@@ -81,14 +74,14 @@ def asked_references(
     it is asked for a text of a given score (CAP, section 3.2).
 
     Args:
-        scores: of the high and the low text, in the range that `tutor.prompts` was made for.
+        scores: of the high and the low text, in the tutor's range.
 
     Raises:
         UserError: the tutor wrote nothing; names the context.
     """
     kinds = ((GOOD, None), (POOR, None)) if scores is None else tuple((SCORED, score) for score in scores)
     high, low = (
-        tutor.write([Text(prompt) for prompt in tutor.prompts.build(contexts, kind, score)], _sampling(tutor))
+        tutor.write([Text(prompt) for prompt in tutor.prompts(contexts, kind, score)], _sampling(tutor))
         for kind, score in kinds
     )
     return _pairs(contexts, high, low, dict.fromkeys((HIGH, LOW), "choose another tutor"))
@@ -121,11 +114,11 @@ class Strength:
     Attributes:
         side: `high` or `low`: to which standard.
         alpha: the strength as it acts, of equation 4 or 5.
-        n: texts with a score; `empty`: texts of nothing, which have none.
+        n, empty: texts with a score, and empty texts, which have none.
         mean, variance: of their scores; the variance over n - 1.
         low, high: 95 % interval of the mean, by Student's t over contexts.
         target: the score to be met, a threshold of the candidates'.
-        chosen: whether its mean is the nearest to it of all that were tried.
+        chosen: True where its mean is the nearest to the target of all that were tried.
     """
 
     side: str

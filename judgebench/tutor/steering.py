@@ -27,11 +27,7 @@ from judgebench.runtime.errors import UserError
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
-    """The layers of a model, in order.
-
-    Raises:
-        UserError: they are not found.
-    """
+    """The layers of a model, in order; `UserError` where they are not found."""
     layers = layers_of(model.get_decoder())
     if layers is None:
         raise UserError(
@@ -42,11 +38,7 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
 
 
 def layer_at(model: PreTrainedModel, layer: int) -> nn.Module:
-    """The layer of this number, counted from 1.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The layer of this number, counted from 1; `UserError` where there is none."""
     layers = decoder_layers(model)
     if not 1 <= layer <= len(layers):
         raise UserError(
@@ -142,9 +134,8 @@ class Steer:
     """Steers each text of a batch; a `Side` of `generate`.
 
     Args:
-        standard: where to.
-        alphas: [texts] how strongly: alpha_h towards the high standard where positive, alpha_l towards the low one
-            where negative; 0 leaves a text alone. One text's may serve a whole batch.
+        alphas: [texts] alpha_h towards the high standard where positive, alpha_l towards the low one where negative; 0
+            leaves a text alone. One text's may serve a whole batch.
         device: of the model.
     """
 
@@ -163,7 +154,6 @@ class Steer:
         """See `Side.step`; every step is steered alike."""
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Side.keep`."""
         which = which.to(self._strength.device)
         self._strength, self._standard = self._strength[which], self._standard[which]
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from judgebench.judges.passes import ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.writing import PassRunner, Text, WritePass, Written, write
+from judgebench.tutor.writing import PassRunner, Sampling, Text, WritePass, Written, write
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = "reference", "good", "poor", "scored"
@@ -83,30 +80,39 @@ def load_templates(collection: str) -> dict[str, str]:
     return templates
 
 
-class TutorPrompts:
-    """Prompts of one tutor. What a context says never becomes a control token (see `ControlTokens`).
+class Tutor:
+    """Writes texts in batches; each is stored the moment its batch is done, and never written twice. Of the model only
+    tokenizer and configuration are loaded until a text is to be written.
 
     Args:
-        tokenizer: the tutor's.
-        templates: of `load_templates`.
-        max_tokens: longest prompt that the tutor can read, room for its text already taken off.
-        scale: the score range that a text of a given score is asked in.
-        options: truncate and template_options, see `PromptBuilder`.
+        spec: as configured.
+        scale: the score range in which a text of a given score is asked for.
+        runner: computes and keeps what it writes.
+        options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
+
+    Raises:
+        UserError: the model or the prompts cannot be had, or the model is too short for such texts.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        templates: Mapping[str, str],
-        max_tokens: int,
-        scale: ScoreRange,
-        **options: Any,
-    ):
-        self._tokenizer, self._templates, self._scale = tokenizer, templates, scale
-        self._options: dict[str, Any] = {"max_tokens": max_tokens, **options}
+    def __init__(self, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> None:
+        room = spec.sizes.most - spec.most_tokens
+        if room < 1:
+            raise UserError(
+                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
+                f"{spec.sizes.most} that {spec.source.title} can read; lower it."
+            )
+        self.spec, self.runner = spec, runner
+        self.sampling = Sampling(spec.seed, spec.temperature, spec.top_p)
+        self._templates, self._scale = load_templates(spec.prompts), scale
+        self._options: dict[str, Any] = {"max_tokens": room, **options}
 
-    def build(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
-        """The prompt of each context, in order.
+    @cached_property
+    def view(self) -> ModelView:
+        """The model, by content."""
+        return self.runner.view(self.spec.source, self.spec.engine)
+
+    def prompts(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
+        """The prompt of each context, in order. What a context says never becomes a control token (`ControlTokens`).
 
         Args:
             contexts: of `contexts_of`.
@@ -118,53 +124,8 @@ class TutorPrompts:
         """
         # a score is ours, no text of the example's, so it may be filled before the rest
         template = self._templates[kind].replace("{score}", "" if score is None else f"{score:.3g}")
-        builder = PromptBuilder(self._tokenizer, {kind: Rubric(kind, template)}, **self._options)
+        builder = PromptBuilder(self.spec.source.tokenizer(), {kind: Rubric(kind, template)}, **self._options)
         return builder.build(contexts, [Condition(kind, self._scale)])
-
-
-@dataclass
-class Tutor:
-    """Writes texts in batches; each is stored the moment its batch is done, and never written twice.
-
-    Args:
-        spec: as configured.
-        prompts: builds its prompts.
-        runner: computes and keeps what it writes.
-    """
-
-    spec: TutorSpec
-    prompts: TutorPrompts
-    runner: PassRunner
-
-    @classmethod
-    def of(cls, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> Tutor:
-        """A tutor with the prompts that its spec names; of the model only tokenizer and configuration are loaded.
-
-        Args:
-            scale: the score range in which a text of a given score is asked for.
-            options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
-
-        Raises:
-            UserError: the model or the prompts cannot be had, or the model is too short for such texts.
-        """
-        room = spec.sizes.most - spec.most_tokens
-        if room < 1:
-            raise UserError(
-                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
-                f"{spec.sizes.most} that {spec.source.title} can read; lower it."
-            )
-        prompts = TutorPrompts(spec.source.tokenizer(), load_templates(spec.prompts), room, scale, **options)
-        return cls(spec, prompts, runner)
-
-    @cached_property
-    def view(self) -> ModelView:
-        """The model, by content."""
-        return self.runner.view(self.spec.source, self.spec.engine)
-
-    @cached_property
-    def sampling(self) -> Sampling:
-        """The sampling of candidates."""
-        return Sampling(self.spec.seed, self.spec.temperature, self.spec.top_p)
 
     def write(
         self, texts: Sequence[Text], sampling: Sampling | None = None, standard: Standard | None = None

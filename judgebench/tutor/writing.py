@@ -1,7 +1,8 @@
-"""A pass in which the tutor writes texts, the keys of the texts in the store, and who computes such passes."""
+"""A pass in which the tutor writes texts, sampled or not; their keys in the store; who computes such passes."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.decoding.rules import Greedy
+from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges.engine.generation import Side, generate, stops_of
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers, compute
@@ -19,9 +20,83 @@ from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, 
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.sampling import Sampler, Sampling, stream
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Prompt
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Settings by which tokens are drawn; see `TutorSpec`.
+
+    Args:
+        temperature: logits are divided by it.
+        top_p: of each distribution the likeliest tokens are kept that together have at least this probability; 1 keeps
+            all.
+    """
+
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
+    """The random numbers of one text.
+
+    They depend on the arguments alone: not on the batch, not on how strongly the text is steered, so that texts of two
+    strengths differ by the strength alone.
+
+    Args:
+        seed: of the sampling.
+        index: which of the texts of this prompt.
+        prompt: [tokens] what the tutor reads.
+    """
+    digest = hashlib.sha256(f"{seed} {index} ".encode())
+    digest.update(np.ascontiguousarray(prompt, dtype=np.int32).tobytes())
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest()[:16])))
+
+
+class Sampler:
+    """Draws the next token of each text from the text's own stream; a `Chooser`, and a `Side` of `generate`.
+
+    Args:
+        streams: [texts] of `stream`.
+    """
+
+    def __init__(self, sampling: Sampling, streams: Sequence[np.random.Generator]):
+        self._sampling = sampling
+        self._streams = list(streams)
+
+    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+        """See `Chooser.next_token`: the token at which the cumulated probability passes a uniform draw."""
+        drawn = torch.tensor([each.random() for each in self._streams], dtype=torch.float64)
+        return draw(main, drawn.to(main.device), self._sampling.temperature, self._sampling.top_p)
+
+    def step(self, tokens: torch.Tensor) -> None:
+        """See `Side.step`; the streams have gone on already."""
+
+    def keep(self, which: torch.Tensor) -> None:
+        self._streams = [self._streams[i] for i in which.tolist()]
+
+
+def draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0) -> torch.Tensor:
+    """One token a row, by inverting the cumulated distribution over the vocabulary.
+
+    Args:
+        logits: [rows, vocabulary].
+        uniform: [rows] float64 in [0, 1).
+        temperature, top_p: see `Sampling`.
+
+    Returns:
+        [rows] int64; a token of probability 0 is never drawn.
+    """
+    probabilities = torch.softmax(checked_logits("main", logits) / temperature, dim=1)
+    if top_p < 1:
+        ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
+        before = ordered.double().cumsum(dim=1) - ordered
+        probabilities = torch.zeros_like(ordered).scatter(1, order, ordered.masked_fill(before >= top_p, 0.0))
+    reached = probabilities.double().cumsum(dim=1)
+    # the last possible token's bound is the whole mass, so a draw below it stays among possible tokens
+    return (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +104,6 @@ class PassRunner:
     """Computes passes beside those of the judge, and keeps what they give.
 
     Attributes:
-        store: where it is kept, the judge's own readings beside it.
         data: lends its loader to the predict loop; its `batches` are set.
         trainer: makes a Trainer with the given callbacks.
         models: the models in memory; the judge's, so that one model serves all.
@@ -41,7 +115,7 @@ class PassRunner:
     models: Models = field(default_factory=Models)
 
     def run(self, pass_: Pass, token_budget: int, doing: str) -> None:
-        """Computes what the store lacks of a pass; see `judges.running.compute`."""
+        """Computes what the store lacks of a pass; see `judges.loop.compute`."""
         compute([pass_], token_budget, self.store, self.models, self.data, self.trainer, doing)
 
     def view(self, source: ModelSource, engine: str) -> ModelView:
@@ -60,10 +134,8 @@ class Text:
     """A text that a tutor is to write.
 
     Attributes:
-        prompt: what the tutor reads.
         index: which of the sampled texts of this prompt; where nothing is sampled all are the same.
-        alpha: how strongly it is steered: towards the high standard where above 0, towards the low one where below, not
-            at all at 0.
+        alpha: strength of steering: towards the high standard where above 0, towards the low one where below.
     """
 
     prompt: Prompt
@@ -77,8 +149,8 @@ class Written:
 
     Attributes:
         tokens: [tokens] int32, without what ended the text.
-        text: the tokens as text, trimmed; empty where the tutor wrote nothing to be seen.
-        cut: whether it would have gone on.
+        text: the tokens as text, trimmed.
+        cut: True where it would have gone on.
         seconds: its share of the wall time of its batch.
     """
 
@@ -93,10 +165,7 @@ class WritePass:
     """Texts of one tutor; see `judges.passes.Pass`.
 
     Args:
-        view: the tutor.
-        tokenizer: the tutor's.
         texts: what is to be written; those that come out the same are written once.
-        max_new_tokens: most tokens of a text.
         sampling: how tokens are drawn; None takes the likeliest.
         standard: where texts are steered to; None where no text is.
 
@@ -126,7 +195,6 @@ class WritePass:
 
     @property
     def sources(self) -> Sequence[ModelSource]:
-        """See `Pass`."""
         return [self.view.source]
 
     def key(self, text: Text) -> str:
@@ -144,22 +212,18 @@ class WritePass:
         return reading_key(identity, text.prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         return [self.key(self._text_of[id(prompt)])]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """See `Pass`."""
         self._model = models[self.view.source]
         self._engine = engine_for(self._model, [self.view])
         self._roots = roots(self.prompts)
         self._stops = stops_of(self._model, self.tokenizer)
 
     def release(self) -> None:
-        """See `Pass`."""
         del self._engine, self._model
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """See `Pass`."""
         began = time.perf_counter()
         prompts, ids = batch.prompts, batch_tokens(batch)
         if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
@@ -207,15 +271,14 @@ def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = 
     """The texts of a pass, in order; those that the store lacks are written.
 
     Args:
-        token_budget, doing: see `judges.running.compute`.
+        token_budget, doing: see `judges.loop.compute`.
     """
     runner.run(pass_, token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
     readings = runner.store.get(keys)
-    return [_written(readings[key], pass_.max_new_tokens) for key in keys]
-
-
-def _written(reading: ModelReading, max_new_tokens: int) -> Written:
-    assert reading.tokens is not None
-    cut = len(reading.tokens) >= max_new_tokens
-    return Written(reading.tokens, (reading.text or "").strip(), cut, reading.seconds)
+    written = []
+    for reading in (readings[key] for key in keys):
+        assert reading.tokens is not None
+        cut = len(reading.tokens) >= pass_.max_new_tokens
+        written.append(Written(reading.tokens, (reading.text or "").strip(), cut, reading.seconds))
+    return written

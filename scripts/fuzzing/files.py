@@ -16,15 +16,14 @@ import pandas as pd
 
 from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
-from judgebench.attacks.learned import PhraseFile
+from judgebench.attacks.attack import PhraseFile
 from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
-from judgebench.defenses.detection import load_detector
+from judgebench.defenses.detection import load_detector, threshold_curve
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
-from judgebench.defenses.thresholds import threshold_curve
 from judgebench.judges.answers import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore

@@ -13,9 +13,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
-from judgebench.data.jsonl import JsonLines
+from judgebench.data.jsonl import JsonLines, JsonPairs
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

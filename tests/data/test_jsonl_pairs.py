@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from judgebench.data.pairs import JsonPairs, Labels, PairFields, paired_systems
+from judgebench.data.dataset import paired_systems
+from judgebench.data.jsonl import JsonPairs, Labels, PairFields
 from judgebench.runtime.errors import UserError
 
 FIELDS = {

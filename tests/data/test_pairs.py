@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.data.pairs import Rivals, pairs
+from judgebench.data.dataset import Rivals, pairs
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.data.pairs import Rivals, pairs
+from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.parser import parse_place
 from judgebench.decoding.scores import decode, win_probabilities

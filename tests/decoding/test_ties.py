@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks.attack import TemplateAttack
-from judgebench.attacks.search.scoring import worth
-from judgebench.data.pairs import Rivals, pairs
+from judgebench.attacks.scoring import worth
+from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.parser import parse_place
 from judgebench.decoding.scores import decode, win_probabilities

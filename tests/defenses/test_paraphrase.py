@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detectors import ASKED
-from judgebench.defenses.paraphrase import Paraphrase, PlannedParaphrase
+from judgebench.defenses.prompts import Paraphrase, PlannedParaphrase
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition
 from tests.conftest import tiny_llama

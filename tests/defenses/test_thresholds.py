@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_curve, precision_score, recall_score
 
-from judgebench.defenses.thresholds import f1_of, metrics_at, threshold_curve
+from judgebench.defenses.detection import f1_of, metrics_at, threshold_curve
 
 VALUES = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40)
 

@@ -18,7 +18,7 @@ from judgebench.config.checks import check_config
 from judgebench.config.keys import FOLDER
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detectors import DETECTORS
-from judgebench.defenses.paraphrase import PARAPHRASE
+from judgebench.defenses.prompts import PARAPHRASE
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from tests.test_cli import REPOSITORY
 

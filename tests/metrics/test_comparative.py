@@ -80,11 +80,6 @@ def test_without_pairs_or_preferences_nothing_is_known():
     assert (found["human_agreement"], found["preferred"], found["consistency"]) == (None, 0, 0.5)
 
 
-def test_lengths_must_agree():
-    with pytest.raises(ValueError, match="one length"):
-        measured([1, 0], [1], [0, 1])
-
-
 def drawn(rng, groups=7, size=5):
     n = groups * size
     human = np.round(rng.normal(size=n), 1)

@@ -252,10 +252,10 @@ MISTAKES = {
     "outcome": ("both", "pairwise.outcome: 'both' is not one of mean, majority, agreed"),
     "ties": (None, "pairwise.ties: None is not one of half, davidson"),
     "position": ("yes", "pairwise.position: 'yes' is neither true nor false"),
-    "prior": (-1, "pairwise.prior: -1 is not a number of at least 0"),
+    "prior": (-1, "pairwise.prior: -1 is not a number from 0 to 1000"),
     "human_tie": ("a", "pairwise.human_tie: 'a' is not a number of at least 0"),
     "margins": (0, "pairwise.margins: 0 is not a whole number from 1 to 20"),
-    "reference": ([1], r"pairwise.reference: \[1\] is not the name of a system"),
+    "reference": ([1], r"pairwise.reference: \[1\] is neither null nor the name of a system"),
     "scale": (1, "pairwise.scale is unknown; there are outcome, ties"),
 }
 

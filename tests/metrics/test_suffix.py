@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.robustness import CHANGES, Paired, robustness
-from judgebench.metrics.suffix import ALL, SEEN, UNSEEN, Suffix, suffix_records
+from judgebench.metrics.robustness import ALL, CHANGES, SEEN, UNSEEN, Paired, Suffix, robustness, suffix_records
 from judgebench.types import ScoreRange
 from tests.metrics.test_evaluate import joined, scores, table
 

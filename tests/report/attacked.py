@@ -9,7 +9,7 @@ import pandas as pd
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, default_pairs
-from judgebench.metrics.suffix import Suffix, suffix_records
+from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 from tests.report import conftest

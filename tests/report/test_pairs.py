@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from judgebench.data.pairs import Rivals, pairs
+from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.metrics.evaluation import evaluate

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from judgebench.metrics.suffix import Suffix, suffix_records
+from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
 from judgebench.report.figures.draw import draw_all
 from judgebench.report.formats import change as change_text

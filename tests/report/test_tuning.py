@@ -10,7 +10,7 @@ from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figure, path_figure
 from judgebench.report.views.tuning import TUNING, interval_of, setting_text, tuning_blocks
 from judgebench.results.schema import FIGURE
-from judgebench.tuning.curves import curves
+from judgebench.tuning.optimum import curves
 from judgebench.tuning.tuners import Exact, Shared
 from tests.report.conftest import results_of, texts_of, tuning_of
 

@@ -5,8 +5,8 @@ import optuna
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.pareto import pareto_front
 from judgebench.study.figures import front_figure
+from judgebench.study.storage import pareto_front
 
 CELL = {"dimension": "joint", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "constant": False}
 BOTH = ["maximize", "minimize"]

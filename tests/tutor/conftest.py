@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import lightning as L
 import pytest
 
 from judgebench.data.benchmarks import Mini
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.spec import TutorSpec
+from judgebench.tutor.spec import Sizes, TutorSpec
 from judgebench.tutor.tutor import Tutor, contexts_of
 from judgebench.tutor.writing import PassRunner
 from judgebench.types import ScoreRange
@@ -45,9 +46,16 @@ def make_tutor(tiny_pair, mini, tmp_path):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
         runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), data=mini, trainer=trainer)
-        return Tutor.of(spec, ScoreRange(1, 5), runner)
+        return Tutor(spec, ScoreRange(1, 5), runner)
 
     return make
+
+
+def asking(tokenizer, collection="summary"):
+    """A tutor that is only asked for its prompts."""
+    spec = SimpleNamespace(sizes=Sizes(1, 1, 4128), most_tokens=128, prompts=collection, seed=0, temperature=1, top_p=1)
+    spec.source = SimpleNamespace(tokenizer=lambda: tokenizer)
+    return Tutor(spec, ScoreRange(1, 5), None)
 
 
 def tokens(found):

@@ -1,14 +1,15 @@
 import pytest
 
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.tutor import KINDS, TutorPrompts, contexts_of, load_templates
-from judgebench.types import Example, ScoreRange
+from judgebench.tutor.tutor import KINDS, contexts_of, load_templates
+from judgebench.types import Example
+from tests.tutor.conftest import asking
 
 CONTEXT = Example("a", "a", "", "The article.", "", {})
 
 
 def asked(tokenizer, collection="summary", context=CONTEXT, **what):
-    return TutorPrompts(tokenizer, load_templates(collection), 4000, ScoreRange(1, 5)).build([context], **what)[0]
+    return asking(tokenizer, collection).prompts([context], **what)[0]
 
 
 def test_contexts_hold_nothing_that_was_judged(mini):

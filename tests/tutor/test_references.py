@@ -40,7 +40,7 @@ def test_a_strength_that_was_tried_costs_nothing(make_tutor, contexts):
 def test_strength_0_is_the_plain_tutor(make_tutor, contexts):
     pairs = steered_references(make_tutor(), contexts, STANDARD, 0.0, 0.0)
     tutor = make_tutor("plain.sqlite")
-    plain = tutor.write([Text(prompt) for prompt in tutor.prompts.build(contexts)])
+    plain = tutor.write([Text(prompt) for prompt in tutor.prompts(contexts)])
     assert [pair.high for pair in pairs] == [pair.low for pair in pairs] == [each.text for each in plain]
 
 
@@ -64,7 +64,7 @@ def test_unsteered_pairs_answer_different_questions(make_tutor, contexts):
 def test_an_empty_reference_is_refused(make_tutor, contexts, tiny_pair, tmp_path):
     """A tutor that ends where it would begin its text on the second context."""
     tutor = make_tutor()
-    first = tutor.write([Text(prompt) for prompt in tutor.prompts.build(contexts)])[1].tokens[0]
+    first = tutor.write([Text(prompt) for prompt in tutor.prompts(contexts)])[1].tokens[0]
     folder = tmp_path / "silent"
     shutil.copytree(tiny_pair[0], folder)
     settings = json.loads((folder / "generation_config.json").read_text())

@@ -1,11 +1,9 @@
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.runtime.errors import UserError
-from judgebench.tutor.sampling import Sampler, Sampling, draw, stream
+from judgebench.tutor.writing import Sampler, Sampling, draw, stream
 
 PROBABILITIES = [0.5, 0.0, 0.3, 0.2]
 
@@ -69,16 +67,3 @@ def test_texts_that_leave_take_their_numbers_with_them():
     assert [row[0] for row in found] == alone(0)
     assert [row[1] for row in found[:2]] == alone(1)[:2]
     assert [row[-1] for row in found] == alone(2)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"temperature": 0}, "tutor.temperature: 0 "),
-        ({"top_p": 1.5}, "tutor.top_p: 1.5"),
-        ({"top_p": 0}, "tutor.top_p: 0"),
-    ],
-)
-def test_sampling_that_cannot_be_is_refused(settings, said):
-    with pytest.raises(UserError, match=said):
-        Sampling(0, **settings)

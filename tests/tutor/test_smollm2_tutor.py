@@ -8,15 +8,13 @@ from judgebench.judges.engine.generation import stops_of
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.candidates import final_states
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.tutor import TutorPrompts, load_templates
-from judgebench.types import ScoreRange
+from tests.tutor.conftest import asking
 from tests.tutor.test_steering import with_engine, with_transformers
 
 
 @torch.inference_mode()
 def test_real_texts_are_steered_as_transformers_steers_them(smollm2, smollm2_tokenizer, contexts):
-    asking = TutorPrompts(smollm2_tokenizer, load_templates("summary"), 2000, ScoreRange(1, 5))
-    prompts = [prompt.token_ids for prompt in asking.build(contexts[:2])]
+    prompts = [prompt.token_ids for prompt in asking(smollm2_tokenizer).prompts(contexts[:2])]
     model = copy.deepcopy(smollm2)
     engine = PrefixEngine(model)
     # the real direction from one article's prompt to another's, at a middle layer

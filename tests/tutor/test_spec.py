@@ -51,6 +51,7 @@ def test_judge_and_tutor_of_one_model_hold_it_once(tiny_pair):
         ({"high_percentile": 101}, "tutor.high_percentile: 101 is not a number from 0 to 100"),
         ({"low_percentile": 80}, "tutor.low_percentile: 80 must lie below tutor.high_percentile=80"),
         ({"temperature": 0}, "tutor.temperature: 0"),
+        ({"top_p": 1.5}, "tutor.top_p: 1.5 is not a number above 0 and at most 1"),
         ({"sample_references": "yes"}, "tutor.sample_references: 'yes' is neither true nor false"),
         ({"vectors": 3}, "tutor.vectors: 3 is neither null nor a path"),
         ({"dtype": "int8"}, "tutor.dtype: 'int8'"),

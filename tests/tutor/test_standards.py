@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.standards import best_layer, chance_separability, project, retain, separability
+from judgebench.tutor.vectors import best_layer, chance_separability, project, retain, separability
 
 
 def sets(seed, high=6, low=5, layers=3, hidden=4):

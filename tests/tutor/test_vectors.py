@@ -13,8 +13,7 @@ from safetensors.numpy import save_file
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.candidates import candidate_states, write_candidates
 from judgebench.tutor.spec import Sizes
-from judgebench.tutor.standards import project, separability
-from judgebench.tutor.vectors import find_vectors, load_vectors, save_vectors
+from judgebench.tutor.vectors import find_vectors, load_vectors, project, save_vectors, separability
 
 
 def by_length(examples):

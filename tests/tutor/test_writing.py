@@ -9,18 +9,15 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from judgebench.tutor.candidates import write_candidates
-from judgebench.tutor.sampling import Sampling
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.tutor.writing import Text, WritePass
+from judgebench.tutor.writing import Sampling, Text, WritePass
 from tests.tutor.conftest import refuse, tokens, trainer
 
 STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_seed(0)))
 
 
 def asked(tutor, contexts, alphas=(0.0,), indices=(0,)):
-    return [
-        Text(prompt, index, alpha) for prompt in tutor.prompts.build(contexts) for index in indices for alpha in alphas
-    ]
+    return [Text(prompt, index, alpha) for prompt in tutor.prompts(contexts) for index in indices for alpha in alphas]
 
 
 def test_a_batch_gives_what_single_texts_give(make_tutor, contexts):
@@ -62,7 +59,7 @@ def test_what_is_written_costs_nothing_again(make_tutor, contexts):
 
 def test_all_that_a_text_depends_on_is_in_its_key(make_tutor, contexts):
     tutor = make_tutor()
-    (here, there), drawn = tutor.prompts.build(contexts)[:2], Sampling(0)
+    (here, there), drawn = tutor.prompts(contexts)[:2], Sampling(0)
 
     def key(text, longest=8, sampling=drawn, standard=STANDARD, view=tutor.view):
         return WritePass(view, tutor.spec.source.tokenizer(), [text], longest, sampling, standard).key(text)

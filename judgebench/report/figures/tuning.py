@@ -19,7 +19,7 @@ from judgebench.report.figures.style import MUTED, finish, house_style, panels
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results
 from judgebench.results.series import number, range_of
-from judgebench.tuning.curves import KappaCurve, curves
+from judgebench.tuning.optimum import KappaCurve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _OPTIMAL = "#009E73"

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.tuning.tuners import PublishedSettings
+from judgebench.tuning.tuners import published_settings
 from judgebench.types import ScoreRange
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
@@ -102,7 +102,7 @@ def printed_settings() -> tuple[PrintedSetting, ...]:
     """Tables 3-5 in print order; `judgebench.tuning` keeps them, for it can take them."""
     found = [
         PrintedSetting(_SETTINGS[dimension], dimension, main, assistant, at, setting.lambda_, setting.temperature)
-        for (main, assistant), cells in PublishedSettings.load().rows.items()
+        for (main, assistant), cells in published_settings().items()
         for (dimension, at), setting in cells.items()
     ]
     return tuple(sorted(found, key=lambda one: one.table))

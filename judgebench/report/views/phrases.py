@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.suffix import ALL, SEEN, UNSEEN
+from judgebench.metrics.robustness import ALL, SEEN, UNSEEN
 from judgebench.report.formats import percent, signed_two, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, excludes_zero, rates

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from judgebench.attacks.search import AdvSuffix, Search
-from judgebench.attacks.search.vocabulary import in_place
-from judgebench.attacks.search.walk import TRACE, Journal, Walk, walk
+from judgebench.attacks.vocabulary import in_place
+from judgebench.attacks.walk import TRACE, Journal, Walk, walk
 from judgebench.decoding import Expectation, Greedy
 from judgebench.runtime.errors import UserError
-from tests.attacks.search.conftest import EXAMPLES
+from tests.attacks.conftest import EXAMPLES
 
 WORDS = ["well", "good", "summable", "outstandingly", "the", "seven", "Quickly", "river"]
 EXHAUSTIVE = Search()
@@ -164,38 +164,30 @@ def test_rounds():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("make", "settings", "message"),
     [
-        ({"shortlist": 0}, r"search\.shortlist: 0 is not a share above 0"),
-        ({"contexts": [0.5]}, "must ascend to 1"),
-        ({"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
-        ({"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
-        ({"contexts": 1}, r"search\.contexts: 1 is not a list of shares"),
-        ({"anchors": 0}, r"search\.anchors: 0 is not a whole number"),
+        (Search, {"shortlist": 0}, r"search\.shortlist: 0 is not a number above 0 and at most 1"),
+        (Search, {"contexts": [0.5]}, "must ascend to 1"),
+        (Search, {"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
+        (Search, {"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
+        (Search, {"contexts": 1}, r"search\.contexts: 1 is not a list of numbers above 0 and at most 1"),
+        (Search, {"anchors": 0}, r"search\.anchors: 0 is not a whole number of at least 1"),
+        (
+            AdvSuffix,
+            {"length": 21, "beam": 0},
+            r"length: 21 is not a whole number from 1 to 20.\nattack\.beam: 0 is not",
+        ),
+        (AdvSuffix, {"against": "expectation"}, r"attack\.against: 'expectation' is not a list"),
+        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attack\.against: .* names a decoding twice"),
+        (AdvSuffix, {"contexts": 0, "systems": []}, r"attack\.contexts: 0 is .*\nattack\.systems: \[\] is"),
+        (AdvSuffix, {"systems": True}, r"attack\.systems: True is .* nor a list of names"),
+        (AdvSuffix, {"vocabulary": ""}, r"attack\.vocabulary: '' is not tokenizer, frequent or the path of a file"),
+        (AdvSuffix, {"search": "gradient"}, "conf/search has them"),
     ],
 )
-def test_searches_that_cannot_be(settings, message):
+def test_settings_that_cannot_be(make, settings, message):
     with pytest.raises(UserError, match=message):
-        Search(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"length": 0}, r"attack\.length: 0 is not a whole number of at least 1"),
-        ({"length": 21}, "21 words is no phrase"),
-        ({"against": "expectation"}, r"attack\.against: 'expectation' is not a list"),
-        ({"against": []}, r"attack\.against"),
-        ({"contexts": 0}, r"attack\.contexts: 0 is not"),
-        ({"systems": True}, r"attack\.systems: True is not.*, nor a list of names"),
-        ({"systems": []}, r"attack\.systems: an empty list leaves nothing"),
-        ({"vocabulary": ""}, r"attack\.vocabulary"),
-        ({"search": "gradient"}, "conf/search has them"),
-    ],
-)
-def test_settings_that_cannot_be(settings, message):
-    with pytest.raises(UserError, match=message):
-        AdvSuffix(**settings)
+        make(**settings)
 
 
 def test_what_a_phrase_is_learned_on_is_never_what_it_is_tried_on():
@@ -225,7 +217,7 @@ def test_objectives_need_probabilities_and_decodings():
 
 
 def test_gaps_take_turns_by_group(scorer, gaps):
-    from judgebench.attacks.search.search import _spread
+    from judgebench.attacks.search import _spread
 
     for seed in range(5):
         order = _spread(scorer, [seed])

@@ -15,11 +15,11 @@ import pandas as pd
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.attacks.learned import ADV_SUFFIX, LearnedPhrase
-from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer, worth
-from judgebench.attacks.search.suffix import AdvSuffix
-from judgebench.attacks.search.vocabulary import Gap, gaps_of, in_place, select_words
-from judgebench.attacks.search.walk import Journal, Walk, Walked, walk
+from judgebench.attacks.attack import ADV_SUFFIX, LearnedPhrase
+from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
+from judgebench.attacks.search import AdvSuffix
+from judgebench.attacks.vocabulary import Gap, gaps_of, in_place, select_words
+from judgebench.attacks.walk import Journal, Walk, Walked, walk
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.reader import Reader

@@ -1,16 +1,21 @@
-"""The choice of the next word of a phrase: the words that are tried, in how many gaps, and which go on."""
+"""The search for a universal adversarial phrase: its settings, and the choice of each next word."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from judgebench.attacks.search.scoring import PhraseScorer
+from judgebench.attacks.scoring import Objective, PhraseScorer
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, Wording, check_fields
+from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+
+_Share = Annotated[float, Gt(0), Le(1)]
 
 _FEWEST = 4
 """Words that a round leaves for each phrase of the beam, at least: what few gaps say is noisy."""
@@ -35,30 +40,22 @@ class Search:
         [(2, 100), (8, 1)]
     """
 
-    shortlist: float = 1.0
-    anchors: int = 4
-    gradient_contexts: float = 1.0
-    contexts: Sequence[float] = (1.0,)
-    survivors: Sequence[float] = ()
+    shortlist: _Share = 1.0
+    anchors: Annotated[int, Ge(1)] = 4
+    gradient_contexts: _Share = 1.0
+    contexts: Annotated[Sequence[_Share], NotBlank()] = (1.0,)
+    survivors: Sequence[_Share] = ()
 
     def __post_init__(self) -> None:
-        for name in ("shortlist", "gradient_contexts"):
-            if not _share(given := getattr(self, name)):
-                raise UserError(f"search.{name}: {given!r} is not a share above 0 and at most 1.")
-        for name in ("contexts", "survivors"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not isinstance(given, Sequence) or not all(map(_share, given)):
-                raise UserError(f"search.{name}: {given!r} is not a list of shares above 0 and at most 1.")
+        check_fields(self, "search")
         contexts = list(self.contexts)
-        if not contexts or contexts != sorted(contexts) or contexts[-1] != 1:
+        if contexts != sorted(contexts) or contexts[-1] != 1:
             raise UserError(f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every context.")
         if len(self.survivors) != len(contexts) - 1:
             raise UserError(
                 f"search.survivors: it has {len(self.survivors)} entries and search.contexts {len(contexts)}; give one "
                 "for each round but the last."
             )
-        if not isinstance(self.anchors, int) or isinstance(self.anchors, bool) or self.anchors < 1:
-            raise UserError(f"search.anchors: {self.anchors!r} is not a whole number of at least 1.")
 
     @property
     def takes_gradient(self) -> bool:
@@ -202,10 +199,6 @@ def _estimated(
     return estimates
 
 
-def _share(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1
-
-
 def _spread(scorer: PhraseScorer, seed: Sequence[int]) -> list[int]:
     """The gaps in a drawn order in which their groups take turns: the first few already are of many groups."""
     turns: dict[str, int] = {}
@@ -215,3 +208,125 @@ def _spread(scorer: PhraseScorer, seed: Sequence[int]) -> list[int]:
         turns[group] = turns.get(group, -1) + 1
         keyed.append((turns[group], len(keyed), number))
     return [number for _, _, number in sorted(keyed)]
+
+
+_Texts = Annotated[
+    Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()],
+    Wording("a whole number of at least 1, nor a list of names with at least one"),
+]
+
+
+@dataclass(frozen=True)
+class AdvSuffix:
+    """A universal adversarial phrase of the run's own judge (Raina et al. 2024), learned before the run judges with it.
+
+    Args:
+        length: words of the phrase; the best shorter ones are judged with as well.
+        against: names of decodings whose expected score is raised, a phrase each.
+        vocabulary, words: see `select_words`.
+        contexts: group_ids to learn on, or how many of the development split's; None is all of these.
+        systems: system_ids to learn on, or how many; None is all.
+        search: how each word is chosen.
+        beam: phrases that are kept from word to word; 1 is greedy.
+        refine: how often each place of the finished phrase is tried with other words; 0 leaves it.
+        seed: of all that is drawn.
+
+    Raises:
+        UserError: a value that is none of these.
+    """
+
+    length: Annotated[int, Ge(1), Le(20)] = 4
+    against: Annotated[Sequence[str], NotBlank(), Wording("a list of different decodings, as [expectation] is")] = (
+        "expectation",
+    )
+    vocabulary: Annotated[str, NotBlank(), Wording("tokenizer, frequent or the path of a file")] = "tokenizer"
+    words: Annotated[int, Ge(1)] | None = None
+    contexts: _Texts | None = None
+    systems: _Texts | None = None
+    search: Annotated[Search, Wording("a way of searching, as conf/search has them")] = field(default_factory=Search)
+    beam: Annotated[int, Ge(1)] = 1
+    refine: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0)] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "attack")
+        if len(set(self.against)) < len(self.against):
+            raise UserError(f"attack.against: {self.against!r} names a decoding twice; name each once.")
+
+    def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
+        """The objectives that are maximized, a phrase each.
+
+        Args:
+            decodings: the run's.
+            mode: how the judge is read.
+
+        Raises:
+            UserError: a decoding that is not there or that no search can follow, or a judge without probabilities.
+        """
+        if mode != "score_tokens":
+            raise UserError(
+                f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} does not give; set "
+                "judge.mode=score_tokens, or try a phrase that was learned elsewhere with attack=phrase."
+            )
+        if missing := [name for name in self.against if name not in decodings]:
+            raise UserError(
+                f"attack.against: the run has no decoding {missing[0]!r}; it has {', '.join(decodings)}. Choose one of "
+                f"these, or add it to decoding=[...]."
+            )
+        return [Objective(name, decodings[name]) for name in self.against]
+
+    def examples(self, examples: Sequence[Example], split: Mapping[str, str], dev: str) -> list[Example]:
+        """The texts that the phrase is learned on: of the development split alone, for it is tried on the rest.
+
+        Args:
+            split: group_id -> dev or test.
+            dev: what the development split is called.
+
+        Raises:
+            UserError: contexts or systems that are not there, or that the phrase is to be tried on.
+        """
+        groups = sorted({example.group_id for example in examples})
+        free = [group for group in groups if split[group] == dev]
+        if not free:
+            raise UserError(
+                "attack=adv_suffix: it learns on the development split, and this data has none; set data.dev_share."
+            )
+        contexts = self._taken("contexts", free, groups)
+        systems = self._taken("systems", sorted({example.system_id for example in examples}), None)
+        chosen = [one for one in examples if one.group_id in contexts and one.system_id in systems]
+        if not chosen:
+            raise UserError("attack.contexts, attack.systems: none of these systems has a text in these contexts.")
+        return chosen
+
+    def _taken(self, name: str, free: Sequence[str], known: Sequence[str] | None) -> frozenset[str]:
+        wanted = getattr(self, name)
+        if wanted is None:
+            return frozenset(free)
+        if isinstance(wanted, int):
+            if wanted > len(free):
+                where = "the development split has" if known is not None else "the data has"
+                more = "raise data.dev_share, or take fewer" if known is not None else "null takes all"
+                raise UserError(f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}.")
+            drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
+            return frozenset(free[i] for i in drawn.tolist())
+        asked = [str(one) for one in wanted]
+        for one in asked:
+            if known is not None and one in known and one not in free:
+                raise UserError(
+                    f"attack.contexts: {one!r} is of the test split, on which the phrase is to be tried; contexts to "
+                    "learn on and to try on must not overlap. Take it from the development split, or raise "
+                    "data.dev_share."
+                )
+            if one not in free:
+                raise UserError(f"attack.{name}: there is no {one!r} in the data.")
+        return frozenset(asked)
+
+    def settings(self) -> dict[str, Any]:
+        """All that its words depend on beside texts and judge, plain; not how many they are."""
+        return {
+            "vocabulary": self.vocabulary,
+            "words": self.words,
+            "search": self.search.settings(),
+            "beam": self.beam,
+            "seed": self.seed,
+        }

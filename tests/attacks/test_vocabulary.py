@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks import PhraseAttack
-from judgebench.attacks.search.vocabulary import (
+from judgebench.attacks.vocabulary import (
     common_ends,
     fitting,
     frequent_words,
@@ -18,7 +18,7 @@ from judgebench.attacks.search.vocabulary import (
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example
-from tests.attacks.search.conftest import CONDITION, EXAMPLES
+from tests.attacks.conftest import CONDITION, EXAMPLES
 
 
 def test_filled_gaps_are_the_prompts_with_the_phrase(builder, gaps, smollm2_tokenizer):

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
-from judgebench.attacks.search.scoring import PhraseScorer
-from judgebench.attacks.search.search import Search, WordCandidate, choose
-from judgebench.attacks.search.vocabulary import fitting
+from judgebench.attacks.scoring import PhraseScorer
+from judgebench.attacks.search import Search, WordCandidate, choose
+from judgebench.attacks.vocabulary import fitting
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.attacks.search.scoring import EngineExit, Objective, PhraseScorer, worth
+from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.runtime.errors import UserError
 from judgebench.types import PLACES, Condition
-from tests.attacks.search.conftest import CONDITION, RANGE
+from tests.attacks.conftest import CONDITION, RANGE
 
 PHRASES = [(), (1234,), (1234, 777), (4321, 777), (99, 100, 101)]
 KINDS = ["none", "model", "early_exit", "null_context"]
