@@ -34,16 +34,16 @@ from judgebench.data.dataset import DEV, paired_systems, pairs
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
-from judgebench.judges.answers import Answers
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers
+from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.readings.shared import open_store
+from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt

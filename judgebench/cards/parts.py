@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from judgebench.config.keys import typed_overrides
-from judgebench.judges.api.http import is_loopback
+from judgebench.judges.api.settings import is_loopback
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import check_shape
 from judgebench.runtime.secrets import masked_argument
@@ -38,7 +38,7 @@ _MAKERS = {
 }
 """Position in the parts -> the classes that may be made there: a card must not run what it likes."""
 
-_ANSWERS_FOR = {_SERVED: "judgebench.judges.api.settings.ServedAssistant"}
+_ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
 """A maker that takes any keys -> the class that they are for."""
 
 _MADE = {"_target_": str}

@@ -31,11 +31,11 @@ from judgebench.types import ScoreRange
 
 _LIGHT = {
     "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",  # so configurations and cards spell it
-    "judgebench.judges.replay.ReplaySpec": "judgebench.judges.spec.ReplaySpec",
     **{
         name: name
         for name in (
             "judgebench.judges.api.settings.ApiSpec",
+            "judgebench.judges.replay.ReplaySpec",
             "judgebench.judges.assistants.assistant",
             "judgebench.judges.assistants.served_assistant",
             "judgebench.tutor.spec.TutorSpec",

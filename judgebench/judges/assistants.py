@@ -6,14 +6,50 @@ and the main model asked about nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from judgebench.judges.api.settings import ServedAssistant
+from judgebench.judges.api.billing import Price
+from judgebench.judges.api.settings import ApiSpec, plain
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import UserError
 
 KINDS = ("none", "model", "early_exit", "null_context", "api")
+
+
+@dataclass(frozen=True)
+class ServedAssistant:
+    """A second model behind a URL; its settings are those of `ApiSpec`, and all others are the judge's."""
+
+    url: str
+    model: str
+    key_variable: str | None = None
+    price: Any = None
+    explicit: str | None = None
+    tokenizer: str | None = None
+    gguf_file: str | None = None
+    revision: str | None = None
+    top_logprobs: int = 20
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    def spec(self, judge: ApiSpec) -> ApiSpec:
+        """All of its settings, beside a judge; the run's `max_cost` is the judge's.
+
+        Raises:
+            UserError: a value out of its bounds.
+        """
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if judge.max_cost is not None and not Price.parse(plain(self.price), "assistant").known:
+            raise UserError(
+                "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
+                "assistant.price.output, in USD per million tokens."
+            )
+        return replace(judge, **own, title=None, role="assistant", max_cost=None)
+
+    @property
+    def title(self) -> str:
+        return self.model.rstrip("/").split("/")[-1]
 
 
 @dataclass(frozen=True)
@@ -52,7 +88,6 @@ class Assistant:
 
     @property
     def title(self) -> str | None:
-        """A short name for tables and figures; None for `none`."""
         if self.kind == "model":
             assert self.source is not None
             return self.source.title
@@ -72,20 +107,12 @@ def assistant(
     trust_remote_code: bool = False,
     layer: int | None = None,
 ) -> Assistant:
-    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`.
-
-    Raises:
-        UserError: an unknown kind, or one without what it needs.
-    """
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`."""
     if kind != "model" or not path:
         return Assistant(kind, None, layer)
     return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)
 
 
 def served_assistant(**settings: Any) -> Assistant:
-    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`.
-
-    Raises:
-        UserError: a value that none of its settings can have.
-    """
+    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`."""
     return Assistant("api", served=ServedAssistant(**settings))

@@ -36,11 +36,9 @@ class ModelSource:
         path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
         gguf_file: the .gguf file inside `path`; None for a model in safetensors.
         revision: commit, branch or tag on the hub; None is its default branch.
-        dtype: auto (as the checkpoint was saved, or float32 where this machine computes that faster), float32, bfloat16
-            or float16.
+        dtype: auto (see `effective_dtype`), float32, bfloat16 or float16.
         trust_remote_code: run code that comes with the model.
-        role: `judge`, `assistant` or `tutor`, the config group whose keys error messages name. It makes no difference
-            between sources: who shares a model holds it once.
+        role: the config group whose keys error messages name; no part of the source's identity.
     """
 
     path: str
@@ -62,7 +60,6 @@ class ModelSource:
 
     @property
     def title(self) -> str:
-        """A short name for tables and figures."""
         if self.path.startswith(PACKAGE) or self.path.endswith(".gguf"):
             file = Path(self.path if self.path.endswith(".gguf") else self.gguf_file or self.path)
             name = re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", file.stem)
@@ -79,13 +76,11 @@ class ModelSource:
 
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
-        """The folder that holds the model, fetched from the hub if that is where it is.
-
-        Args:
-            weights: whether more than tokenizer and configuration is needed.
+        """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
+        configuration is needed.
 
         Raises:
-            UserError: it is not there, and the sentence says how to give a local path; or a file of it is a device.
+            UserError: it is not there, or a file of it is a device.
         """
         folder = self._found(weights)
         patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else ()))
@@ -178,11 +173,7 @@ class ModelSource:
 
     @cache  # noqa: B019 - as above; reading a GGUF file takes seconds
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer alone.
-
-        Raises:
-            UserError: the folder has none that can be read.
-        """
+        """The tokenizer alone; UserError where the folder has none that can be read."""
         from transformers import AutoTokenizer
 
         folder = self.locate(weights=False)
@@ -190,7 +181,7 @@ class ModelSource:
 
     @cache  # noqa: B019 - as above
     def config(self) -> Any:
-        """The model's configuration alone: sizes, limits.
+        """The model's configuration alone.
 
         Raises:
             UserError: the folder has none that can be read; or an encoder-decoder model would be read in float16.
@@ -213,18 +204,11 @@ class ModelSource:
 
     @property
     def encoder_decoder(self) -> bool:
-        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
         return _is_encoder_decoder(self.config())
 
     def check_decoder_only(self, duty: str) -> None:
-        """Refuses an encoder-decoder model: it keeps no state of a text as its own, to be steered or measured.
-
-        Args:
-            duty: what the model is to do, as in "write and steer texts".
-
-        Raises:
-            UserError: it is such a model.
-        """
+        """Raises UserError for an encoder-decoder model, which has no state of a text to be steered or measured; `duty`
+        is what it cannot do."""
         if self.encoder_decoder:
             raise UserError(
                 f"{self.role}.path={self.path}: {self.config().model_type} is an encoder-decoder model, which judges "
@@ -232,21 +216,15 @@ class ModelSource:
             )
 
     def model(self) -> PreTrainedModel:
-        """The model, ready to be read, on the CPU.
-
-        Raises:
-            UserError: the folder has none that can be read.
-        """
+        """The model, ready to be read, on the CPU; UserError where the folder has none that can be read."""
         import torch
         import transformers
 
         folder = self.locate()
         dtype = self.effective_dtype()
-        extra = (
-            {"quantization_config": transformers.GgufConfig(dequantize=True)}
-            if self._gguf
-            else {"use_safetensors": True}
-        )
+        extra: dict[str, Any] = {"use_safetensors": True}
+        if self._gguf:
+            extra = {"quantization_config": transformers.GgufConfig(dequantize=True)}
         seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
         kind: Any = seq2seq if self.encoder_decoder else causal
         known = getattr(torch, dtype) if dtype in DTYPES else "auto"
@@ -264,23 +242,19 @@ class ModelSource:
         return model.eval().requires_grad_(False)
 
     def effective_dtype(self) -> str:
-        """The dtype that `model` loads in; `auto` only where the checkpoint does not say.
-
-        Of itself a model is read in the dtype that its checkpoint was saved in, or in float32 where that is half
-        precision and this machine has no units for it (`Hardware.fast_dtype`).
-        """
+        """The dtype that `model` loads in: by default the checkpoint's, or float32 where this machine has no units for
+        it (`Hardware.fast_dtype`); `auto` where the checkpoint does not say."""
         from judgebench.judges.engine.hardware import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 
     @property
     def saved_dtype(self) -> str:
-        """The dtype of the checkpoint; `auto` where it does not say."""
         return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     @property
     def dtype_note(self) -> str | None:
-        """A sentence on the dtype where `auto` is not the checkpoint's."""
+        """A sentence on the dtype where it is not the checkpoint's by default."""
         if self.dtype != "auto" or (taken := self.effective_dtype()) == self.saved_dtype:
             return None
         return (
@@ -289,7 +263,7 @@ class ModelSource:
         )
 
     def weight_bytes(self) -> int:
-        """About how much memory its weights take; of a GGUF file, whose weights are unpacked, at most."""
+        """Memory that its weights take, about; of a GGUF file, whose weights are unpacked, at most."""
         folder = self.locate()
         if self._gguf:
             return 8 * (folder / self._gguf).stat().st_size
@@ -299,10 +273,7 @@ class ModelSource:
         return saved * taken // was if taken and was else saved
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
-        """SHA-256 over the content of every file that determines what the model says.
-
-        Args:
-            digest: SHA-256 of a file's content.
+        """SHA-256 over the content, by its `digest`, of every file that determines the model's answers.
 
         Raises:
             UserError: weights lie outside of the model's folder.
@@ -357,11 +328,7 @@ def _is_encoder_decoder(config: Any) -> bool:
 
 
 def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:
-    """Contrastive decoding subtracts token by token, so both models must mean the same tokens by the same numbers.
-
-    Raises:
-        UserError: they do not; names the first difference.
-    """
+    """Raises UserError unless both models number the same tokens alike, which contrastive decoding needs."""
     ours, theirs = main.get_vocab(), assistant.get_vocab()
     if ours == theirs:
         return

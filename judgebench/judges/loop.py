@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,22 +44,14 @@ _RESERVE = 0.2
 
 
 class Models:
-    """The models in memory: each is loaded once, and leaves when others need the room.
-
-    Attributes:
-        seconds: wall time spent on loading.
-    """
+    """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading."""
 
     def __init__(self) -> None:
         self._held: dict[ModelSource, PreTrainedModel] = {}
         self.seconds = 0.0
 
     def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
-        """The model of a source, loaded if it is not held.
-
-        Args:
-            load: how; None loads it whole.
-        """
+        """The model of a source; where it is not in memory, `load` loads it, or `ModelSource.model`."""
         if source not in self._held:
             began = time.perf_counter()
             with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
@@ -67,10 +60,7 @@ class Models:
         return self._held[source]
 
     def make_room(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others where those that are needed, and what they compute, have no room beside them.
-
-        Others may be needed again, as a tutor and a judge are that take turns. What is free is handed back.
-        """
+        """Lets go of all others where those that are needed, and what they compute, have no room beside them."""
         return_freed()
         needed = sum(source.weight_bytes() for source in sources if source not in self._held)
         device = hardware().device
@@ -90,12 +80,7 @@ class Models:
 
 
 class JudgeModule(L.LightningModule):
-    """Runs one pass; `predict` takes `Batch`es and gives the `ModelReading`s of their prompts.
-
-    Args:
-        pass_: what is read, and with which models.
-        models: where the models come from.
-    """
+    """Runs one pass; `predict` takes `Batch`es and gives the `ModelReading`s of their prompts."""
 
     def __init__(self, pass_: Pass, models: Models):
         super().__init__()
@@ -108,7 +93,6 @@ class JudgeModule(L.LightningModule):
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_model(self) -> None:
-        """Loads the models, or this process's part of them; Lightning then moves them to its device."""
         if self.language_models is not None:
             return
         load, mesh = None, self.device_mesh
@@ -122,7 +106,6 @@ class JudgeModule(L.LightningModule):
         self._ddp_params_and_buffers_to_ignore = list(self.state_dict()) + [name for name, _ in self.named_buffers()]
 
     def on_predict_start(self) -> None:
-        """Hands the models, now on their device, to the pass."""
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         if self._split and isinstance(self.trainer.strategy, FullySharded):
@@ -139,11 +122,7 @@ class JudgeModule(L.LightningModule):
         self.language_models = None
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
-        """Reads one batch; an empty one stands in where a rank would have none.
-
-        Raises:
-            UserError: a single prompt does not fit into memory.
-        """
+        """Reads one batch; an empty one stands in where a rank would have none."""
         return self._within_memory(batch, self._following(batch_idx)) if batch.groups else []
 
     def _following(self, batch_idx: int) -> Batch | None:
@@ -201,20 +180,17 @@ class StoreWriter(BasePredictionWriter):
         *_: Any,
         **__: Any,
     ) -> None:
-        """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
             self._store.put(prediction)
 
 
 class SigtermEnds(L.Callback):
-    """Lets SIGTERM do what it did before the trainer began: Lightning only notes it, for training loops to look at, and
-    a reading would go on to its end."""
+    """Gives SIGTERM its handler from before the trainer: Lightning's only notes the signal, and reading would go on."""
 
     def __init__(self) -> None:
         self._before = signal.getsignal(signal.SIGTERM)
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Takes Lightning's handler back, which sets one before the models are loaded."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._before)
             if trainer.received_sigterm:
@@ -222,7 +198,7 @@ class SigtermEnds(L.Callback):
 
 
 Trainers = Callable[[list[Callback]], L.Trainer]
-"""Makes a Trainer with the given callbacks."""
+"""Makes a Trainer with these callbacks."""
 
 
 def compute(
@@ -234,13 +210,7 @@ def compute(
     trainer: Trainers,
     doing: str = "Reading",
 ) -> L.Trainer | None:
-    """Computes and stores what is missing of each pass.
-
-    Args:
-        token_budget: groups are read together up to so many tokens to compute.
-
-    See `compute_batches` for the other arguments, the result and errors.
-    """
+    """Computes and stores what is missing of each pass, in batches of `token_budget`; see `compute_batches`."""
     todo = [(pass_, pending_batches(pass_, token_budget, store)) for pass_ in passes]
     return compute_batches(todo, store, models, data, trainer, doing)
 
@@ -256,10 +226,9 @@ def compute_batches(
     """Computes and stores batches.
 
     Args:
-        todo: passes and their batches; one without batches takes no part.
-        models: where the models come from; see `Models.make_room`.
+        todo: passes and their batches; a pass without batches takes no part.
         data: its `batches` are set to what is to be read.
-        doing: what the progress bar says.
+        doing: a verb for the progress bar.
 
     Returns:
         The last trainer that ran; None if nothing was missing.
@@ -287,7 +256,7 @@ def compute_batches(
 
 
 def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule, title: str) -> None:
-    """Lightning's predict loop; what it says about training stays unsaid."""
+    """Lightning's predict loop, without its warnings about training."""
     with warnings.catch_warnings():
         # a batch knows its own prompts; their indices are of no use
         warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
@@ -310,8 +279,7 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule
 
 
 def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
-    """The batches of a pass that are not stored yet. They are planned over everything, so that a resumed run reads the
-    same ones: a batch that was never finished is read whole."""
+    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
     planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
     batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
@@ -326,7 +294,6 @@ def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list
 
 
 def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
-    """Of all that is to be read, in order."""
     digest = hashlib.sha256()
     for batch in batches:
         digest.update(b"batch")
@@ -336,20 +303,70 @@ def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
 
 
 class ReadingBar(RichProgressBar):
-    """Lightning's rich bar, saying which model reads.
-
-    Args:
-        title: short name of what reads.
-        doing: what it does.
-    """
+    """Lightning's rich bar, with the model's name."""
 
     def __init__(self, title: str, doing: str = "Reading"):
         # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
         super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
-        self._title = title
-        self._doing = doing
+        self._description = f"{doing} with {title}"
 
     @property
     def predict_description(self) -> str:
-        """Words before the bar."""
-        return f"{self._doing} with {self._title}"
+        return self._description
+
+
+BATCHES = 3
+"""Read of each pass: the first warms up, the others count."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The speed of one pass of a run.
+
+    Attributes:
+        left: tokens that are still to be computed, after the trial.
+        read: tokens of the trial that count.
+        took: wall seconds of computing them.
+    """
+
+    title: str
+    left: int
+    read: int
+    took: float
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall seconds of what is left; None where nothing was read to tell by."""
+        if not self.left:
+            return 0.0
+        return self.left * self.took / self.read if self.read else None
+
+
+def measure(
+    passes: Sequence[Pass],
+    token_budget: int,
+    store: ReadingStore,
+    models: Models,
+    data: L.LightningDataModule,
+    trainer: Trainers,
+) -> list[Pace]:
+    """Reads the first `BATCHES` of each pass and says how fast that was; what is read so is stored, and not read again.
+
+    Batches count by the tokens that must be computed, whatever attention over long articles adds.
+    """
+    trials = [(pass_, pending_batches(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
+    compute_batches(trials, store, models, data, trainer, "Measuring")
+    paces = []
+    for pass_, batches in trials:
+        counted = batches[1:] if len(batches) > 1 else batches
+        prompts = [prompt for batch in counted for prompt in batch.prompts]
+        keys = {pass_.keys(prompt)[0] for prompt in prompts}
+        paces.append(
+            Pace(
+                title=" and ".join(source.title for source in pass_.sources),
+                left=sum(batch_costs(pass_.prompts, pending_batches(pass_, token_budget, store))),
+                read=sum(batch_costs(pass_.prompts, counted)),
+                took=sum(reading.seconds for reading in store.get(keys).values()),
+            )
+        )
+    return paces

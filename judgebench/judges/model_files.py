@@ -1,8 +1,5 @@
-"""Files of a model: which of a folder transformers loads, that each is an ordinary file of it, and GGUF parsed once.
-
-transformers parses a GGUF file anew for its tokenizer, its configuration and its weights. Parsing goes through the
-vocabulary token by token, in Python; of a vocabulary of 150,000 it takes longer than reading the weights of a small
-model.
+"""Files of a model: those of a folder that transformers loads, which must be ordinary files of it; and GGUF parsed
+once, which takes longer than reading the weights of a small model.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
     """The weights that are loaded, as paths below the folder; none where there are none.
 
     Args:
-        named: what the model's configuration calls them (`transformers_weights`), if anything.
+        named: their name in the model's configuration (`transformers_weights`), if any.
         where: the config key and its value, for errors.
 
     Raises:
@@ -59,11 +56,7 @@ def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
 
 
 def check_regular(paths: Iterable[Path], where: str) -> None:
-    """Refuses what is no ordinary file, which might never end.
-
-    Raises:
-        UserError: one is a device, a pipe, or a link to one.
-    """
+    """Raises UserError for a device or a pipe, or a link to one, which might never end."""
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError(
@@ -94,11 +87,8 @@ def _check_inside(folder: Path, name: str, where: str) -> None:
 
 @contextmanager
 def parsed_once() -> Iterator[None]:
-    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed since.
-
-    transformers asks the package `gguf` for a reader three times a model, and for the names of all tensors once a
-    module; the answers are the same each time.
-    """
+    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed since: it asks the
+    package `gguf` for a reader three times a model, and for the names of all tensors once a module."""
     import gguf
 
     with patch.object(gguf, "GGUFReader", _read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):

@@ -13,20 +13,16 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
-from judgebench.judges.engine.encoder_decoder import check_encoder_decoder as check_encoder_decoder
-from judgebench.judges.engine.generation import Chooser, generate, speculate, stops_of
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
+from judgebench.judges.engine.generation import Chooser, PackedAnswers, generate, speculate, stops_of
 from judgebench.judges.engine.hardware import hardware, head_size
-from judgebench.judges.engine.heads import Head, check_head
-from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted
-from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_packing
+from judgebench.judges.engine.plain import Engine, Head, PlainEngine, Wanted, check_head
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, roots
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
-
-ENGINES = ("prefix", "plain")
 
 
 @dataclass(frozen=True)
@@ -45,12 +41,11 @@ class ModelView:
     exit: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """All that its distributions depend on, but the prompt. In half precision on a GPU, the kernels too: there each
-        rounds in its own way."""
+        """All that its distributions depend on, but the prompt."""
         return {"model": self.fingerprint, "engine": self.engine, "exit": self.exit, **self.arithmetic()}
 
     def arithmetic(self) -> dict[str, str]:
-        """The dtype and, where they matter, the kernels."""
+        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way."""
         dtype = self.source.effective_dtype()
         packed = self.engine == "prefix" and not self.source.encoder_decoder
         kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
@@ -81,13 +76,7 @@ class Pass(Protocol):
 
 @dataclass
 class ScorePass:
-    """Candidate log-probabilities of one model, at one or several exits in the same forward pass.
-
-    Args:
-        views: the exits of one model.
-        prompts: what is read.
-        tries: score range -> its candidates' token paths.
-    """
+    """Candidate log-probabilities of one model, at one or several exits (`views`) in the same forward pass."""
 
     views: Sequence[ModelView]
     prompts: Sequence[Prompt]
@@ -100,40 +89,31 @@ class ScorePass:
 
     @property
     def sources(self) -> Sequence[ModelSource]:
-        """See `Pass`."""
         return [self.views[0].source]
 
     def key(self, view: ModelView, prompt: Prompt) -> str:
-        """The key of one view's candidates under a prompt."""
         paths = self.tries[prompt.condition.range].token_paths
         return reading_key({**view.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         return [self.key(view, prompt) for view in self.views]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """See `Pass`."""
         self._engine = engine_for(models[self.sources[0]], self.views)
         self._roots = roots(self.prompts)
 
     def release(self) -> None:
-        """See `Pass`."""
         del self._engine
         self._ready = None
 
     def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
-        """See `Pass`.
-
-        Args:
-            following: the batch that is read next; it is made ready while a GPU is at work on this one.
-        """
+        """Reads a batch; `following` is made ready while a GPU is at work."""
         began = time.perf_counter()
         prompts = batch.prompts
         wanted = self._ready[1] if self._ready is not None and self._ready[0] is batch else self._wanted(batch)
         self._ready = None if following is None else (following, self._wanted(following))
-        per_voice = self._engine.read(*wanted, *([] if self._ready is None else [self._ready[1]]))
-        rows = [logprobs.float().cpu().numpy() for logprobs in per_voice]
+        per_view = self._engine.read(*wanted, *([] if self._ready is None else [self._ready[1]]))
+        rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
         for values in rows:
             refuse_nan(values, prompts, self.sources[0])
@@ -149,13 +129,9 @@ class GeneratePass:
     """Free answers of one model, or of one model less another.
 
     Args:
-        view: the model that answers.
-        minus: what is subtracted at every token, if anything.
+        minus: the model that is subtracted at every token, if any.
         nulls: condition -> the prompt about nothing that `minus` reads instead, for the null context.
         chooser: the decoding that picks each token; its `repr` is part of the key.
-        prompts: what is answered.
-        tokenizer: turns tokens into text and says what ends an answer.
-        max_new_tokens: most tokens of an answer.
         draft: tokens that the assistant drafts in a round of speculative decoding; 0 goes token by token. The answers
             are the same but where half precision makes a tie of two tokens, so it is part of the key.
     """
@@ -171,11 +147,9 @@ class GeneratePass:
 
     @property
     def sources(self) -> Sequence[ModelSource]:
-        """See `Pass`."""
         return list(dict.fromkeys(view.source for view in (self.view, self.minus) if view is not None))
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
         identity = {
             **self.view.identity(),
@@ -188,7 +162,6 @@ class GeneratePass:
         return [reading_key(identity, prompt.token_ids)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """See `Pass`."""
         beside = self.minus is not None and self.minus.source == self.view.source and self.nulls is None
         views = [self.view, self.minus] if beside and self.minus is not None else [self.view]
         model = models[self.view.source]
@@ -202,23 +175,18 @@ class GeneratePass:
         self._stops = stops_of(model, self.tokenizer)
 
     def release(self) -> None:
-        """See `Pass`."""
         del self._main, self._assistant
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """See `Pass`."""
         began = time.perf_counter()
         prompts = batch.prompts
         root = self._roots[prompts[0].condition]
         main = self._main.start(batch_tokens(batch), root)
         assistant = None
-        if self._assistant is not None:
-            null = None if self.nulls is None else self.nulls[prompts[0].condition].token_ids
-            assistant = (
-                self._assistant.start(batch_tokens(batch), root)
-                if null is None
-                else self._assistant.start([[null] * len(prompts)])
-            )
+        if self.nulls is not None and self._assistant is not None:
+            assistant = self._assistant.start([[self.nulls[prompts[0].condition].token_ids] * len(prompts)])
+        elif self._assistant is not None:
+            assistant = self._assistant.start(batch_tokens(batch), root)
 
         def sound(source: ModelSource, logits: torch.Tensor) -> torch.Tensor:
             refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
@@ -233,9 +201,9 @@ class GeneratePass:
 
         def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
             theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
-            return (
-                (sound(self.view.source, main.logits[0]), None) if theirs is None else matched(main.logits[0], theirs)
-            )
+            if theirs is None:
+                return sound(self.view.source, main.logits[0]), None
+            return matched(main.logits[0], theirs)
 
         if self.draft and isinstance(main, PackedAnswers) and isinstance(assistant, PackedAnswers):
             answers = speculate(main, assistant, matched, self.chooser, self.draft, self._stops, self.max_new_tokens)
@@ -252,11 +220,7 @@ class GeneratePass:
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
-    """values [rows, any], rows of `prompts` in order where there are as many.
-
-    Raises:
-        UserError: a NaN is among them; names the example.
-    """
+    """Raises UserError for a NaN among values [rows, any], with its example where there are as many rows as prompts."""
     bad = np.isnan(values).any(axis=1)
     if not bad.any():
         return
@@ -269,37 +233,35 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
     """The engine that reads `views`, the exits of one model, tried on the model at hand.
 
     Args:
-        model: on its device.
         room: see `PrefixEngine`.
 
     Raises:
         UserError: the model cannot be read so.
     """
     exits = [view.exit for view in views]
-    asked = (views[0].engine, *exits, model.device)
-    tried = _tried.setdefault(model, set())
+    way = (views[0].engine, *exits, model.device)
+    checked = _tried.setdefault(model, set())
+    engine: Engine
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
-        whole = EncoderDecoderEngine(model, alone=views[0].engine == "plain")
-        if asked not in tried:
+        engine = whole = EncoderDecoderEngine(model, alone=views[0].engine == "plain")
+        if way not in checked:
             check_encoder_decoder(whole)
-        tried.add(asked)
-        return whole
-    if asked not in tried:
-        check_head(model, Head(model))
-    if views[0].engine == "plain":
-        tried.add(asked)
-        return PlainEngine(model, exits)
-    engine = PrefixEngine(model, exits, room)
-    if asked not in tried:
-        check_packing(engine)
-    tried.add(asked)
+    else:
+        if way not in checked:
+            check_head(model, Head(model))
+        if views[0].engine == "plain":
+            engine = PlainEngine(model, exits)
+        else:
+            engine = packed = PrefixEngine(model, exits, room)
+            if way not in checked:
+                check_packing(packed)
+    checked.add(way)
     return engine
 
 
 _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictionary()
-"""Model -> how it can be read, as trials have shown: a trial takes longer than a text, and a judge that stays in memory
-is asked about many, one by one."""
+"""Model -> ways of reading it that have passed their check, which takes longer than reading a text."""
 
 
 def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
@@ -309,18 +271,16 @@ def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
 
 @dataclass
 class LikelihoodPass:
-    """The log-probability of every token of a text after its first, given what stands before; see `passes.Pass`.
+    """The log-probability of every token of a text after its first, given those before.
 
-    A text begins with the BOS that the tokenizer puts there, if any, so that its first own token counts too. Texts that
-    begin alike, as a text and what attacks make of it, should be of one group: what they share is computed once.
+    A text begins with the tokenizer's BOS, if any, so that its first own token counts too. Texts that begin alike
+    should be of one group: what they share is computed once.
 
     Args:
-        view: who reads.
-        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together; in any other
-            there is nothing to be foretold.
+        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together.
 
     Raises:
-        UserError: an encoder-decoder model, which foretells an answer and not the text that it reads.
+        UserError: an encoder-decoder model, which predicts an answer and not the text that it reads.
     """
 
     view: ModelView
@@ -331,34 +291,27 @@ class LikelihoodPass:
 
     @property
     def sources(self) -> Sequence[ModelSource]:
-        """See `Pass`."""
         return [self.view.source]
 
     def key(self, prompt: Prompt) -> str:
-        """The key of a prompt's log-probabilities, [tokens - 1] float32."""
         return reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         return [self.key(prompt)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """See `Pass`."""
         self._engine = engine_for(models[self.view.source], [self.view])
 
     def release(self) -> None:
-        """See `Pass`."""
         del self._engine
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """See `Pass`."""
         began = time.perf_counter()
         prompts = batch.prompts
-        found = [row.cpu().numpy() for row in self._engine.likelihoods(batch_tokens(batch))[0]]
+        rows = [row.cpu().numpy() for row in self._engine.likelihoods(batch_tokens(batch))[0]]
         seconds = (time.perf_counter() - began) / len(prompts)
-        for prompt, logprobs in zip(prompts, found, strict=True):
+        readings = []
+        for prompt, logprobs in zip(prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)
-        return [
-            ModelReading(self.key(prompt), logprobs, None, seconds)
-            for prompt, logprobs in zip(prompts, found, strict=True)
-        ]
+            readings.append(ModelReading(self.key(prompt), logprobs, None, seconds))
+        return readings

@@ -1,8 +1,8 @@
-"""Which prompts are read together, what that costs, and by which process.
+"""Batches of prompts that are read together, their cost, and the process that reads each.
 
-A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, for what stands
-before the judged text is the same whatever an attacker makes of it. The plan depends on the experiment alone,
-not on what is already stored, so a resumed run reads the same batches and gives the same numbers to the last bit.
+A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
+the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
+the same batches and gives the same numbers to the last bit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Batch:
         return [prompt for group in self.groups for prompt in group]
 
     def tokens(self, root: int = 0) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed where `root` are known."""
+        """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
         ids = [[prompt.token_ids for prompt in group] for group in self.groups]
         return sum(len(i) for group in ids for i in group), unique_tokens(ids, root=root)
 
@@ -55,12 +55,8 @@ Only memory asks for the split."""
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
-    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more.
-
-    Args:
-        prompts: in any order; batches come in that in which conditions and groups appear.
-        token_budget: most tokens to compute at once, above 0.
-    """
+    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
+    order in which conditions and groups appear."""
     batches: list[Batch] = []
     known = roots(prompts)
     for groups in _together(prompts).values():
@@ -92,12 +88,8 @@ def _asked(condition: Condition) -> Condition:
 
 
 def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
-    """The batches without prompts that an earlier one says already, as where two texts are compared and each is the
-    other's rival: what is read of one is read of both.
-
-    Args:
-        identity: equal for prompts that are read alike.
-    """
+    """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
+    the other's rival."""
     seen: set[Hashable] = set()
     kept = []
     for batch in batches:
@@ -161,10 +153,7 @@ def distinct_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
 
 def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
     """Counts where a prefix that prompts of a batch share is computed once: a condition's root, an article, a judged
-    text.
-
-    What an attack's prompts add to those that are read beside them counts as the attack's.
-    """
+    text. An attack's prompts count with the tokens that they add to those beside them."""
     known = roots(prompts)
     uniques = dict.fromkeys(known, 0)
     begun: set[int] = set()
@@ -203,12 +192,10 @@ def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
     No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
 
     Args:
-        costs: [batches] tokens to compute of each, 0 or above.
-        ranks: processes, above 0.
+        costs: [batches] tokens to compute of each.
 
     Returns:
-        For each rank the indices of its batches, ascending: in the order of the plan, in which batches that begin alike
-        stand together.
+        For each rank the indices of its batches, ascending.
 
     Example:
         >>> assign([5, 1, 4, 4], 2)

@@ -4,47 +4,66 @@ that main model and assistant give together."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback
-from transformers import PreTrainedTokenizerBase
 
-from judgebench.decoding.rules import Decoding, Greedy
-from judgebench.judges.assistants import Assistant
+from judgebench.decoding.rules import Greedy
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.loop import Models, compute
+from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
-from judgebench.judges.spec import JudgeSettings, JudgeSpec
+from judgebench.judges.replay import ReplaySpec
+from judgebench.judges.spec import JudgeSpec, ReadingTask
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 
 class BaseReader:
-    """Prompts by how they are answered, for readers of models and of served judges alike."""
+    """The readings of a task's prompts under one judge, with its assistant.
 
-    judge: JudgeSettings
-    prompts: Sequence[Prompt]
-    store: ReadingStore
-    worded: Mapping[str, int]
+    Args:
+        judge: settings that keep `judgebench.config.rules.SETTINGS`.
+        task: prompts, and what reads them.
+
+    Attributes:
+        models: the models in memory.
+    """
+
+    served: Any = None
+    evidence: Any = None
+
+    def __init__(self, judge: Any, task: ReadingTask):
+        self.judge, self.task = judge, task
+        self.assistant, self.prompts = task.assistant, task.prompts
+        self.models = task.models or Models()
+
+    @cached_property
+    def store(self) -> ReadingStore:
+        return self.task.store()
 
     @cached_property
     def _free(self) -> list[Prompt]:
         """Prompts under no defense that asks for words."""
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.worded]
+        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.task.free_text]
 
     @cached_property
     def _scored(self) -> list[Prompt]:
         """Prompts that the candidates' probabilities answer."""
         return [] if self.judge.mode == "generate" else self._free
 
-    def _under(self, defense: str) -> list[Prompt]:
-        return [prompt for prompt in self.prompts if prompt.condition.defense == defense]
+    @cached_property
+    def _worded(self) -> list[tuple[list[Prompt], int]]:
+        """Prompts of each defense under which the judge answers in words first, and most tokens of an answer."""
+        under = [
+            ([prompt for prompt in self.prompts if prompt.condition.defense == defense], max_tokens)
+            for defense, max_tokens in self.task.free_text.items()
+        ]
+        return [(prompts, max_tokens) for prompts, max_tokens in under if prompts]
 
     def _reading(
         self, prompt: Prompt, split: str, logprobs: np.ndarray, assistant: np.ndarray | None, seconds: float
@@ -67,41 +86,18 @@ def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt])
     return {condition: nothing[clean[condition]] for condition in clean}
 
 
-@dataclass
 class Reader(BaseReader):
-    """Reads prompts under one judge and assistant that keep `judgebench.config.rules.SETTINGS`.
-
-    Args:
-        judge, assistant: as configured.
-        decodings: name -> decoding; what `generate` answers under, and whether an assistant is needed at all.
-        tokenizer: the main model's.
-        prompts: what is read.
-        null: condition -> the prompt about nothing.
-        store: where readings are kept.
-        worded: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
-            number last, whatever `judge.mode` is.
-
-    Attributes:
-        models: the models in memory.
-    """
+    """Reads prompts with models here; see `BaseReader`."""
 
     judge: JudgeSpec
-    assistant: Assistant
-    decodings: Mapping[str, Decoding]
-    tokenizer: PreTrainedTokenizerBase
-    prompts: Sequence[Prompt]
-    null: Callable[[Condition], Prompt]
-    store: ReadingStore
-    models: Models = field(default_factory=Models)
-    worded: Mapping[str, int] = field(default_factory=dict)
-    served: ClassVar[None] = None
-    evidence: ClassVar[None] = None
-    _generated: list[tuple[Generation, GeneratePass]] = field(default_factory=list, init=False)
 
     @cached_property
     def passes(self) -> list[Pass]:
         """Every pass that the experiment needs, whether or not its readings are stored."""
-        return [*(self._scoring() if self._scored else []), *self._generating()]
+        scoring: list[Pass] = [self._score] if self._scored else []
+        if scoring and self.assistant.kind == "model" and self.other:
+            scoring.append(ScorePass([self.other], self._scored, self._tries))
+        return [*scoring, *(pass_ for _, pass_ in self._generating)]
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
@@ -113,16 +109,8 @@ class Reader(BaseReader):
             for role, view in zip(roles, views, strict=False)
         }
 
-    def read(self, data: L.LightningDataModule, trainer: Callable[[list[Callback]], L.Trainer]) -> L.Trainer | None:
-        """Computes and stores what is missing, pass by pass, batch by batch.
-
-        Args:
-            data: its `batches` are set to what is to be read.
-            trainer: makes a Trainer with the given callbacks.
-
-        Returns:
-            The last trainer that ran; None if nothing was missing.
-        """
+    def read(self, data: L.LightningDataModule, trainer: Trainers) -> L.Trainer | None:
+        """Computes and stores what is missing, pass by pass, batch by batch; see `compute`."""
         return compute(self.passes, self.judge.token_budget, self.store, self.models, data, trainer)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
@@ -131,21 +119,20 @@ class Reader(BaseReader):
         Args:
             split: group_id -> dev or test.
         """
-        passes = self.passes
-        keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
-        stored = self.store.get(keys)
+        stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         readings = []
         for prompt in self._scored:
             main = stored[self._score.key(self.main, prompt)]
-            assistant_key = self._assistant_key(prompt)
-            other = None if assistant_key is None else stored[assistant_key]
+            other = None
+            if self.other is not None:
+                other = stored[self._score.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)]
             assert main.logprobs is not None
             seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
             theirs = None if other is None else other.logprobs
             readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, theirs, seconds))
         readings += [
             Reading(prompt, split[prompt.example.group_id], text=answer.text, generation=how, seconds=answer.seconds)
-            for how, pass_ in self._generated
+            for how, pass_ in self._generating
             for prompt in pass_.prompts
             for answer in [stored[pass_.keys(prompt)[0]]]
         ]
@@ -153,7 +140,6 @@ class Reader(BaseReader):
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """The name of what computed."""
         if trainer is None:
             return "none: every reading was in the store"
         device = trainer.strategy.root_device
@@ -161,7 +147,6 @@ class Reader(BaseReader):
 
     @cached_property
     def main(self) -> ModelView:
-        """The judge's own view."""
         source = self.judge.source
         return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
 
@@ -173,20 +158,17 @@ class Reader(BaseReader):
         if self.assistant.source is not None:
             source = self.assistant.source
             return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
-        main = self.main
-        return ModelView(main.source, main.fingerprint, main.engine, self.assistant.layer)
+        return replace(self.main, exit=self.assistant.layer)
 
     @cached_property
     def nulls(self) -> dict[Condition, Prompt] | None:
         """Condition -> the prompt about nothing; None where no assistant reads it."""
-        if self.assistant.kind != "null_context":
-            return None
-        return null_prompts(self.prompts, self.null)
+        return null_prompts(self.prompts, self.task.null) if self.assistant.kind == "null_context" else None
 
     @cached_property
     def _tries(self) -> dict[ScoreRange, CandidateTrie]:
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
-        return {r: CandidateTrie.of(self.tokenizer, r.candidates) for r in ranges}
+        return {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
 
     @cached_property
     def _score(self) -> ScorePass:
@@ -197,39 +179,59 @@ class Reader(BaseReader):
             nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
         return ScorePass([v for v in views if v], [*self._scored, *nulls.values()], self._tries)
 
-    def _scoring(self) -> list[Pass]:
-        if self.assistant.kind == "model" and self.other:
-            return [self._score, ScorePass([self.other], self._scored, self._tries)]
-        return [self._score]
-
-    def _assistant_key(self, prompt: Prompt) -> str | None:
-        if self.other is None:
-            return None
-        return self._score.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)
-
-    def _generating(self) -> list[Pass]:
+    @cached_property
+    def _generating(self) -> list[tuple[Generation, GeneratePass]]:
         """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
+        wanted = [(prompts, max_tokens, True) for prompts, max_tokens in self._worded]
         if self.judge.mode == "generate" and self._free:
-            self._answers(self._free, self.judge.max_new_tokens, False)
-        for defense, max_tokens in self.worded.items():
-            if prompts := self._under(defense):
-                self._answers(prompts, max_tokens, True)
-        return [pass_ for _, pass_ in self._generated]
+            wanted.insert(0, (self._free, self.judge.max_new_tokens, False))
+        return [answers for each in wanted for answers in self._answers(*each)]
 
-    def _answers(self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool) -> None:
-        writing = {name: decoding for name, decoding in self.decodings.items() if decoding.generates}
+    def _answers(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool
+    ) -> list[tuple[Generation, GeneratePass]]:
+        answers = []
+        writing = {name: decoding for name, decoding in self.task.decodings.items() if decoding.generates}
         for name, decoding in (writing or {"greedy": Greedy()}).items():
-            options: dict[str, Any] = {"chooser": decoding, "prompts": prompts, "tokenizer": self.tokenizer}
-            options["max_new_tokens"] = max_new_tokens
-            how = {"decoding": name, "lambda_": decoding.lambda_, "temperature": decoding.temperature}
-            how |= {"reasoned": reasoned}
             if decoding.needs_assistant:
-                draft = self.judge.draft_tokens
-                pair = GeneratePass(self.main, self.other, self.nulls, **options, draft=draft)
-                self._generated.append((Generation("pair", **how), pair))  # type: ignore[arg-type]
-                continue
-            self._generated.append((Generation("main", **how), GeneratePass(self.main, None, None, **options)))  # type: ignore[arg-type]
-            # asked about nothing, the main model says the same to every example: no judge of its own
-            if self.other and self.nulls is None:
-                alone = GeneratePass(self.other, None, None, **options)
-                self._generated.append((Generation("assistant", **how), alone))  # type: ignore[arg-type]
+                sides = [("pair", (self.main, self.other, self.nulls), self.judge.draft_tokens)]
+            else:
+                sides = [("main", (self.main, None, None), 0)]
+                # asked about nothing, the main model says the same to every example: no judge of its own
+                if self.other and self.nulls is None:
+                    sides.append(("assistant", (self.other, None, None), 0))
+            for judge, views, draft in sides:
+                how = Generation(judge, name, decoding.lambda_, decoding.temperature, reasoned)
+                options = (decoding, prompts, self.task.tokenizer, max_new_tokens, draft)
+                answers.append((how, GeneratePass(*views, *options)))
+        return answers
+
+
+class Replayer(BaseReader):
+    """Gives answers of an earlier time, as a `Reader` gives those that it computes; each prompt has one."""
+
+    judge: ReplaySpec
+
+    @property
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
+
+    def read(self, data: L.LightningDataModule, trainer: Trainers) -> None:
+        """Does nothing: all is known."""
+
+    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        answers, decoding = self.task.answers, next(iter(self.task.decodings))
+        assert answers is not None
+        return [
+            Reading(
+                prompt,
+                split[prompt.example.group_id],
+                text=answers.text(prompt),
+                generation=Generation("main", decoding, reasoned=prompt.condition.defense in self.task.free_text),
+            )
+            for prompt in self.prompts
+        ]
+
+    @staticmethod
+    def device(trainer: L.Trainer | None) -> str:
+        return "none: the answers were given earlier"

@@ -1,7 +1,7 @@
-"""Models larger than one device: which part of each layer a process holds, and how the parts get there.
+"""Models larger than one device: the parts of each layer on each process, and their way there.
 
-Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight (`heads`), and the final
-norm stay whole on every process. Two ways, each a Lightning strategy:
+Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight (`Head`), and the final
+norm stay whole on every process. There are two Lightning strategies:
 
 - `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings unless they are the
   head's too, gets the others' share while it runs the layer, and reads batches of its own (FSDP2, `fully_shard`).
@@ -9,8 +9,8 @@ norm stay whole on every process. Two ways, each a Lightning strategy:
   layer by the plan that transformers has for the model, and all processes of a group read the same batches; several
   groups read different ones. Embeddings stay whole.
 
-The first process alone loads the model, and hands its parameters out one by one: nobody else ever holds it whole, only
-the first machine needs its files, and every form that transformers loads can be split.
+The first process alone loads the model, and hands its parameters out one by one: only the first machine needs its
+files, and every form that transformers loads can be split.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import lightning as L
 import torch
 from accelerate import init_empty_weights
 from lightning.pytorch.strategies import ModelParallelStrategy
-from torch import distributed, nn
+from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -30,7 +30,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from judgebench.judges.engine.attention import own_attention
-from judgebench.judges.engine.heads import layers_of
+from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.distributed import here, watching
 from judgebench.runtime.errors import UserError
@@ -44,7 +44,6 @@ class FullySharded(ModelParallelStrategy):
     """Every process of the run holds a share of each layer, and reads a share of the batches."""
 
     def setup_environment(self) -> None:
-        """See `ModelParallelStrategy`: all processes are one data-parallel group."""
         self._data_parallel_size, self._tensor_parallel_size = self.num_nodes * self.num_processes, 1
         super().setup_environment()
 
@@ -73,11 +72,7 @@ def is_split(strategy: Any) -> bool:
 
 
 def check_split(source: ModelSource, trainer: L.Trainer) -> None:
-    """Checks that a trainer can split a model; of the model only the configuration is looked at.
-
-    Raises:
-        UserError: it cannot; the sentence says what can.
-    """
+    """Raises UserError where a trainer cannot split a model, by its configuration."""
     strategy: Any = trainer.strategy
     if not is_split(strategy):
         return
@@ -133,7 +128,6 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     """A model, of which this process holds its part; all processes call this together.
 
     Args:
-        strategy: that splits it.
         mesh: the strategy's, [data parallel, tensor parallel].
 
     Raises:
@@ -189,18 +183,9 @@ def _fill(model: PreTrainedModel, whole: PreTrainedModel | None, device: torch.d
             target.copy_(value)
 
 
-def own_bytes(model: nn.Module) -> int:
-    """Memory that this process's part of a model's parameters takes."""
-    parts = (value.to_local() if isinstance(value, DTensor) else value for value in model.parameters())
-    return sum(part.nbytes for part in parts)
-
-
 class Turns:
-    """Takes turns with the other processes; all make it at the same point, with the same models.
-
-    Args:
-        models: fully sharded; their decoders' passes wait for their turn until `finish`.
-    """
+    """Takes turns with the other processes: until `finish`, the decoders of fully sharded models run in all of them at
+    once. All processes make it at the same point, with the same models."""
 
     def __init__(self, models: Sequence[PreTrainedModel]):
         self._models = models
@@ -212,7 +197,6 @@ class Turns:
         ]
 
     def finish(self) -> None:
-        """Stands in until the others have finished too."""
         while (turn := self._next(None)) is not None:
             self._stand_in(turn)
         for hook in self._hooks:

@@ -1,21 +1,17 @@
-"""Settings of judges that are a model here or a file of earlier answers, and the protocol of any judge.
+"""Settings of a judge that is a model here, and the protocol of any judge.
 
 Torch is not needed until something is read.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from judgebench.config.fields import Annotated, Ge, OneOf, check_fields
-from judgebench.data.rows import json_lines
 from judgebench.decoding.rules import Decoding
-from judgebench.judges.answers import AnswerFields, Answers, match
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import Condition, Prompt
@@ -25,6 +21,7 @@ if TYPE_CHECKING:
 
     from judgebench.judges.assistants import Assistant
     from judgebench.judges.loop import Models
+    from judgebench.judges.replay import Answers
     from judgebench.prompts.tokens import SpelledNames
     from judgebench.readings.store import ReadingStore
 
@@ -43,13 +40,14 @@ class ReadingTask:
     """A task for a reader: prompts, and what reads them.
 
     Attributes:
-        decodings: name -> decoding.
+        decodings: name -> decoding; what `generate` answers under, and whether an assistant is needed at all.
         tokenizer: the main model's.
         null: condition -> the prompt about nothing.
         store: opens the store of readings.
         models: those that are in memory already.
-        free_text: defense -> most tokens of an answer, of those under which the judge answers in words first.
-        answers: those that were given earlier, where the judge has them.
+        free_text: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
+            number last, whatever `judge.mode` is.
+        answers: those of an earlier time, where the judge has them.
     """
 
     assistant: Assistant
@@ -69,20 +67,16 @@ class Source(Protocol):
     @property
     def title(self) -> str:
         """A short name for tables and figures."""
-        ...
 
     @property
     def encoder_decoder(self) -> bool:
         """True if an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
-        ...
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer that prompts are built for."""
-        ...
 
     def config(self) -> Any:
         """The model's configuration."""
-        ...
 
 
 class JudgeSettings:
@@ -108,34 +102,29 @@ class JudgeSettings:
 
     @property
     def gives(self) -> frozenset[str]:
-        """Its place (`LOCAL`, `SERVED` or `REPLAYED`) and what can be had of it: `PROBABILITIES` of the candidates,
+        """Its place (`LOCAL`, `SERVED` or `REPLAYED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
         them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
-        """The model's name or path."""
         return str(self.path)
 
     @property
     def note(self) -> str | None:
-        """A sentence on where its scores come from, where that is to be told."""
+        """A sentence on the origin of its scores, for reports."""
         return None
 
     def check_assistant(self, assistant: Assistant) -> None:
         """Checks that a served assistant can be asked what the judge is; else `UserError`."""
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent.
-
-        Args:
-            tokenizer: that of its source.
-        """
+        """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent."""
         return None
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:
-        """Its earlier answers to the prompts, where it has any; None where it is asked now."""
+        """Its earlier answers to the prompts, where it has any."""
         return None
 
     def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
@@ -143,7 +132,7 @@ class JudgeSettings:
         return {prompt.condition: (0, 0) for prompt in prompts}
 
     def estimate(self, task: ReadingTask) -> str | None:
-        """Estimate of what asking would take, for people to read, where it is paid for."""
+        """An estimate of requests, tokens and money for people to read, where prompts are paid for."""
         return None
 
     def reader(self, task: ReadingTask) -> Any:
@@ -191,141 +180,22 @@ class JudgeSpec(JudgeSettings):
 
     @cached_property
     def source(self) -> ModelSource:
-        """Source of the main model."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
 
     @property
     def gives(self) -> frozenset[str]:
-        """See `JudgeSettings.gives`."""
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         return frozenset({LOCAL, TOKENS, *scores, *([GRADIENT] if self.engine == "prefix" else [])})
 
     def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
-        """See `JudgeSettings.tokens`."""
         from judgebench.judges.planning import distinct_tokens, shared_tokens
 
         return (distinct_tokens if self.source.encoder_decoder else shared_tokens)(prompts, self.token_budget)
 
     def reader(self, task: ReadingTask) -> Any:
-        """A `Reader`."""
-        from judgebench.judges.loop import Models
         from judgebench.judges.reader import Reader
 
-        return Reader(
-            judge=self,
-            assistant=task.assistant,
-            decodings=task.decodings,
-            tokenizer=task.tokenizer,
-            prompts=task.prompts,
-            null=task.null,
-            store=task.store(),
-            models=task.models or Models(),
-            worded=task.free_text,
-        )
-
-
-@dataclass(frozen=True)
-class AnswerFile:
-    """Source of a replayed judge: a file, and no model.
-
-    Attributes:
-        path: the file.
-        title: see `Source.title`.
-    """
-
-    path: Path
-    title: str
-    encoder_decoder: ClassVar[bool] = False
-
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """One that knows no token and has no chat template: a prompt is the rubric's plain text, of 0 tokens."""
-        from tokenizers import Tokenizer
-        from tokenizers.models import BPE
-        from transformers import PreTrainedTokenizerFast
-
-        return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
-
-    def config(self) -> Any:
-        """Limit of a model that reads a text of any length."""
-        from transformers import PretrainedConfig
-
-        return PretrainedConfig()
-
-    def sha256(self) -> str:
-        """Of the file's bytes, in hexadecimal."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@dataclass(frozen=True)
-class ReplaySpec(JudgeSettings):
-    """Which answers are scored, as configuration says it.
-
-    Args:
-        path: a file with one JSON object a line, one row an answer.
-        fields: which field of a row holds what; see `AnswerFields`.
-        title: what tables call the judge; None takes the file's name without its ending.
-        mode: `generate`, for the answers are free text.
-        gguf_file, revision, dtype, trust_remote_code, engine: what other parts of a configuration take from the judge;
-            there is no model, so they stay as they are.
-
-    Raises:
-        UserError: a value that is none of these.
-    """
-
-    path: str
-    fields: Mapping[str, Any]
-    title: str | None = None
-    mode: str = "generate"
-    gguf_file: None = None
-    revision: None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    engine: str = "prefix"
-    # nothing is computed
-    max_new_tokens: ClassVar[int] = 0
-    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
-    token_budget: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        mistakes = Mistakes()
-        if not isinstance(self.path, str) or not self.path.strip():
-            mistakes.add("judge.path: name the file with the judge's answers, one JSON object a line.")
-        if self.title is not None and (not isinstance(self.title, str) or not self.title.strip()):
-            mistakes.add(f"judge.title: {self.title!r} is not a name; give text, or null for the file's name.")
-        if self.mode != "generate":
-            mistakes.add(
-                f"judge.mode: judge=replay has texts and no probabilities, so it cannot be {self.mode!r}; leave it at "
-                "generate."
-            )
-        check_unused(self, mistakes, "judge", "judge=replay loads no model")
-        with mistakes.caught():
-            AnswerFields.parse(self.fields)
-        mistakes.tell()
-
-    @cached_property
-    def source(self) -> AnswerFile:
-        """Source of the judge."""
-        path = Path(self.path).expanduser()
-        return AnswerFile(path, self.title or path.stem)
-
-    @property
-    def gives(self) -> frozenset[str]:
-        """See `JudgeSettings.gives`."""
-        return frozenset({REPLAYED, GENERATION})
-
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        """The file's answers to the prompts; see `judgebench.judges.answers.match`."""
-        named, path = AnswerFields.parse(self.fields), self.source.path
-        named.check(list(dict.fromkeys(prompt.condition for prompt in prompts)))
-        return match(json_lines(path, "judge.path"), named, prompts, split, path.name, dataset)
-
-    def reader(self, task: ReadingTask) -> Any:
-        """A `Replayer`."""
-        from judgebench.judges.replay import Replayer
-
-        assert task.answers is not None
-        return Replayer(self.source, task.answers, task.prompts, next(iter(task.decodings)), task.free_text)
+        return Reader(self, task)
 
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -34,10 +35,8 @@ class ModelReading:
     Attributes:
         key: of `reading_key`.
         logprobs: [candidates] float32, or None where the answer was generated.
-        text: the generated answer, or None.
         seconds: wall time of its forward passes.
-        tokens: [tokens] int32 of the generated answer, where whoever asked wants them back: a text does not always
-            give them again.
+        tokens: [tokens] int32 of the generated answer, where they are needed: a text does not always give them again.
     """
 
     key: str
@@ -48,14 +47,10 @@ class ModelReading:
 
 
 def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
-    """The address of a model reading.
+    """The address of a model reading, 64 hexadecimal digits.
 
     Args:
-        identity: everything but the prompt that the reading depends on; JSON-serialisable.
-        token_ids: [tokens] the prompt.
-
-    Returns:
-        64 hexadecimal digits.
+        identity: everything that the reading depends on but the prompt's [tokens]; JSON-serialisable.
     """
     digest = hashlib.sha256(json.dumps({"format": _KEY_FORMAT, **identity}, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
@@ -70,7 +65,6 @@ class FoundReadings(dict[str, ModelReading]):
         self.store = store
 
     def __reduce__(self) -> Any:
-        """For other processes, which get them pickled."""
         return FoundReadings, (self.store, list(self.values()))
 
     def __missing__(self, key: str) -> ModelReading:
@@ -81,16 +75,8 @@ class FoundReadings(dict[str, ModelReading]):
 
 
 def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
-    """CRC-32 over a row's key and content, and over which of its parts are there. It shows every change of up to 32
-    neighboring bits, and of one bit in any place.
-
-    Args:
-        key, logprobs, text, ids: bytes, or None where a row has no such part.
-        seconds: a number.
-
-    Returns:
-        None where a part is of another kind, as in a damaged row.
-    """
+    """CRC-32 over a row's key and content, each bytes or None; None where a part is of another kind, as in a damaged
+    row. It shows every change of up to 32 neighboring bits, and of one bit in any place."""
     logs, said, tokens = logprobs or b"", text or b"", ids or b""
     try:
         head = _pack(
@@ -104,6 +90,37 @@ def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int 
         return None
 
 
+def pack_readings(readings: Sequence[ModelReading]) -> bytes:
+    """JSON for another process. Not pickled: unpickling runs what was sent, and the mailbox is open to the network."""
+    rows = [
+        (
+            reading.key,
+            None if reading.logprobs is None else _text_of(np.asarray(reading.logprobs, np.float32)),
+            reading.text,
+            reading.seconds,
+            None if reading.tokens is None else _text_of(np.asarray(reading.tokens, np.int32)),
+        )
+        for reading in readings
+    ]
+    return json.dumps(rows).encode()
+
+
+def unpack_readings(message: bytes) -> list[ModelReading]:
+    """The readings that `pack_readings` has packed."""
+    return [
+        ModelReading(key, _array_of(logprobs, np.float32), text, seconds, _array_of(tokens, np.int32))
+        for key, logprobs, text, seconds, tokens in json.loads(message)
+    ]
+
+
+def _text_of(array: np.ndarray) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _array_of(text: str | None, dtype: type[np.generic]) -> np.ndarray | None:
+    return None if text is None else np.frombuffer(base64.b64decode(text), dtype)
+
+
 def first_impossible(logprobs: np.ndarray) -> float | None:
     """The first value that is no log-probability: not a number, or above 0 by more than rounding; None if all are.
     Minus infinity, of what cannot be, is one."""
@@ -113,16 +130,7 @@ def first_impossible(logprobs: np.ndarray) -> float | None:
 
 
 def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None:
-    """Refuses log-probabilities of a prompt's candidates that together are likelier than certain: no candidate is part
-    of another, so their probabilities sum to 1 at most.
-
-    Args:
-        logprobs: [candidates].
-        prompt, store: named in the error.
-
-    Raises:
-        UserError: they sum to more than 1.
-    """
+    """Raises UserError for log-probabilities [candidates] of more than 1 together: no candidate is part of another."""
     total = math.fsum(map(math.exp, logprobs))
     if not total <= 1 + _MORE:
         raise UserError(
@@ -133,7 +141,7 @@ def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None
 
 
 def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
-    """One row a reading; judge, decoding, lambda and temperature say how a generated text came about."""
+    """The columns of readings.parquet, one row a reading."""
     how = [reading.generation for reading in readings]
     return {
         **key_columns(readings),

@@ -1,13 +1,11 @@
 """The store of readings: durable, content-addressed, never computed twice.
 
-What one model says to one prompt is a *model reading*, stored under a key made of everything it depends on: the model's
-fingerprint, its dtype, the exact tokens, the candidates' token paths, or how the answer was generated. A judge's
-reading is its main model's and its assistant's together, so a second pass completes it, a model read as one run's judge
-serves as another's assistant, and two models can never be mistaken for each other.
+One model's answer to one prompt is a *model reading*, stored under a key made of everything that it depends on: the
+model's fingerprint, its dtype, the exact tokens, the candidates' token paths, or the way of generation. So a model read
+as one run's judge serves as another's assistant.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
-Each row carries a checksum over its key and its content: a row that does not match its checksum counts as missing, and
-is read anew.
+A row that does not match its checksum, over its key and its content, counts as missing, and is read anew.
 """
 
 from __future__ import annotations
@@ -23,7 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.readings.reading import FoundReadings, ModelReading, checksum, first_impossible
+from judgebench.readings.reading import (
+    FoundReadings,
+    ModelReading,
+    checksum,
+    first_impossible,
+    pack_readings,
+    unpack_readings,
+)
+from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
 
@@ -59,9 +65,8 @@ _AT_ONCE = 500
 
 class ReadingStore:
     """The readings at `path`; made if missing. Several processes of one machine may use it at once; those of several
-    machines where it lies on a network file system that locks files for all of them (NFS 4, Lustre, GPFS).
-
-    A store of format 1 had no checksums: when it is first opened, each of its readings is given one.
+    machines on a network file system that locks files for all of them (NFS 4, Lustre, GPFS). The readings of a store of
+    format 1 get their checksums when it is first opened.
 
     Raises:
         UserError: `path` is not a store of this format, or cannot be written.
@@ -99,28 +104,23 @@ class ReadingStore:
             ) from error
 
     def close(self) -> None:
-        """Leaves the file whole and alone."""
         self._db.close()
 
     def settle(self) -> None:
         """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        """The keys that have no reading, or one that does not match its checksum.
-
-        Raises:
-            UserError: the file cannot be read, or is there no more.
-        """
+        """The keys without a reading that matches its checksum."""
         wanted = set(keys)
         rows, _ = self._intact(wanted)
         return wanted.difference(row[0].decode() for row in rows)
 
     def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings, all or none; what is there stays as it is, unless it was found damaged.
+        """Adds readings, all or none; intact ones of the same key stay.
 
         Raises:
-            UserError: the file cannot be written, as on a full disk, or is there no more; or a reading holds what no
-                model says: log-probabilities above 0 or not a number, half a character.
+            UserError: the file cannot be written, as on a full disk, or is gone; or a reading is impossible:
+                log-probabilities above 0 or not a number, half a character.
         """
         rows = [_row(reading, self.path) for reading in readings]
         self._check_possible([row[1] for row in rows])
@@ -155,11 +155,7 @@ class ReadingStore:
         self._damaged_keys.difference_update(key for (key,) in anew)
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
-        """The readings of the keys that have one that matches its checksum.
-
-        Raises:
-            UserError: the file cannot be read, or is there no more.
-        """
+        """The readings of the keys that match their checksums; UserError where the file cannot be read, or is gone."""
         rows, values = self._intact(set(keys))
         readings, start = [], 0
         for key, logprobs, text, seconds, ids, _ in rows:
@@ -280,19 +276,63 @@ class ReadingStore:
         )
 
 
+class SharedStore(ReadingStore):
+    """The store of a run of several processes. All but `put` is called by all of them, in the same order.
+
+    SQLite's write-ahead log is shared memory of one machine, and over a network file system its locking cannot be
+    trusted. So the first process opens the file; the others ask it, and send it their readings, batch by batch.
+
+    """
+
+    def __init__(self, path: Path, processes: Processes):
+        self._processes = processes
+        self.path = path
+        if processes.first:
+            super().__init__(path)
+
+    def close(self) -> None:
+        if self._processes.first:
+            super().close()
+
+    def missing(self, keys: Iterable[str]) -> set[str]:
+        return self._processes.agree(lambda: ReadingStore.missing(self, keys))
+
+    def get(self, keys: Iterable[str]) -> FoundReadings:
+        return self._processes.agree(lambda: ReadingStore.get(self, keys))
+
+    def file_digest(self, path: Path) -> str:
+        """The digest of the first process's file: the others take its weights."""
+        return self._processes.agree(lambda: ReadingStore.file_digest(self, path))
+
+    def put(self, readings: Sequence[ModelReading]) -> None:
+        """Adds readings; those of other processes are stored when the first process has read its current batch."""
+        if not self._processes.first:
+            if readings:
+                self._processes.send(pack_readings(readings))
+            return
+        super().put(readings)
+        for message in self._processes.mail():
+            super().put(unpack_readings(message))
+
+    def settle(self) -> None:
+        for message in self._processes.all_mail():
+            super().put(unpack_readings(message))
+
+
+def open_store(path: Path) -> ReadingStore:
+    """The store of this run, however many processes it has."""
+    processes = here()
+    return ReadingStore(path) if processes.count == 1 else SharedStore(path, processes)
+
+
 def journal_mode(path: Path) -> str:
-    """SQLite's way to make a commit whole. A write-ahead log is the faster and lets others read meanwhile, but the
-    processes must share memory; on a network file system, which other machines may use too, only a rollback journal
-    is right."""
+    """SQLite's way to make a commit whole. A write-ahead log is faster and lets others read meanwhile, but the
+    processes must share memory: on a network file system only a rollback journal is right."""
     return "TRUNCATE" if on_network(path) else "WAL"
 
 
 def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, int | None, bytes | None]:
-    """The columns of a reading, its checksum the last of them, and its tokens.
-
-    Raises:
-        UserError: its text cannot be written as UTF-8.
-    """
+    """The columns of a reading, its checksum the last of them, and its tokens."""
     logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
     text, ids = reading.text, None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
     try:

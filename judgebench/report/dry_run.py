@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.judges.pace import Pace
+from judgebench.judges.loop import Pace
 from judgebench.report.views.run import judges_line
 from judgebench.types import Condition, Prompt
 

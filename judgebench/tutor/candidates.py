@@ -21,7 +21,7 @@ from judgebench.judges.engine.plain import Engine
 from judgebench.judges.passes import batch_tokens, engine_for
 from judgebench.judges.planning import Batch, halves, plan
 from judgebench.judges.reader import Reader
-from judgebench.judges.spec import JudgeSpec
+from judgebench.judges.spec import JudgeSpec, ReadingTask
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.tutor.steering import current, decoder_layers
 from judgebench.tutor.tutor import Tutor, written_example
@@ -88,16 +88,16 @@ class JudgeScorer:
 
     def readings(self, examples: Sequence[Example]) -> list[Reading]:
         """Readings of the judge, group by group."""
-        reader = Reader(
-            judge=self.judge,
+        task = ReadingTask(
             assistant=Assistant(),
             decodings={"score": self._decoding},
-            tokenizer=self.builder.tokenizer,
             prompts=self.builder.build(examples, [self.condition]),
+            tokenizer=self.builder.tokenizer,
             null=self.builder.null,
-            store=self.runner.store,
+            store=lambda: self.runner.store,
+            models=self.runner.models,
         )
-        reader.models = self.runner.models
+        reader = Reader(self.judge, task)
         reader.read(self.runner.data, self.runner.trainer)
         return reader.readings({example.group_id: "" for example in examples})
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from judgebench.judges.engine.attention import current_rows
-from judgebench.judges.engine.heads import layers_of
+from judgebench.judges.engine.plain import layers_of
 from judgebench.runtime.errors import UserError
 
 

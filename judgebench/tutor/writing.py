@@ -13,7 +13,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
-from judgebench.judges.engine.generation import Side, generate, stops_of
+from judgebench.judges.engine.generation import generate, stops_of
+from judgebench.judges.engine.plain import Side
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, refuse_nan

@@ -24,7 +24,7 @@ from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
-from judgebench.judges.answers import AnswerFields, match
+from judgebench.judges.replay import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder

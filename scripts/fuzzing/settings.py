@@ -15,7 +15,7 @@ from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
 from judgebench.data.fields import ScoredFields
-from judgebench.judges.answers import AnswerFields
+from judgebench.judges.replay import AnswerFields
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
 from judgebench.types import ScoreRange

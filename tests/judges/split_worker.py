@@ -10,17 +10,21 @@ from itertools import groupby
 from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
+from torch.distributed.tensor import DTensor
 
 from judgebench.__main__ import main
-from judgebench.judges import loop, sharding
+from judgebench.judges import loop
 
 
 def run(folder, commands):
     load, held = loop.load_split, {}
 
+    def part(value):
+        return value.to_local() if isinstance(value, DTensor) else value
+
     def load_split(source, strategy, mesh):
         model = load(source, strategy, mesh)
-        held[source.title] = sharding.own_bytes(model)
+        held[source.title] = sum(part(value).nbytes for value in model.parameters())
         return model
 
     loop.load_split = load_split

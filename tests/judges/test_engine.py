@@ -7,11 +7,10 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.engine import blocks, kernels, packing
+from judgebench.judges.engine import cache, kernels, packing
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.heads import Head, check_head
 from judgebench.judges.engine.kernels import AttentionOptions, attend, attend_masked, attend_plain, merge_into
-from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.plain import Head, PlainEngine, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
@@ -124,7 +123,7 @@ def test_the_paths_of_gpus_read_the_same(name, kernel, kept, monkeypatch):
     else:
         monkeypatch.setattr(kernels, "attend", attend_plain)
         monkeypatch.setattr(kernels, "CHUNK_BYTES", 4096)
-        monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
+        monkeypatch.setattr(cache, "CHUNK_BYTES", 4096)
     for trie, expected in zip((TRIE, CHAIN), ours, strict=True):
         torch.testing.assert_close(engine.read(prompts(), trie)[0], expected, atol=1e-4, rtol=0)
     torch.testing.assert_close(engine.read(alone, TRIE)[0], apart, atol=1e-4, rtol=0)

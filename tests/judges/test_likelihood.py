@@ -9,7 +9,7 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from judgebench.data.benchmarks import Mini
-from judgebench.judges.engine import heads, kernels
+from judgebench.judges.engine import kernels, plain
 from judgebench.judges.engine.kernels import attend_plain
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
 from judgebench.judges.engine.plain import PlainEngine
@@ -96,7 +96,7 @@ def test_logits_in_pieces_are_the_same(monkeypatch):
     model = model_of("llama")
     engine = PrefixEngine(model)
     (whole,) = engine.likelihoods(prompts())
-    monkeypatch.setattr(heads, "_CHUNK_BYTES", 4 * 300 * 3)  # three rows of logits
+    monkeypatch.setattr(plain, "_CHUNK_BYTES", 4 * 300 * 3)  # three rows of logits
     (pieces,) = engine.likelihoods(prompts())
     for one, other in zip(whole, pieces, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)

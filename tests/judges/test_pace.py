@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench.judges.pace import Pace
+from judgebench.judges.loop import Pace
 from judgebench.report.dry_run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 

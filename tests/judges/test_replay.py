@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from judgebench.data.rows import json_lines
-from judgebench.judges.answers import AnswerFields
-from judgebench.judges.replay import Replayer, ReplaySpec
+from judgebench.judges.reader import Replayer
+from judgebench.judges.replay import AnswerFields, ReplaySpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
@@ -198,8 +200,10 @@ def test_prompts_are_the_rubrics_plain_text_of_no_tokens(tmp_path):
 
 def test_readings_hold_the_answers_and_the_file_is_its_own_fingerprint(tmp_path, replayed):
     answers = replayed([{"example_id": "ay", "text": "4"}])
-    source = ReplaySpec(str(tmp_path / "answers.jsonl"), FIELDS, title="mine").source
-    replayer = Replayer(source, answers, answers.answered(prompts()))
+    judge = ReplaySpec(str(tmp_path / "answers.jsonl"), FIELDS, title="mine")
+    asked: Any = SimpleNamespace(assistant=None, prompts=answers.answered(prompts()), models=None, free_text={})
+    asked.answers, asked.decodings = answers, {"greedy": None}
+    replayer = Replayer(judge, asked)
     assert replayer.fingerprints == {
         "main": {"title": "mine", "sha256": hashlib.sha256((tmp_path / "answers.jsonl").read_bytes()).hexdigest()}
     }

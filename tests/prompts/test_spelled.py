@@ -2,7 +2,7 @@
 
 import pytest
 
-from judgebench.judges.api.endpoint import estimating_tokenizer
+from judgebench.judges.api.settings import estimating_tokenizer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames
 from judgebench.types import Condition, Example, Rubric, ScoreRange

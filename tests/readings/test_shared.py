@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from judgebench.readings.reading import ModelReading
-from judgebench.readings.shared import SharedStore, _packed, _unpacked, open_store
-from judgebench.readings.store import ReadingStore, journal_mode
+from judgebench.readings.reading import ModelReading, pack_readings, unpack_readings
+from judgebench.readings.store import ReadingStore, SharedStore, journal_mode, open_store
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
@@ -30,7 +29,7 @@ READINGS = st.lists(
 
 @given(READINGS)
 def test_readings_arrive_as_they_were_sent_to_the_last_bit(readings):
-    for sent, got in zip(readings, _unpacked(_packed(readings)), strict=True):
+    for sent, got in zip(readings, unpack_readings(pack_readings(readings)), strict=True):
         assert (got.key, got.text, got.seconds) == (sent.key, sent.text, sent.seconds)
         for name in ("logprobs", "tokens"):
             before, after = getattr(sent, name), getattr(got, name)

@@ -1,15 +1,78 @@
-"""The cost of a run's requests, in tokens and in money, and the limit that stops the next one."""
+"""Prices of a served model's tokens, the cost of a run's requests, and the limit that stops the next one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from judgebench.judges.api.price import Price
-from judgebench.judges.api.protocol import Request, Usage
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
+
+if TYPE_CHECKING:
+    from judgebench.judges.api.protocol import Request
+
+_LARGEST_PRICE = 1e9
+
+
+@dataclass(frozen=True)
+class Price:
+    """Prices of tokens in USD per million; None where they are not known.
+
+    Attributes:
+        cached_input: of prompt tokens in the server's cache; None: as `input`.
+    """
+
+    input: float | None = None
+    cached_input: float | None = None
+    output: float | None = None
+
+    @classmethod
+    def parse(cls, given: Any, role: str) -> Price:
+        """From the config key `<role>.price`.
+
+        Raises:
+            UserError: no mapping, an unknown entry, or one that is no price.
+        """
+        given = {} if given is None else given
+        known = ("input", "cached_input", "output")
+        if not isinstance(given, Mapping) or set(given) - set(known):
+            raise UserError(
+                f"{role}.price: must be a mapping with {', '.join(known)}, in USD per million tokens, got "
+                f"{shown(given)}."
+            )
+        for name, value in given.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and 0 <= value <= _LARGEST_PRICE):
+                raise UserError(
+                    f"{role}.price.{name}: {shown(value)} is not a price; give USD per million tokens, or null."
+                )
+        return cls(**given)
+
+    @property
+    def known(self) -> bool:
+        return self.input is not None and self.output is not None
+
+    def of(self, prompt: float, cached: float, completion: float) -> float | None:
+        """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the cache.
+
+        Example:
+            >>> Price(2.0, 0.5, 8.0).of(1_000_000, 600_000, 100_000)
+            1.9
+        """
+        if self.input is None or self.output is None:
+            return None
+        cheap = self.input if self.cached_input is None else self.cached_input
+        return ((prompt - cached) * self.input + cached * cheap + completion * self.output) / 1e6
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one request, as the server counts them; `cached` are those of the prompt in its cache."""
+
+    prompt: int
+    cached: int
+    completion: int
 
 
 @dataclass
@@ -17,12 +80,11 @@ class Account:
     """Requests to one endpoint in this run, and what they took.
 
     Attributes:
-        requests: that were answered.
-        retries: that were sent again.
-        uncounted: answered requests whose tokens the server did not tell, and which were estimated.
-        cost: USD of the answered ones, as the configured prices have it.
+        requests: answered ones.
+        uncounted: answered requests without a token count, which was estimated.
+        cost: USD of the answered ones, by the configured prices.
         unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what nobody received.
-        ratio: the largest share of a prompt's tokens, as the server counts them, in what was estimated beforehand.
+        ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
     """
 
     price: Price
@@ -42,7 +104,6 @@ class Account:
         return self.price.of(request.prompt_tokens * self.ratio, 0, request.max_tokens) or 0.0
 
     def paid(self, request: Request, usage: Usage | None) -> None:
-        """Books an answered request."""
         self.requests += 1
         if usage is None:
             self.uncounted += 1
@@ -70,11 +131,7 @@ class Account:
 
 
 class Bill:
-    """The cost of all endpoints of a run together, held under `max_cost`.
-
-    Args:
-        max_cost: USD; None is no limit.
-    """
+    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None is no limit."""
 
     def __init__(self, max_cost: float | None = None):
         self._most = max_cost
@@ -82,7 +139,6 @@ class Bill:
         self._accounts: list[Account] = []
 
     def account(self, price: Price) -> Account:
-        """One endpoint's own."""
         self._accounts.append(Account(price))
         return self._accounts[-1]
 
@@ -109,7 +165,6 @@ class Bill:
         return expected
 
     def settle(self, account: Account, reserved: float, request: Request, usage: Usage | None) -> None:
-        """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
         account.paid(request, usage)
 

@@ -1,9 +1,8 @@
 """Probabilities of the candidate scores from a list of likely next tokens, as far as the list determines them.
 
-A local model gives the whole next-token distribution; a server lists some of it. A candidate is written by *paths* of
-tokens (see `engine.candidates`), and the law is the same: the probability of a candidate is that of its paths, where a
-path that another candidate goes on from ("1", before "10") must stop there. Where a token is listed its probability is
-known; where it is not, it is bounded, and so are the candidates.
+A candidate is written by *paths* of tokens (see `engine.candidates`), and its probability is that of its paths, where
+a path that another candidate goes on from ("1", before "10") must stop there. The probability of a listed token is
+known, of another it is bounded, and so are the candidates'.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class Listing:
 
     Attributes:
         logprobs: token -> log-probability over the whole vocabulary, at temperature 1.
-        last: the log-probability of the least likely of the *likeliest* tokens that are listed: none that is not
-            listed has more. None where the list is not one of the likeliest, but of tokens that were asked for.
+        last: the least log-probability of a list of the likeliest tokens: no other token has more. None for a list of
+            tokens that were asked for.
     """
 
     logprobs: Mapping[Hashable, float]
@@ -59,10 +58,6 @@ class Listing:
 
 class PathTree:
     """The paths that write each candidate, as a tree of tokens.
-
-    Args:
-        candidates: the candidate texts, ascending.
-        paths: for each candidate the token sequences that write it.
 
     Attributes:
         children: inner node -> the tokens that go on from it; a node is the tokens that lead to it.
@@ -92,13 +87,12 @@ class PathTree:
 
     @classmethod
     def of_texts(cls, candidates: Sequence[str]) -> PathTree:
-        """Every way of writing each candidate, with or without a leading space, where no tokenizer says which there
-        are; tokens are texts."""
+        """Every way of cutting each candidate, with or without a leading space, into tokens, which are texts; for want
+        of a tokenizer."""
         return cls(candidates, [[path for lead in LEADS for path in _cut(lead + text)] for text in candidates])
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all paths, in hexadecimal."""
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
     def given(self, single: Iterable[Hashable]) -> PathTree:
@@ -122,11 +116,9 @@ class Bounds:
     """The candidates' probabilities, as far as they are known.
 
     Attributes:
-        lower, upper: [candidates] what the lists determine, and that with all that they leave open. They hold for every
-            model whose lists these are, where one text is one token.
-        value: [candidates] what is reckoned with: `lower` and a share of what is open, in proportion to `upper -
-            lower`, so that together they never exceed it. A candidate that is not listed gets its share of the least
-            listed probability, and never 0 for not being listed.
+        lower, upper: [candidates] for every model with these lists, where one text is one token.
+        value: [candidates] `lower` and a share of the undetermined probability in proportion to `upper - lower`, so
+            that a candidate is never 0 for not being listed.
         unlisted: probability that the list of the answer's first token leaves out.
     """
 
@@ -137,7 +129,6 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
-        """True where a candidate is known within bounds only."""
         # contrastive decoding sees logarithms: a small candidate must be known as well as a large one
         return bool((self.upper - self.lower > _TIGHT * self.upper).any())
 
@@ -150,11 +141,7 @@ class Bounds:
 
 
 def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> Bounds:
-    """Bounds of the candidates' probabilities from the lists that were read.
-
-    Args:
-        tree: the paths that write them.
-        listings: node -> the list of what follows it; nodes that were not read are missing. The root is `()`.
+    """Bounds of the candidates' probabilities from the lists that were read, by their nodes; the root is `()`.
 
     Where every token that goes on from an inner node is listed and every inner node was read, `lower` and `upper` are
     the same and equal `CandidateTrie.logprobs`.
@@ -197,8 +184,7 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
 
 
 def unread(tree: PathTree, listings: Mapping[TokenPath, Listing], above: float) -> list[TokenPath]:
-    """The inner nodes that were not read, though what leads to them was and has a probability of at least `above`, and
-    any at all."""
+    """The inner nodes that were not read, though their parents were, of a probability above 0 and at least `above`."""
     nodes = []
     for node in sorted(tree.children, key=lambda node: (len(node), repr(node))):
         if node not in listings and node[:-1] in listings:
@@ -237,18 +223,14 @@ def _reached(tree: PathTree, node: TokenPath) -> set[int]:
 
 
 def _cut(text: str) -> list[TokenPath]:
-    """Every way of cutting a text into tokens."""
     if len(text) <= 1:
         return [(text,)]
     return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in _cut(text[n:]))]
 
 
 def sample_logprobs(prompt: Prompt, answers: Sequence[str]) -> tuple[float, ...]:
-    """[candidates] log of each candidate's share of the answers; -inf for none.
-
-    A share is of all answers, so that those which name no candidate (they failed, or name a number between two) take
-    from every one alike; nothing is added for candidates that were not drawn.
-    """
+    """[candidates] log of each candidate's share of all answers, those that name no candidate among them; -inf for
+    none."""
     named = [candidate_of(prompt, answer) for answer in answers]
     counts = np.array([named.count(value) for value in prompt.condition.range.values])
     with np.errstate(divide="ignore"):
@@ -269,8 +251,8 @@ def candidate_of(prompt: Prompt, answer: str) -> float | None:
 def endpoint_paths(
     spec: ApiSpec, ranges: Iterable[ScoreRange]
 ) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
-    """The paths that write each range's candidates, as an endpoint's lists name tokens; and the numbers of the tokens
-    that lead to each inner node, where the tokenizer is known."""
+    """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and -> inner node -> the
+    numbers of its tokens, where the tokenizer is known."""
     trees: dict[ScoreRange, PathTree] = {}
     sent: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
     tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
@@ -279,9 +261,8 @@ def endpoint_paths(
             trees[each], sent[each] = PathTree.of_texts(each.candidates), {}
             continue
         trie = CandidateTrie.of(tokenizer, each.candidates)
-        numbered = spec.protocol == "completions" and spec.explicit is not None
         named = {
-            token: token if numbered else str(tokenizer.decode([token]))
+            token: token if spec.numbered else str(tokenizer.decode([token]))
             for paths in trie.token_paths
             for path in paths
             for token in path

@@ -10,17 +10,21 @@ import asyncio
 import email.utils
 import hashlib
 import json
+import os
 import random
+import re
 import time
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
 from judgebench.judges.api.billing import Account, Bill
-from judgebench.judges.api.http import Response, Unusable, api_key, http_client, post, without_key
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import ApiSpec, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 
@@ -37,18 +41,13 @@ class Stopped(Exception):
 
 
 class RateLimit:
-    """Starts what is counted evenly, at most so much of it in a minute.
-
-    Args:
-        per_minute: None is no limit.
-    """
+    """Spreads what is counted evenly, at most `per_minute` of it; None is no limit."""
 
     def __init__(self, per_minute: float | None):
         self._seconds = 0.0 if per_minute is None else 60.0 / per_minute
         self._free = 0.0
 
     async def take(self, amount: float = 1.0) -> None:
-        """Waits for its turn, and takes the time of `amount`."""
         now = time.monotonic()
         start = max(now, self._free)
         self._free = start + amount * self._seconds
@@ -58,26 +57,25 @@ class RateLimit:
 
 @dataclass
 class _Failure(Exception):
-    """One try that came to nothing.
+    """One try that failed.
 
     Attributes:
         kind: for counting: an HTTP status, or a word.
-        told: a clause that says what happened.
+        event: a clause that says what happened.
         wait: seconds that the server asks to wait.
-        billed: whether the server may have done the work.
+        billed: the server may have done the work.
     """
 
     kind: str
-    told: str
+    event: str
     wait: float | None = None
     billed: bool = False
 
 
 class Client:
-    """One endpoint's. It belongs to the event loop in which it is used.
+    """Sends requests to one endpoint, within the event loop in which it was made.
 
     Args:
-        spec: where it is, and with which limits.
         bill: the run's.
         account: the endpoint's part of it.
     """
@@ -88,7 +86,14 @@ class Client:
         self._account = account
         self._key = api_key(spec)
         try:
-            self._http = http_client(spec.url)
+            # nothing of the environment is sent, and no redirect is followed: the user has said who may read the texts
+            self._http = httpx.AsyncClient(
+                follow_redirects=False,
+                timeout=None,  # `_once` limits the whole, however slowly it drips
+                limits=httpx.Limits(max_connections=None),
+                # a proxy of the environment is not for this machine's own servers
+                trust_env=not is_loopback(spec.url),
+            )
         except (ValueError, ImportError, httpx.InvalidURL) as error:
             raise UserError(
                 f"{self._where}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
@@ -101,35 +106,32 @@ class Client:
         self.stopped = False
 
     async def close(self) -> None:
-        """Closes its connections."""
         await self._http.aclose()
 
-    async def send(self, request: Request, numbered: bool = False) -> Answer:
+    async def send(self, request: Request) -> Answer:
         """The answer to a request, tried again as often as `retries` says.
-
-        Args:
-            numbered: see `answer_of`.
 
         Raises:
             UserError: the server refuses it, does not answer in the end, or the money does not suffice.
             Stopped: `stopped` was set before it could be sent.
         """
-        draw = self._jitter(request)
+        digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
+        draw = random.Random(digest)
         for attempt in range(self._spec.retries + 1):
             try:
                 async with self._slots:
-                    return await self._turn(request, numbered)
+                    return await self._turn(request)
             except _Failure as failure:
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
                     raise UserError(
-                        f"{self._where}: {failure.told}, and asks to wait {failure.wait:,.0f} s, which is more than "
+                        f"{self._where}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is more than "
                         f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
                     ) from None
                 if attempt == self._spec.retries:
                     tries = f"{attempt + 1} times" if attempt else "once"
                     raise UserError(
-                        f"{self._where}: {failure.told} (tried {tries}); see whether the server runs and is not "
+                        f"{self._where}: {failure.event} (tried {tries}); see whether the server runs and is not "
                         f"overloaded, or raise {self._spec.role}.retries, {self._spec.role}.timeout or lower "
                         f"{self._spec.role}.concurrency."
                     ) from None
@@ -142,8 +144,7 @@ class Client:
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _turn(self, request: Request, numbered: bool) -> Answer:
-        """One try, when its turn has come."""
+    async def _turn(self, request: Request) -> Answer:
         while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
             await asyncio.sleep(rest)
         await self._requests.take()
@@ -153,7 +154,7 @@ class Client:
             raise Stopped
         reserved = self._bill.reserve(self._account, request)
         try:
-            answer = answer_of(await self._once(request), numbered)
+            answer = answer_of(await self._once(request), self._spec.numbered and request.listed > 0)
         except _Failure as failure:
             self._bill.lose(self._account, reserved, failure.billed)
             raise
@@ -167,25 +168,20 @@ class Client:
         return answer
 
     async def _once(self, request: Request) -> object:
-        """The JSON that the server answers.
-
-        Raises:
-            UserError: it refuses for a reason that does not pass.
-            _Failure: it might answer another time.
-        """
+        """The JSON that the server answers; `_Failure` where it might answer another time."""
         body = json.dumps(request.body).encode()
         address = request.path if "://" in request.path else f"{self._spec.url.rstrip('/')}{request.path}"
         try:
             async with asyncio.timeout(self._spec.timeout):  # of the whole, however slowly it drips
                 response = await post(self._http, address, body, self._key, request.max_bytes)
         except TimeoutError:
-            told = f"it did not answer within {self._spec.timeout:g} s"
-            raise _Failure("timeout", told, billed=True) from None
+            raise _Failure("timeout", f"it did not answer within {self._spec.timeout:g} s", billed=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             refused = isinstance(error, httpx.ConnectError)
             reason = self._scrubbed(str(error)) or type(error).__name__
-            told = f"there is no connection ({reason})" if refused else f"the connection broke ({reason})"
-            raise _Failure("no connection" if refused else "broken connection", told, billed=not refused) from None
+            if refused:
+                raise _Failure("no connection", f"there is no connection ({reason})") from None
+            raise _Failure("broken connection", f"the connection broke ({reason})", billed=True) from None
         except Unusable as error:
             raise _Failure("broken answer", str(error), billed=True) from None
         if not 200 <= response.status < 300:
@@ -227,7 +223,6 @@ class Client:
         return UserError(f"{self._where}: it refuses the request (HTTP {status}{said}){hint}.")
 
     def _words(self, response: Response) -> str:
-        """A server's words on an error, in one line."""
         try:
             content = parse_json(response.content, "its answer")
         except UserError:
@@ -239,7 +234,6 @@ class Client:
         return self._scrubbed(str(error))
 
     def _elsewhere(self, response: Response) -> str:
-        """The address to which a redirect leads, without its query."""
         try:
             parts = urlsplit(urljoin(f"{self._spec.url}/", response.headers.get("location", "")))
             return self._scrubbed(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
@@ -247,14 +241,9 @@ class Client:
             return "an address that is none"
 
     def _scrubbed(self, text: str) -> str:
-        """A server's words in one line, and without the key."""
         line = " ".join(text.split())
         line = line.replace(self._key, "***") if self._key else line
         return line[:_SHOWN].rstrip(".")
-
-    def _jitter(self, request: Request) -> random.Random:
-        digest = hashlib.sha256(f"{self._spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
-        return random.Random(digest)
 
     @property
     def _where(self) -> str:
@@ -274,3 +263,106 @@ def _retry_after(response: Response) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):  # no date, or one of a year that there is not
         return None
+
+
+_CODINGS = ("gzip", "x-gzip", "deflate")
+_MIB = 2**20
+
+
+class Unusable(ValueError):
+    """An answer that is too large, or in a form that was not asked for."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A server's answer, no longer compressed."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+async def post(client: httpx.AsyncClient, url: str, body: bytes, key: str | None, max_bytes: int) -> Response:
+    """Sends JSON, with a key in the header Authorization.
+
+    Raises:
+        Unusable: the answer has more than `max_bytes`, compressed or not, or does not decompress.
+        httpx.HTTPError: no connection, or one that broke.
+    """
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": "judgebench",
+        **({"Authorization": f"Bearer {key}"} if key else {}),
+    }
+    async with client.stream("POST", url, content=body, headers=headers) as response:
+        raw = bytearray()
+        async for part in response.aiter_raw():
+            raw += part
+            if len(raw) > max_bytes:
+                raise _too_large(max_bytes)
+        content = _decompressed(bytes(raw), response.headers.get("content-encoding", ""), max_bytes)
+        return Response(response.status_code, response.headers, content)
+
+
+def _decompressed(raw: bytes, coding: str, max_bytes: int) -> bytes:
+    coding = coding.strip().lower()
+    if coding in ("", "identity") or not raw:
+        return raw
+    if coding not in _CODINGS:
+        raise Unusable("its answer is compressed in a way that was not asked for")
+    machine = zlib.decompressobj(zlib.MAX_WBITS | 32)  # tells gzip from zlib by itself
+    try:
+        content = machine.decompress(raw, max_bytes + 1)
+    except zlib.error as error:
+        raise Unusable(f"its answer cannot be decompressed ({error})") from None
+    if len(content) > max_bytes:
+        raise _too_large(max_bytes)
+    if not machine.eof:
+        raise Unusable("its compressed answer is cut off")
+    return content
+
+
+def _too_large(max_bytes: int) -> Unusable:
+    return Unusable(f"its answer has more than {max_bytes / _MIB:,.0f} MiB")
+
+
+_MASK = "***"
+_SHORTEST = 8
+"""A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
+
+
+def api_key(spec: ApiSpec) -> str | None:
+    """The key of an endpoint, from the environment.
+
+    Raises:
+        UserError: its variable is not set, or holds what can be no key. The sentence does not show it.
+    """
+    if spec.key_variable is None:
+        return None
+    key = os.environ.get(spec.key_variable, "").strip()
+    if not key:
+        raise UserError(
+            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the key there, or "
+            f"give {spec.role}.key_variable=null for a server that asks for none."
+        )
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UserError(
+            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds is no key, for it has "
+            "line ends, blanks or characters that are not ASCII in it; put the key there alone."
+        )
+    return key
+
+
+def without_key(value: Any, key: str | None) -> Any:
+    """A server's text, or the JSON that it answers, with `***` wherever it repeats the key."""
+    if key is None or len(key) < _SHORTEST:
+        return value
+    if isinstance(value, str):
+        return value.replace(key, _MASK)
+    if isinstance(value, list):
+        return [without_key(item, key) for item in value]
+    if isinstance(value, dict):
+        return {without_key(name, key): without_key(item, key) for name, item in value.items()}
+    return value

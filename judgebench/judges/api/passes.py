@@ -1,6 +1,5 @@
-"""Passes of a served model over prompts: what each asks for, and under which keys the store holds the answers.
-
-Whatever a request brings is stored the moment it is there, before the rest of its batch: it was paid for.
+"""Passes of a served model over prompts: their requests, and the keys of the answers in the store, where each is put at
+once: it was paid for.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedModel
 
-from judgebench.judges.api.billing import Account, Bill
+from judgebench.judges.api.billing import Account, Bill, Usage
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
-from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, Usage, request
+from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch
@@ -53,14 +52,7 @@ def _outer_loop_paused() -> Iterator[None]:
 
 @dataclass
 class ApiPass:
-    """Requests to one endpoint, one or several a prompt; a `Pass` that needs no model here.
-
-    Args:
-        spec: the endpoint, and how it is asked.
-        bill, account: what it costs.
-        prompts: what it is asked.
-        store: what answers go to.
-    """
+    """Requests to one endpoint, one or several a prompt; a `Pass` that needs no model here."""
 
     spec: ApiSpec
     bill: Bill
@@ -74,15 +66,12 @@ class ApiPass:
 
     @property
     def title(self) -> str:
-        """The model's name, for the progress bar."""
         return self.spec.source.title
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         raise NotImplementedError
 
     def asked(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
-        """Computes the reading under one of a prompt's keys."""
         raise NotImplementedError
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
@@ -95,17 +84,11 @@ class ApiPass:
         return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """Makes ready to send; see `Pass`.
-
-        Raises:
-            UserError: the key is not in the environment.
-        """
         self._runner = asyncio.Runner()
         with _outer_loop_paused():
             self._client = self._runner.run(self._open())
 
     def release(self) -> None:
-        """Closes its connections."""
         if self._runner is not None and self._client is not None:
             with _outer_loop_paused():
                 self._runner.run(self._client.close())
@@ -113,11 +96,7 @@ class ApiPass:
         self._runner = self._client = None
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """See `Pass`.
-
-        Raises:
-            UserError: a request failed for good; what others have brought is stored.
-        """
+        """Asks for what is not stored; where a request fails for good, the answers of others are stored."""
         assert self._runner is not None
         try:
             with _outer_loop_paused():
@@ -130,7 +109,6 @@ class ApiPass:
         return Client(self.spec, self.bill, self.account)
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
-        """Everything of a batch that is not stored, side by side."""
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
         tasks = [asyncio.create_task(self._one(wanted[key], key)) for key in wanted if key in missing]
@@ -155,18 +133,16 @@ class ApiPass:
         self._stored += 1
         return reading
 
-    async def _send(self, sent: RequestPrompt, max_tokens: int, numbered: bool = False, **more: Any) -> Answer:
+    async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(request(self.spec, sent, max_tokens, **more), numbered)
+        return await self._client.send(request(self.spec, sent, max_tokens, **more))
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
-        """A prompt as it is sent."""
-        if self.spec.protocol == "chat":
-            return RequestPrompt(prompt.text, None, len(prompt.token_ids))
-        return RequestPrompt(prompt.text, tuple(prompt.token_ids.tolist()), len(prompt.token_ids))
+        tokens = None if self.spec.protocol == "chat" else tuple(prompt.token_ids.tolist())
+        return RequestPrompt(prompt.text, tokens, len(prompt.token_ids))
 
     def address(self, prompt: Prompt, **more: Any) -> str:
-        """The key of what depends on all this: the endpoint, what is sent, and how it is read."""
+        """The key of an answer, which depends on the endpoint, the request and, by `more`, how it is read."""
         sent = self.sent_prompt(prompt)
         first = request(self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
         body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
@@ -176,31 +152,22 @@ class ApiPass:
 
 @dataclass
 class ListedPass(ApiPass):
-    """Candidate log-probabilities from lists of likely next tokens; see `judges.api.bounds`.
+    """Candidate log-probabilities from lists of likely next tokens.
 
     Args:
-        trees: score range -> the paths that write its candidates: tokens by their numbers where `spec.explicit` asks
-            for them so, else by their texts.
-        node_tokens: score range -> node of the tree -> the numbers of its tokens, where tokens are sent.
+        trees, node_tokens: see `endpoint_paths`.
     """
 
     trees: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
     node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(default_factory=dict)
 
-    @property
-    def numbered(self) -> bool:
-        """True where tokens of lists are called by their numbers."""
-        return self.spec.protocol == "completions" and self.spec.explicit is not None
-
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         digest = self.trees[prompt.condition.range].digest
         follow = self.spec.follow_above if self.spec.protocol == "completions" else None
         more = {"ways": digest, "follow_above": follow, "most": self._max_tokens(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
-        """See `ApiPass`."""
         nodes = len(self.trees[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
         times, listed = 1, self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
@@ -215,7 +182,6 @@ class ListedPass(ApiPass):
         return 1 + max(map(len, prompt.condition.range.candidates))
 
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
-        """See `ApiPass`."""
         began = time.perf_counter()
         tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
         answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
@@ -239,7 +205,6 @@ class ListedPass(ApiPass):
         return ModelReading(key, _stacked(read), _record(answers, read), time.perf_counter() - began)
 
     async def _followed(self, sent: RequestPrompt, tree: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
-        """The list of what follows a node."""
         assert sent.tokens is not None
         tokens = (*sent.tokens, *self.node_tokens[prompt.condition.range][node])
         return await self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
@@ -248,7 +213,7 @@ class ListedPass(ApiPass):
         self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
     ) -> Answer:
         """One list of what follows a prompt, as long as it takes where the server gives any length."""
-        tokens = [int(str(token)) for token in tree.children[node]] if self.numbered else []
+        tokens = [int(str(token)) for token in tree.children[node]] if self.spec.numbered else []
         if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
             raise UserError(
                 f"judge.explicit: {len(tokens)} tokens go on towards a score in {prompt.condition}, and vLLM takes "
@@ -256,9 +221,7 @@ class ListedPass(ApiPass):
             )
         listed = self.spec.top_logprobs
         while True:
-            answer = await self._send(
-                sent, max_tokens, self.numbered, listed=listed, tokens=tokens, seed=self.spec.seed
-            )
+            answer = await self._send(sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed)
             if answer.lists is None:
                 raise UserError(
                     f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
@@ -277,8 +240,7 @@ class ListedPass(ApiPass):
 
     @staticmethod
     def _enough(tree: PathTree, node: TokenPath, logprobs: Mapping[Any, float]) -> bool:
-        """True of a list that holds all that goes on from a node; by text alone nobody knows, so a token a candidate is
-        enough."""
+        """True of a list that holds all children of a node; by their texts, one token a candidate is enough."""
         hidden = [token for token in tree.children[node] if token not in logprobs]
         reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
         return not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node])
@@ -286,32 +248,25 @@ class ListedPass(ApiPass):
 
 @dataclass
 class AnswerPass(ApiPass):
-    """Free answers: one a prompt, or several that are drawn.
-
-    Args:
-        count: answers a prompt; each is a request, a reading and a key of its own, so that more can be drawn later.
-        max_tokens: of an answer.
-    """
+    """Free answers: one a prompt, or several that are drawn, each with a key of its own, so that more can be drawn
+    later."""
 
     count: int = 1
     max_tokens: int = 16
     _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        """See `Pass`."""
         keys = [self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
-        """See `ApiPass`."""
         return request(self.spec, self.sent_prompt(prompt), self.max_tokens), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
 
     async def asked(self, prompt: Prompt, key: str) -> ModelReading:
-        """See `ApiPass`."""
         began = time.perf_counter()
         answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
         return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
@@ -325,8 +280,7 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def answer_record(reading: ModelReading) -> dict[str, Any]:
-    """The record of a reading besides its numbers: `model` and `fingerprint` as the server says them, `unlisted`,
-    `bounded` and `undecided` of lists (see `Bounds`), `text` of an answer, `usage`."""
+    """The record of a reading besides its numbers, see `_record`."""
     record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
     return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}

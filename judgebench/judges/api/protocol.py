@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from judgebench.judges.api.billing import Usage
 from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.runtime.errors import shown
@@ -33,10 +34,8 @@ class Request:
 
     Attributes:
         path: its address, relative to the server's base or absolute.
-        body: what is sent.
-        prompt_tokens: of the prompt, as far as they are known beforehand.
-        max_tokens: of the answer.
-        listed: tokens of each list in it.
+        prompt_tokens: an estimate where the server counts them.
+        listed: tokens of each list in the answer.
     """
 
     path: str
@@ -52,27 +51,11 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Usage:
-    """Tokens of one request, as the server counts them.
-
-    Attributes:
-        cached: those of the prompt that it had in its cache.
-    """
-
-    prompt: int
-    cached: int
-    completion: int
-
-
-@dataclass(frozen=True)
 class Answer:
-    """The server's answer to one request.
+    """The server's answer to one request; None for what it does not say.
 
     Attributes:
-        text: the answer.
-        lists: a pair for each of the answer's tokens: the token, and the list at its place; None where there is none.
-        usage: None where the server does not say.
-        model, fingerprint: what it says it is; None where it does not.
+        lists: a pair for each of the answer's tokens: the token, and the list at its place.
     """
 
     text: str
@@ -84,12 +67,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class RequestPrompt:
-    """The prompt of a request: a message, or tokens.
+    """The prompt of a request: a message of this text, or tokens that write it.
 
     Attributes:
-        text: of the message; of the tokens where they are sent.
-        tokens: None where the message is sent.
-        count: tokens of the prompt, or an estimate.
+        count: tokens, or an estimate.
     """
 
     text: str
@@ -105,13 +86,10 @@ def request(
     listed: int | None = None,
     tokens: Sequence[int] = (),
 ) -> Request:
-    """A request.
+    """A request for an answer of at most `max_tokens`.
 
     Args:
-        prompt: a message, or tokens.
-        max_tokens: of the answer.
-        seed: None sends none.
-        listed: how many likely tokens are to be listed at each place; None asks for no list.
+        listed: number of likely tokens in the list at each place; None asks for no list.
         tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
     """
     if listed is not None and spec.explicit == "sglang":
@@ -119,26 +97,25 @@ def request(
     body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None:
         body["seed"] = seed
+    path, count = "/completions", prompt.count
     if spec.protocol == "chat":
+        path, count = "/chat/completions", prompt.count + _FRAME
         body["messages"] = [{"role": "user", "content": prompt.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
-        return Request(
-            "/chat/completions", body | dict(spec.extra_body), prompt.count + _FRAME, max_tokens, listed or 0
-        )
-    body["prompt"] = list(prompt.tokens or ())
-    if listed is not None:
-        body["logprobs"] = listed
-        if spec.explicit == "vllm":
-            # it lists either the likeliest or those that are named, as many as `logprobs` says
-            body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
-    if spec.explicit == "llama_cpp":
-        body["cache_prompt"] = True
-    return Request("/completions", body | dict(spec.extra_body), prompt.count, max_tokens, listed or 0)
+    else:
+        body["prompt"] = list(prompt.tokens or ())
+        if listed is not None:
+            body["logprobs"] = listed
+            if spec.explicit == "vllm":
+                # it lists either the likeliest or those that are named, as many as `logprobs` says
+                body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
+        if spec.explicit == "llama_cpp":
+            body["cache_prompt"] = True
+    return Request(path, body | dict(spec.extra_body), count, max_tokens, listed or 0)
 
 
 def _sglang(spec: ApiSpec, prompt: RequestPrompt, max_tokens: int, listed: int, tokens: Sequence[int]) -> Request:
-    """SGLang names tokens in its own protocol alone, whose address stands beside the OpenAI one's."""
     body = {
         "input_ids": list(prompt.tokens or ()),
         "sampling_params": {"temperature": spec.degree(), "max_new_tokens": max_tokens},
@@ -153,14 +130,13 @@ def _sglang(spec: ApiSpec, prompt: RequestPrompt, max_tokens: int, listed: int, 
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
-    """Reads a server's answer.
+    """Reads a server's answer from its JSON.
 
     Args:
-        payload: the answer's JSON.
-        numbered: whether tokens of its lists are to be called by their numbers; else by their texts.
+        numbered: tokens of its lists are called by their numbers; else by their texts.
 
     Raises:
-        Broken: it is none that the protocol knows.
+        BrokenAnswer: it is none that the protocol knows.
     """
     try:
         if isinstance(payload, Mapping) and "meta_info" in payload:
@@ -187,23 +163,22 @@ def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
     if given is None:
         return None
     if "content" in given:  # chat, and llama.cpp's completions
-        content = given["content"]
-        if content is None:
+        if given["content"] is None:
             return None
-        rows = [
-            ([(_name(entry, numbered), entry["logprob"]) for entry in place["top_logprobs"]], place)
-            for place in content
+        return [
+            _place(
+                [(_name(entry, numbered), entry["logprob"]) for entry in place["top_logprobs"]],
+                _name(place, numbered),
+                place["logprob"],
+            )
+            for place in given["content"]
         ]
-        return [_place(tops, _name(place, numbered), place["logprob"]) for tops, place in rows]
     if given.get("top_logprobs") is None:
         return None
+    places = zip(given["top_logprobs"], given["tokens"], given["token_logprobs"], strict=True)
     return [
-        _place(
-            [(_numbered(token, numbered), value) for token, value in (tops or {}).items()],
-            _numbered(token, numbered),
-            value,
-        )
-        for tops, token, value in zip(given["top_logprobs"], given["tokens"], given["token_logprobs"], strict=True)
+        _place([(_numbered(name, numbered), p) for name, p in (tops or {}).items()], _numbered(token, numbered), value)
+        for tops, token, value in places
     ]
 
 
@@ -275,17 +250,12 @@ def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
 
 
 def _usage(given: Any) -> Usage | None:
-    """None where the server does not say; a count of 0 says nothing either (some leave out what they had cached).
-
-    Raises:
-        Broken: a count that no request can have.
-    """
+    """None where the server does not say; a count of 0 says nothing either (some leave out what they had cached)."""
     if given is None:
         return None
     details = given.get("prompt_tokens_details") or {}
     cached = details.get("cached_tokens") or given.get("cached_tokens") or given.get("prompt_cache_hit_tokens") or 0
-    counts = [_count(value) for value in (given.get("prompt_tokens"), given.get("completion_tokens"), cached)]
-    prompt, completion, known = counts
+    prompt, completion, known = map(_count, (given.get("prompt_tokens"), given.get("completion_tokens"), cached))
     if not prompt or completion is None:
         return None
     return Usage(prompt, min(known or 0, prompt), completion)

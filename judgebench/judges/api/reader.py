@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 
-from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.judges.assistants import Assistant
-from judgebench.judges.loop import Models, Trainers, compute
+from judgebench.judges.loop import Trainers, compute
 from judgebench.judges.reader import BaseReader, null_prompts
+from judgebench.judges.spec import ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -28,36 +27,19 @@ from judgebench.types import Condition, Generation, Prompt, Reading
 _GREEDY = "greedy"
 
 
-@dataclass
 class ApiReader(BaseReader):
-    """Asks a served judge, and its assistant, that keep `judgebench.config.rules.SETTINGS`.
-
-    Args:
-        judge, assistant: as configured.
-        decodings: name -> decoding.
-        prompts: what is asked.
-        null: condition -> the prompt about nothing.
-        store: where answers are kept.
-        worded: see `Reader`.
-
-    Attributes:
-        models: none.
-    """
+    """Asks a served judge, and its assistant; see `BaseReader`."""
 
     judge: ApiSpec
-    assistant: Assistant
-    decodings: Mapping[str, Decoding]
-    prompts: Sequence[Prompt]
-    null: Callable[[Condition], Prompt]
-    store: ReadingStore
-    worded: Mapping[str, int] = field(default_factory=dict)
-    models: Models = field(default_factory=Models)
-    _facts: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
-    _split: Mapping[str, str] = field(default_factory=dict, init=False)
+
+    def __init__(self, judge: ApiSpec, task: ReadingTask):
+        super().__init__(judge, task)
+        self._facts: dict[str, list[dict[str, Any]]] = {}
+        self._split: Mapping[str, str] = {}
 
     @cached_property
     def sides(self) -> dict[str, ApiSpec]:
-        """`main`, and `assistant` where a second model is served -> how it is asked."""
+        """`main`, and `assistant` where a second model is served -> its settings."""
         served = {"main": self.judge}
         if self.assistant.served is not None:
             served["assistant"] = self.assistant.served.spec(self.judge)
@@ -73,7 +55,6 @@ class ApiReader(BaseReader):
 
     @cached_property
     def passes(self) -> list[ApiPass]:
-        """Every pass that the experiment needs, whether or not its answers are stored."""
         return [*self._scoring.values(), *(pass_ for _, _, pass_ in self._answering)]
 
     @property
@@ -85,11 +66,6 @@ class ApiReader(BaseReader):
         }
 
     def read(self, data: L.LightningDataModule, trainer: Trainers) -> L.Trainer | None:
-        """Asks and stores what is missing, see `Reader.read`.
-
-        Raises:
-            UserError: several processes, or whatever a request fails of.
-        """
         if (count := trainer([]).world_size) > 1:
             raise UserError(
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
@@ -99,11 +75,9 @@ class ApiReader(BaseReader):
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
-        """The name of what computed."""
         return "none: every reading was in the store" if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """The readings of all prompts, see `Reader.readings`."""
         stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         self._facts, self._split = {role: [] for role in self.sides}, split
         readings = self._listed(stored, split) if self.judge.scores_from == "logprobs" else self._drawn(stored, split)
@@ -118,12 +92,10 @@ class ApiReader(BaseReader):
 
     @property
     def served(self) -> dict[str, Any]:
-        """Requests, their outcome and their cost, for environment.json; once there are readings.
+        """Requests, their outcome and their cost by role, for environment.json; once there are readings.
 
-        Of each role: where and as what it was asked, the counts of `Account.record`, what the server says it is, and
-        for each condition how many readings there are, how much probability the lists leave out in the mean
-        (`unlisted`), how many readings are `bounded` and `undecided` (see `Bounds`), and of how many answers there were
-        how many `failed_answers`.
+        Conditions count readings, those that are `bounded` and `undecided` (see `Bounds`), answers and
+        `failed_answers`; `unlisted` is the probability that lists leave out in the mean.
         """
         record: dict[str, Any] = {}
         for role, spec in self.sides.items():
@@ -149,26 +121,25 @@ class ApiReader(BaseReader):
         facts = [(role, fact) for role, own in self._facts.items() for fact in own]
         readings = [Reading(fact["prompt"], self._split[fact["prompt"].example.group_id]) for _, fact in facts]
         columns: dict[str, list[Any]] = {**key_columns(readings), "role": [role for role, _ in facts]}
-        columns["candidates"] = [list(fact["condition"].range.candidates) for _, fact in facts]
+        columns["candidates"] = [list(fact["prompt"].condition.range.candidates) for _, fact in facts]
         return columns | {
             name: [fact.get(name) for _, fact in facts] for name in ("lower", "upper", "unlisted", "texts")
         }
 
     def _listed(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
-        main = self._scoring["main"] if self._scoring else None
         readings = []
         for prompt in self._scored:
-            assert main is not None
+            main = self._scoring["main"]
             ours = stored[main.keys(prompt)[0]]
             self._note("main", prompt, [ours])
-            theirs = None
+            theirs, seconds = None, ours.seconds
             if self.assistant.kind == "api":
                 theirs = stored[self._scoring["assistant"].keys(prompt)[0]]
                 self._note("assistant", prompt, [theirs])
+                seconds += theirs.seconds
             elif self.assistant.kind == "null_context":
                 theirs = stored[main.keys(self._nulls[prompt.condition])[0]]
             other = None if theirs is None else unstacked(theirs)[0]
-            seconds = ours.seconds + (theirs.seconds if theirs is not None and self.assistant.kind == "api" else 0.0)
             readings.append(self._reading(prompt, split[prompt.example.group_id], unstacked(ours)[0], other, seconds))
         return readings
 
@@ -190,31 +161,28 @@ class ApiReader(BaseReader):
 
     def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
         known = [answer_record(answer) for answer in answers]
-        fact: dict[str, Any] = {"prompt": prompt, "condition": prompt.condition}
-        fact |= {"as": [(k["model"], k["fingerprint"]) for k in known]}
+        fact: dict[str, Any] = {"prompt": prompt, "as": [(k["model"], k["fingerprint"]) for k in known]}
         fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
         if answers[0].logprobs is not None:
             _, lower, upper = unstacked(answers[0])
             fact |= {"lower": lower.tolist(), "upper": upper.tolist()}
         if "text" in known[0]:
-            reasoned = prompt.condition.defense in self.worded
+            reasoned = prompt.condition.defense in self.task.free_text
             texts = [record["text"] for record in known]
             failed = 0 if reasoned else sum(candidate_of(prompt, text) is None for text in texts)
             fact |= {"answers": len(known), "failed": failed, "texts": texts}
         self._facts[role].append(fact)
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
-        """The names that the server gave itself, and in how many answers."""
         seen = Counter(name for fact in self._facts.get(role, []) for name in fact["as"])
         return [{"model": model, "fingerprint": print_, "answers": n} for (model, print_), n in seen.most_common()]
 
     @cached_property
     def _nulls(self) -> dict[Condition, Prompt]:
-        return null_prompts(self._scored, self.null)
+        return null_prompts(self._scored, self.task.null)
 
     @cached_property
     def _scoring(self) -> dict[str, ListedPass]:
-        """Role -> its lists."""
         if self.judge.scores_from != "logprobs" or not self._scored:
             return {}
         passes = {}
@@ -232,7 +200,7 @@ class ApiReader(BaseReader):
         """Generation, role and pass of free answers; no generation for samples, whose shares count."""
         answers: list[tuple[Generation | None, str, AnswerPass]] = []
         free = self._free
-        name = next((name for name, decoding in self.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
+        name = next((name for name, decoding in self.task.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
         for role, spec in self.sides.items():
             parts = (self._bill, self._accounts[role])
             if free and spec.scores_from == "samples":
@@ -241,19 +209,18 @@ class ApiReader(BaseReader):
             if free and spec.scores_from == "text":
                 written = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
                 answers.append((Generation(role, name), role, written))
-            for defense, max_tokens in self.worded.items():
+            for prompts, max_tokens in self._worded:
                 # one answer, the likeliest, also where scores are drawn otherwise
                 sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
-                if prompts := self._under(defense):
-                    reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, max_tokens)
-                    answers.append((Generation(role, name, reasoned=True), role, reasoned))
+                reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, max_tokens)
+                answers.append((Generation(role, name, reasoned=True), role, reasoned))
         return answers
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
-    for condition in dict.fromkeys(fact["condition"] for fact in facts):
-        own = [fact for fact in facts if fact["condition"] == condition]
+    for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
+        own = [fact for fact in facts if fact["prompt"].condition == condition]
         unlisted = [fact["unlisted"] for fact in own if fact["unlisted"] is not None]
         drawn = [fact for fact in own if "answers" in fact]
         records.append(
@@ -275,25 +242,14 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 _NOWHERE = Path(":memory:")
-"""A store that is no file: a dry run leaves none."""
+"""A store without a file."""
 
 
-def served_estimate(
-    judge: ApiSpec,
-    assistant: Assistant,
-    decodings: Mapping[str, Decoding],
-    prompts: Sequence[Prompt],
-    null: Callable[[Condition], Prompt],
-    worded: Mapping[str, int],
-) -> str:
+def served_estimate(judge: ApiSpec, task: ReadingTask) -> str:
     """Requests, tokens and money that all prompts would take where nothing is stored: a line for each model, and one
-    for their cost together where there are two.
-
-    Args:
-        judge, assistant, decodings, prompts, null, worded: as `ApiReader` takes them.
-    """
+    for their cost together where there are two."""
     store = ReadingStore(_NOWHERE)
-    reader = ApiReader(judge, assistant, decodings, prompts, null, store, worded)
+    reader = ApiReader(judge, replace(task, store=lambda: store))
     store.close()
     lines: list[str] = []
     costs: list[float | None] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -12,9 +14,7 @@ from urllib.parse import urlsplit
 from omegaconf import OmegaConf
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
-from judgebench.judges.api.endpoint import Endpoint
-from judgebench.judges.api.extra_body import parse_extra
-from judgebench.judges.api.price import Price
+from judgebench.judges.api.billing import Price
 from judgebench.judges.loading import ModelSource, check_vocabularies
 from judgebench.judges.spec import (
     GENERATION,
@@ -27,7 +27,8 @@ from judgebench.judges.spec import (
     check_unused,
 )
 from judgebench.prompts.tokens import SpelledNames
-from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.runtime.parsing import parse_json
 from judgebench.types import Condition, Prompt
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ EXPLICIT = ("vllm", "sglang", "llama_cpp")
 LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 MOST_LISTED = 2**18
 """Tokens of a list."""
+_CHARACTERS = 4
+"""Characters of a token, where no tokenizer is at hand."""
+_UNLIMITED = 2**31
 
 _DAY = 86_400.0
 
@@ -55,19 +59,18 @@ class ApiSpec(JudgeSettings):
     """Settings of a served judge.
 
     Args:
-        url: the base of the protocol's addresses, as http://127.0.0.1:8000/v1; it holds no user, password or query.
-        model: what the server calls the model.
-        key_variable: the environment variable that holds the key; None where the server asks for none. The key itself
-            is never part of a configuration.
-        title: what tables call the judge; None takes the last part of `model`.
+        url: the base of the protocol's addresses, as http://127.0.0.1:8000/v1, without user, password or query.
+        model: its name at the server.
+        key_variable: the environment variable that holds the key; None where the server asks for none.
+        title: its name in tables; None takes the last part of `model`.
         protocol: `chat`, messages that the server frames in its own template; `completions`, the exact tokens, framed
             here, for which `tokenizer` is needed.
         scores_from: `logprobs`, the lists of likeliest next tokens; `samples`, the shares of `samples` answers;
             `text`, one answer. Nothing else is taken where the server does not give what is asked for.
-        explicit: how the candidates' own log-probabilities are asked for, whether or not they are among the likeliest:
-            `vllm` and `sglang` by a list of tokens (with `completions`), `llama_cpp` by longer and longer lists; None
-            reads what is listed, and bounds the rest.
-        top_logprobs: how many of the likeliest next tokens are asked for; servers have limits of their own.
+        explicit: the way to ask for the candidates' own log-probabilities, likely or not: `vllm` and `sglang` by a list
+            of tokens (with `completions`), `llama_cpp` by longer and longer lists; None reads what is listed, and
+            bounds the rest.
+        top_logprobs: number of likeliest next tokens to ask for; servers have limits of their own.
         follow_above: where a candidate is more than one token, the next is asked for in a request of its own if what
             comes before has at least this probability; what is not asked for is bounded. With `completions`; `chat`
             has what follows on the likeliest answer alone.
@@ -76,21 +79,20 @@ class ApiSpec(JudgeSettings):
         seed: sent with each request, of samples `seed`, `seed + 1`, ...; None sends none. It also draws the retries'
             waits.
         max_new_tokens: longest answer of `samples` and `text`.
-        length_name: what the server calls an answer's most tokens: max_tokens or max_completion_tokens.
-        extra_body: more keys of each request, as the server knows them.
-        tokenizer, gguf_file, revision, trust_remote_code: the model's tokenizer, by hub id or path, see `ModelSource`.
-            With `chat` it only says which names of control tokens, and which ways of writing a score, there are.
+        length_name: the server's name of that limit.
+        extra_body: more keys of each request.
+        tokenizer, gguf_file, revision, trust_remote_code: the model's tokenizer, see `ModelSource`. With `chat` it only
+            says which names of control tokens, and which ways of writing a score, there are.
         context: most tokens of prompt and answer together; None where it is not known.
         concurrency: most requests under way at once.
         requests_per_minute, tokens_per_minute: most that are started; None is no limit.
         timeout: seconds until a request counts as lost.
-        retries: how often a request is sent again that failed for a reason which may pass.
-        backoff: seconds before the first of those, doubled each time.
-        longest_wait: longest of those waits in seconds; who is told to wait longer gives up.
+        retries: repetitions of a request that failed for a reason which may pass.
+        backoff: seconds before the first of those, doubled each time, to at most `longest_wait`; a run ends where the
+            server asks for more.
         price: see `Price`.
         max_cost: USD that a run may cost; a request that could pass it is not sent. Needs prices.
-        path, dtype, engine: what other parts of a configuration take from a judge; there is no model here, so they
-            stay as they are.
+        path, dtype, engine: settings of a model here that other parts of a configuration read; they stay as they are.
 
     Raises:
         UserError: a value that is none of these.
@@ -135,7 +137,7 @@ class ApiSpec(JudgeSettings):
 
     def __post_init__(self) -> None:
         for name in ("extra_body", "price"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         mistakes = Mistakes()
         self._check_address(mistakes)
         # a key may stand in an address by mistake, and what a model is called and loaded by has sentences of its own
@@ -156,17 +158,14 @@ class ApiSpec(JudgeSettings):
 
     @property
     def mode(self) -> str:
-        """`score_tokens` where candidates have probabilities, `generate` where an answer is parsed."""
         return "generate" if self.scores_from == "text" else "score_tokens"
 
     @property
     def priced(self) -> Price:
-        """Prices of tokens."""
         return Price.parse(self.price, self.role)
 
     @cached_property
     def own_tokenizer(self) -> ModelSource | None:
-        """The model's own tokenizer, where one is named."""
         if self.tokenizer is None:
             return None
         where = (self.tokenizer, self.gguf_file, self.revision)
@@ -174,19 +173,15 @@ class ApiSpec(JudgeSettings):
 
     @cached_property
     def source(self) -> Endpoint:
-        """Source of the judge."""
         own = self.own_tokenizer if self.protocol == "completions" else None
         return Endpoint(self.model, self.title or self.model.rstrip("/").split("/")[-1], own, self.context)
 
     def degree(self) -> float:
-        """The temperature of its answers."""
-        if self.temperature is not None:
-            return float(self.temperature)
-        return 1.0 if self.scores_from == "samples" else 0.0
+        default = 1.0 if self.scores_from == "samples" else 0.0
+        return default if self.temperature is None else float(self.temperature)
 
     @property
     def gives(self) -> frozenset[str]:
-        """See `JudgeSettings.gives`."""
         scores = {
             "logprobs": {PROBABILITIES, LOG_PROBABILITIES},
             "samples": {PROBABILITIES},  # most shares are 0, and their logarithms nothing to contrast
@@ -195,13 +190,16 @@ class ApiSpec(JudgeSettings):
         return frozenset({SERVED, *scores[self.scores_from], *([TOKENS] if self.protocol == "completions" else [])})
 
     @property
+    def numbered(self) -> bool:
+        """True where lists name tokens by their numbers, else by their texts."""
+        return self.protocol == "completions" and self.explicit is not None
+
+    @property
     def name(self) -> str:
-        """Name that the server has for the model."""
         return self.model
 
     @property
     def note(self) -> str:
-        """A sentence on where its scores come from."""
         given = {
             "logprobs": f"the log-probabilities that {self.url} lists",
             "samples": f"the shares of {self.samples} answers of {self.url} at temperature {self.degree():g}",
@@ -211,7 +209,6 @@ class ApiSpec(JudgeSettings):
         return f"Scores from {given[self.scores_from]} ({self.protocol}{counted})."
 
     def check_assistant(self, assistant: Assistant) -> None:
-        """See `JudgeSettings.check_assistant`; what is sent with `completions` are the judge's tokens."""
         if assistant.served is None:
             return
         other = assistant.served.spec(self)
@@ -219,29 +216,26 @@ class ApiSpec(JudgeSettings):
             check_vocabularies(self.own_tokenizer.tokenizer(), other.own_tokenizer.tokenizer())
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        """See `JudgeSettings.spelled_names`."""
         if self.protocol != "chat":
             return None
         own = self.own_tokenizer
         return SpelledNames(tokenizer, None if own is None else own.tokenizer())
 
     def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
-        """See `JudgeSettings.tokens`; the server bills every prompt whole."""
+        """Tokens as the server bills them: every prompt whole."""
         from judgebench.judges.planning import whole_tokens
 
         return whole_tokens(prompts)
 
     def estimate(self, task: ReadingTask) -> str:
-        """Requests, tokens and money that all prompts would take where nothing is stored."""
         from judgebench.judges.api.reader import served_estimate
 
-        return served_estimate(self, task.assistant, task.decodings, task.prompts, task.null, task.free_text)
+        return served_estimate(self, task)
 
     def reader(self, task: ReadingTask) -> Any:
-        """An `ApiReader`."""
         from judgebench.judges.api.reader import ApiReader
 
-        return ApiReader(self, task.assistant, task.decodings, task.prompts, task.null, task.store(), task.free_text)
+        return ApiReader(self, task)
 
     def _check_address(self, mistakes: Mistakes) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
@@ -285,45 +279,99 @@ class ApiSpec(JudgeSettings):
 
 
 @dataclass(frozen=True)
-class ServedAssistant:
-    """A second model behind a URL, which is asked as the judge is.
+class Endpoint:
+    """Source of a served judge; see `Source`.
 
-    Args:
-        url, model, key_variable, price, explicit, tokenizer, gguf_file, revision, top_logprobs, requests_per_minute,
-            tokens_per_minute: see `ApiSpec`; all else is the judge's.
+    Attributes:
+        name: the model's at the server.
+        counted_by: the tokenizer that prompts are built with; None for prompts that the server's own template frames,
+            whose tokens are estimated at four characters each.
+        context: most tokens of prompt and answer together, where that is known.
     """
 
-    url: str
-    model: str
-    key_variable: str | None = None
-    price: Any = None
-    explicit: str | None = None
-    tokenizer: str | None = None
-    gguf_file: str | None = None
-    revision: str | None = None
-    top_logprobs: int = 20
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
+    name: str
+    title: str
+    counted_by: ModelSource | None = None
+    context: int | None = None
+    encoder_decoder: ClassVar[bool] = False
 
-    def spec(self, judge: ApiSpec) -> ApiSpec:
-        """Its settings beside a judge; the run's `max_cost` is the judge's.
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The model's own, or one that counts a token every four characters and has no chat template."""
+        return self.counted_by.tokenizer() if self.counted_by is not None else estimating_tokenizer()
 
-        Raises:
-            UserError: a value that none of them can have.
-        """
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if judge.max_cost is not None and not Price.parse(_plain(self.price), "assistant").known:
-            raise UserError(
-                "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
-                "assistant.price.output, in USD per million tokens."
-            )
-        return replace(judge, **own, title=None, role="assistant", max_cost=None)
+    def config(self) -> Any:
+        from transformers import PretrainedConfig
 
-    @property
-    def title(self) -> str:
-        """A short name for tables and figures."""
-        return self.model.rstrip("/").split("/")[-1]
+        config: Any = PretrainedConfig()
+        config.max_position_embeddings = self.context or _UNLIMITED
+        return config
 
 
-def _plain(value: Any) -> Any:
+def estimating_tokenizer() -> PreTrainedTokenizerBase:
+    """One that takes every four characters for a token, and knows no token by name.
+
+    Example:
+        >>> len(estimating_tokenizer()("ten chars.")["input_ids"])
+        3
+    """
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = Split(Regex(rf"[\s\S]{{1,{_CHARACTERS}}}"), "isolated")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?")
+
+
+_PROMPT = "the prompt is what judgebench asks, and another would be judged in its place"
+_LISTS = "which lists are asked for follows from {role}.scores_from, {role}.explicit and {role}.top_logprobs"
+_ONE = "one answer a request is read and paid for; see {role}.samples"
+_OWN_BODY = {
+    **dict.fromkeys(("messages", "prompt", "input_ids", "text", "input", "input_embeds", "suffix", "echo"), _PROMPT),
+    **dict.fromkeys(("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids"), _LISTS),
+    **dict.fromkeys(("return_logprob", "top_logprobs_num", "token_ids_logprob"), _LISTS),
+    **dict.fromkeys(("n", "best_of", "stream"), _ONE),
+    **dict.fromkeys(
+        ("max_tokens", "max_completion_tokens", "sampling_params"),
+        "how long an answer may be, and so what it may cost, is {role}.max_new_tokens",
+    ),
+    "model": "the model is {role}.model",
+    "temperature": "the temperature is {role}.temperature",
+    "seed": "the seed is {role}.seed",
+}
+"""Keys of a request that `extra_body` may not hold -> the reason."""
+
+
+def parse_extra(given: Any, role: str) -> dict[str, Any]:
+    """The config key `<role>.extra_body`, as plain JSON.
+
+    Raises:
+        UserError: no mapping, nothing that JSON can hold, or a key that has another place.
+    """
+    key = f"{role}.extra_body"
+    if not isinstance(given, Mapping):
+        raise UserError(f"{key}: must be a mapping, got {shown(given)}.")
+    for name in given:
+        if name in _OWN_BODY:
+            raise UserError(f"{key}.{name}: {_OWN_BODY[name].format(role=role)}; leave it out of extra_body.")
+    try:
+        text = json.dumps(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{key}: cannot be written as JSON ({error}).") from None
+    plain: dict[str, Any] = parse_json(text, key)
+    return plain
+
+
+def is_loopback(url: str) -> bool:
+    """True of an address that is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def plain(value: Any) -> Any:
+    """A value of a configuration without OmegaConf's containers."""
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value

@@ -1,7 +1,13 @@
 """judgebench's attention, registered with transformers as an implementation of its own.
 
 Any model written against transformers' attention interface then runs on packed rows unchanged: whatever is being read
-(`attending`), each layer's queries, keys and values go to that pass's `attend`.
+(`attending`), each layer's queries, keys and values go to that pass's `attend`. Its parts (the root, the group's
+article, the prompt's own tokens, branches) are attended to separately and merged exactly (`kernels.merge_into`).
+
+Of the last layer, keys and values are wanted of every token, but queries, and all that follows from them, only of the
+tokens whose next-token distribution is read. The layer's own code runs twice: over the whole row until its keys and
+values are there (`KeysOnly`), then over the tokens that are read (`ReadsOnly`). One layer in thirty less for SmolLM2,
+at no difference.
 
 Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over.
 """
@@ -11,18 +17,130 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
+from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.engine.cache import Step
-from judgebench.judges.engine.kernels import AttentionOptions, attend_masked
-from judgebench.judges.engine.prefill import KeysOnly, Prefill, ReadRoot, ReadsOnly
+from judgebench.judges.engine.cache import GROWTH, Cache, Context, PaddedBlock, Root, Step, attend_blocks, blocks_of
+from judgebench.judges.engine.kernels import (
+    AttentionOptions,
+    KeysValues,
+    Segments,
+    additive,
+    attend,
+    attend_masked,
+    attend_ragged,
+    joined,
+    merge_into,
+    separable,
+)
+from judgebench.judges.engine.packing import Packed
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
+
+
+@dataclass(frozen=True)
+class ReadRoot:
+    """A row that is a root is being read, into `root`; `segments` are the row as one stretch."""
+
+    root: Root
+    segments: Segments
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
+    ) -> torch.Tensor:
+        self.root.layers[layer] = (key, value)
+        tokens = query.shape[2]
+        if separable(how, tokens):
+            out = torch.empty_like(query)
+            merge_into(out, [attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
+            return out
+        every = np.arange(tokens)
+        blocks = blocks_of([Context(every, every, every, every)], query, key, how.window)
+        return attend_blocks(query, (key, value), blocks, None, how)
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given.
+
+    Attributes:
+        blocks: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+    """
+
+    packed: Packed
+    root: Root | None
+    cache: Cache | None = None
+    blocks: dict[tuple[int | None, bool], list[PaddedBlock]] = field(default_factory=dict)
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
+    ) -> torch.Tensor:
+        self.store_keys(layer, key, value)
+        return self.attend_row(layer, query, (key, value), how, only_reads=False)
+
+    def attend_row(
+        self, layer: int, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
+    ) -> torch.Tensor:
+        """Attention of one layer to the row and its root; queries are all tokens of the row, or `packed.reads`."""
+        packed, root = self.packed, None if self.root is None else self.root.layers[layer]
+        if separable(how, packed.reach):
+            return _merged(packed, query, own, root, how, only_reads)
+        kind = (how.window, only_reads)
+        if kind not in self.blocks:
+            self.blocks[kind] = blocks_of(_contexts(packed, only_reads), query, own[0], how.window)
+        seen = own if root is None else joined([root, own])
+        return attend_blocks(query, seen, self.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
+
+    def store_keys(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+        if self.cache is None:
+            return
+        above = self.packed.groups[-1].shared.stop
+        self.cache.root = self.root
+        self.cache.articles[layer] = (key[:, :, :above].clone(), value[:, :, :above].clone())
+        self.cache.own[layer] = tuple(  # type: ignore[assignment]
+            F.pad(x[0][:, self.packed.leaves].permute(1, 2, 0, 3), (0, 0, 0, 0, 0, GROWTH)) for x in (key, value)
+        )
+
+
+class KeysTaken(Exception):
+    """A layer's keys and values are there; what else it would compute is not wanted."""
+
+
+@dataclass
+class KeysOnly:
+    """The last layer runs over a whole row for the sake of its keys and values, which `own` takes."""
+
+    prefill: Prefill
+    own: KeysValues | None = None
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
+    ) -> torch.Tensor:
+        self.own = (key, value)
+        self.prefill.store_keys(layer, key, value)
+        raise KeysTaken
+
+
+@dataclass(frozen=True)
+class ReadsOnly:
+    """The last layer runs over the tokens that are read, against the keys and values of the whole row."""
+
+    prefill: Prefill
+    own: KeysValues
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
+    ) -> torch.Tensor:
+        return self.prefill.attend_row(layer, query, self.own, how, only_reads=True)
+
 
 AttentionPass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
 
@@ -40,12 +158,37 @@ def attending(pass_: AttentionPass) -> Iterator[None]:
 
 
 @contextmanager
-def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]:
-    """Within it a model reads plain rows with attention of its own, whatever implementation is set.
+def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
+    """Within it a decoder layer takes the states of a packed row, [1, tokens, hidden], and gives the row with the right
+    states at its `reads` and zeros elsewhere."""
+    plain = layer.forward
+    rows, tokens = active.packed.reads.flatten(), len(active.packed.token_ids)
 
-    Args:
-        exact: with attention written out in float32 instead; for rows that are read whole, without a cache.
-    """
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        first = KeysOnly(active)
+        try:
+            with attending(first):
+                plain(*args, **kwargs)
+        except KeysTaken:
+            assert first.own is not None
+        with attending(ReadsOnly(active, first.own)):  # type: ignore[arg-type]
+            given = plain(*_at(args, rows, tokens), **_at(kwargs, rows, tokens))
+        states = given[0] if isinstance(given, tuple) else given
+        row = states.new_zeros(1, tokens, states.shape[-1])
+        row[:, rows] = states
+        return (row, *given[1:]) if isinstance(given, tuple) else row
+
+    layer.forward = forward
+    try:
+        yield
+    finally:
+        del layer.forward
+
+
+@contextmanager
+def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]:
+    """Within it a model reads plain rows with attention of its own, whatever implementation is set; or, without a
+    cache, with `EXACT`."""
     packed = model.config._attn_implementation == NAME
     if packed:
         model.set_attn_implementation(EXACT if exact else "sdpa" if model._supports_sdpa else "eager")
@@ -57,12 +200,8 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
 
 
 def current_rows() -> torch.Tensor | None:
-    """Places of the packed row under way at which its prompts are being continued, prompt by prompt: read, or written.
-
-    Returns:
-        [places] int64 indices into the row's tokens, none of them while a root is read; None where no packed row is
-        under way.
-    """
+    """[places] int64 indices of the tokens at which the prompts of the packed row under way are being continued, prompt
+    by prompt; none of them while a root is read, None without a packed row."""
     active = _ACTIVE.get()
     if isinstance(active, Prefill):
         return active.packed.reads.flatten()
@@ -79,11 +218,7 @@ def packed_attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The attention function; transformers calls it once a layer.
-
-    Returns:
-        [1, tokens, heads, dim] and no weights.
-    """
+    """The attention function of `NAME`: [1, tokens, heads, dim] and no weights."""
     active = _ACTIVE.get()
     if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
@@ -116,8 +251,88 @@ def _how(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> AttentionOptions:
-    """A layer's options, as transformers hands them over."""
     return AttentionOptions(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+
+
+def _at(given: Any, rows: torch.Tensor, tokens: int) -> Any:
+    """A layer's input at `rows` of the row's tokens: whatever runs over them, [1, tokens, ...] or [tokens]."""
+    if isinstance(given, torch.Tensor):
+        if given.ndim >= 2 and given.shape[:2] == (1, tokens):
+            return given[:, rows]
+        return given[rows] if given.shape == (tokens,) else given
+    if isinstance(given, tuple | list):
+        return type(given)(_at(item, rows, tokens) for item in given)
+    return {name: _at(item, rows, tokens) for name, item in given.items()} if isinstance(given, dict) else given
+
+
+def _merged(
+    packed: Packed,
+    query: torch.Tensor,
+    own: KeysValues,
+    root: KeysValues | None,
+    how: AttentionOptions,
+    only_reads: bool,
+) -> torch.Tensor:
+    """Attention part by part, merged where several parts are seen."""
+    parts = []
+    for part in packed.read_parts if only_reads else packed.parts:
+        keys = root if part.keys is None else tuple(x[:, :, part.keys] for x in own)
+        assert keys is not None
+        parts.append((part.rows, *attend_ragged(query[:, :, part.rows], keys[0], keys[1], part.segments, how.scale)))
+    if packed.forks.numel():
+        parts.append(_among_branches(packed, query, own, how, only_reads))
+    out = torch.empty_like(query)
+    for start, stop in pairwise(sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})):
+        seen = [
+            (each[:, :, start - rows.start : stop - rows.start], lse[:, :, start - rows.start : stop - rows.start])
+            for rows, each, lse in parts
+            if rows.start <= start and stop <= rows.stop
+        ]
+        merge_into(out[:, :, start:stop], seen, how.sinks)
+    return out
+
+
+def _among_branches(
+    packed: Packed, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
+) -> tuple[slice, torch.Tensor, torch.Tensor]:
+    """Which queries are branches that fork, and their attention to each other."""
+    prompts, inner = packed.forks.shape
+    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+    q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]  # what is read first is no branch
+    k, v = (x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in own)
+    out, lse = attend(q, k, v, how.scale, bias=additive(packed.ancestry[None, None], query.dtype))
+    if only_reads:
+        out, lse = F.pad(out, (0, 0, 1, 0)), F.pad(lse, (1, 0), value=float("-inf"))
+    return rows, out.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+
+
+def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
+    """All that each token of the row may see, or each of `packed.reads`; keys are numbered from the root's on."""
+    host = packed.host or packed
+    at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
+    inner = np.arange(1, forks.shape[1] + 1)
+    before = np.arange(packed.root)
+    contexts = []
+    for group in packed.groups:
+        shared = np.arange(group.shared.start, group.shared.stop)
+        above, above_at = np.concatenate([before, packed.root + shared]), np.concatenate([before, at[shared]])
+        if len(shared) and not only_reads:
+            contexts.append(Context(shared, at[shared], above, above_at))
+        for prompt in range(group.prompts.start, group.prompts.stop):
+            tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
+            keys = np.concatenate([above, packed.root + tail])
+            key_at = np.concatenate([above_at, at[tail]])
+            every, every_at = np.concatenate([keys, packed.root + branches]), np.concatenate([key_at, at[branches]])
+            key_branches = np.concatenate([np.zeros(len(keys), np.int64), inner])
+            if only_reads:
+                own, own_at = prompt * reads.shape[1] + np.arange(reads.shape[1]), at[reads[prompt]]
+                own_branches = np.concatenate([np.zeros(len(own) - len(inner), np.int64), inner])
+                contexts.append(Context(own, own_at, every, every_at, own_branches, key_branches))
+                continue
+            contexts.append(Context(tail, at[tail], keys, key_at))
+            if len(branches):
+                contexts.append(Context(branches, at[branches], every, every_at, inner, key_branches))
+    return contexts
 
 
 AttentionInterface.register(NAME, packed_attention)

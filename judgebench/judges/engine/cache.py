@@ -1,9 +1,14 @@
-"""Keys and values that outlive a pass: of a root, for the rows below it; of a batch, for generation."""
+"""Keys and values that outlive a pass, of a root or of a batch in generation; and attention where its parts cannot be
+merged: under windows that cut a prompt, and soft caps that bend its products.
+
+There every query sees its whole context under an explicit mask. Stretches of queries and their contexts are gathered
+from the row into padded blocks of bounded memory, as many stretches together as fit.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -12,13 +17,14 @@ import torch
 from torch.nn import functional as F
 
 from judgebench.judges.engine import kernels
-from judgebench.judges.engine.blocks import Context, PaddedBlock, attend_blocks, blocks_of
 from judgebench.judges.engine.kernels import (
+    CHUNK_BYTES,
     AttentionOptions,
     KeysValues,
     Segments,
     additive,
     attend,
+    attend_masked,
     attend_ragged,
     joined,
     merge_into,
@@ -28,6 +34,8 @@ from judgebench.judges.engine.kernels import (
 
 GROWTH = 64
 """Tokens by which the room for generated keys grows."""
+_NOWHERE = 2**40
+"""Position of padding among keys, which no query sees."""
 
 
 @dataclass
@@ -38,28 +46,22 @@ class Root:
 
     @property
     def length(self) -> int:
-        """Its tokens."""
         return next(iter(self.layers.values()))[0].shape[2]
 
     @property
     def bytes(self) -> int:
-        """Memory that it takes."""
         return sum(x.nbytes for pair in self.layers.values() for x in pair)
 
 
 class Roots:
-    """The roots that were used last; the one in use is always kept.
-
-    Args:
-        room: bytes that they may take together.
-    """
+    """The roots that were used last, in `room` bytes together; the one in use is always kept."""
 
     def __init__(self, room: int = 0):
         self.room = room
         self._held: OrderedDict[bytes, Root] = OrderedDict()
 
     def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
-        """The keys and values of `root` [tokens], from `read` where they are not held."""
+        """The keys and values of `root` [tokens], from `read` where they are not in memory."""
         name = root.tobytes()
         if name in self._held:
             self._held.move_to_end(name)
@@ -70,7 +72,6 @@ class Roots:
         return self._held[name]
 
     def clear(self) -> None:
-        """Lets go of all."""
         self._held.clear()
 
 
@@ -134,7 +135,6 @@ class Step:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
-        """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
         cache, (prompts, count) = self.cache, self.at.shape
         longest = self.live.shape[-1]
         if longest > cache.own[layer][0].shape[1]:
@@ -160,7 +160,6 @@ class Step:
 def _own(
     active: Step, query: torch.Tensor, own: KeysValues, how: AttentionOptions
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention of the new tokens to their prompts' own, and its log-sum-exp."""
     (prompts, count), longest = active.at.shape, active.live.shape[-1]
     if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
         room = own[0].shape[1]
@@ -206,3 +205,135 @@ def _contexts(active: Step) -> list[Context]:
             at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + own])
             contexts.append(Context(prompt * count + np.arange(count), at[-count:], keys, at))
     return contexts
+
+
+@dataclass(frozen=True)
+class Context:
+    """A stretch of queries and all keys that any of them may see: their indices, positions and inner branches of the
+    candidate trie, from 1; 0 is none."""
+
+    queries: np.ndarray
+    query_at: np.ndarray
+    keys: np.ndarray
+    key_at: np.ndarray
+    query_branches: np.ndarray | None = None
+    key_branches: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class PaddedBlock:
+    """Contexts padded to each other: queries [contexts, width] by repeating the first, keys [contexts, reach].
+
+    Attributes:
+        real, row: [queries] int64: which of the flattened block are no padding, and which queries those are.
+    """
+
+    queries: torch.Tensor
+    query_at: torch.Tensor
+    query_branches: torch.Tensor
+    keys: torch.Tensor
+    key_at: torch.Tensor
+    key_branches: torch.Tensor
+    real: torch.Tensor
+    row: torch.Tensor
+
+
+def blocks_of(
+    contexts: Sequence[Context], query: torch.Tensor, key: torch.Tensor, window: int | None
+) -> list[PaddedBlock]:
+    """Blocks whose float32 products, and whose keys and values, take about `kernels.CHUNK_BYTES` each.
+
+    Args:
+        query, key: of a layer, for their heads, features and device.
+    """
+    max_products = CHUNK_BYTES // (4 * query.shape[1])
+    max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
+    pieces = [piece for context in contexts for piece in _pieces(context, max_products, window)]
+    pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
+    blocks: list[PaddedBlock] = []
+    together: list[Context] = []
+    for piece in pieces:
+        width = max(len(each.queries) for each in [*together, piece])
+        keys = (len(together) + 1) * len(piece.keys)
+        if together and (width * keys > max_products or keys > max_keys):
+            blocks.append(_block(together, query.device))
+            together = []
+        together.append(piece)
+    return [*blocks, *([_block(together, query.device)] if together else [])]
+
+
+def attend_blocks(
+    query: torch.Tensor,
+    seen: KeysValues,
+    blocks: Sequence[PaddedBlock],
+    ancestry: torch.Tensor | None,
+    how: AttentionOptions,
+) -> torch.Tensor:
+    """Attention of the blocks' queries; [1, heads, queries, dim] as the query.
+
+    Args:
+        seen: [1, kv heads, keys, dim] all keys and values that the blocks number.
+        ancestry: [branches, branches] bool, see `Packed`; None where no branch is a query.
+    """
+    out = torch.empty_like(query)
+    for block in blocks:
+        q, k, v = (x[0][:, at].transpose(0, 1) for x, at in ((query, block.queries), *((x, block.keys) for x in seen)))
+        behind = block.query_at[:, :, None] - block.key_at[:, None]
+        allowed = behind >= 0
+        if how.window is not None:
+            allowed = allowed & (behind < how.window)
+        if ancestry is not None and len(ancestry):
+            related = F.pad(ancestry, (1, 0, 1, 0), value=True)
+            allowed = allowed & related[block.query_branches[:, :, None], block.key_branches[:, None]]
+        each = attend_masked(q, k, v, how, allowed[:, None])
+        out[:, :, block.row] = each.transpose(1, 2).flatten(0, 1)[block.real].transpose(0, 1)[None]
+    return out
+
+
+def _pieces(context: Context, max_products: int, window: int | None) -> list[Context]:
+    """A context in pieces of at most `max_products` products, each with the keys that its queries may see."""
+    pieces, start = [], 0
+    while start < len(context.queries):
+        stop = min(len(context.queries), start + max(1, max_products // max(1, len(context.keys))))
+        at = context.query_at[start:stop]
+        near = context.key_at <= at.max()
+        if window is not None:
+            near &= context.key_at > at.min() - window
+        pieces.append(
+            Context(
+                context.queries[start:stop],
+                at,
+                context.keys[near],
+                context.key_at[near],
+                None if context.query_branches is None else context.query_branches[start:stop],
+                None if context.key_branches is None else context.key_branches[near],
+            )
+        )
+        start = stop
+    return pieces
+
+
+def _block(contexts: Sequence[Context], device: torch.device) -> PaddedBlock:
+    width, reach = max(len(each.queries) for each in contexts), max(len(each.keys) for each in contexts)
+
+    def padded(rows: Sequence[np.ndarray], length: int, filling: int | None) -> np.ndarray:
+        table = np.empty((len(rows), length), np.int64)
+        for line, row in zip(table, rows, strict=True):
+            line[: len(row)], line[len(row) :] = row, row[0] if filling is None else filling
+        return table
+
+    def branches(given: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+        return np.zeros(len(like), np.int64) if given is None else given
+
+    real = np.concatenate([np.arange(len(each.queries)) + i * width for i, each in enumerate(contexts)])
+    tables = (
+        padded([each.queries for each in contexts], width, None),
+        padded([each.query_at for each in contexts], width, None),
+        padded([branches(each.query_branches, each.queries) for each in contexts], width, None),
+        padded([each.keys for each in contexts], reach, 0),
+        padded([each.key_at for each in contexts], reach, _NOWHERE),
+        padded([branches(each.key_branches, each.keys) for each in contexts], reach, 0),
+        real,
+        np.concatenate([each.queries for each in contexts]),
+    )
+    return PaddedBlock(*(to_device(torch.from_numpy(table), device) for table in tables))

@@ -53,7 +53,7 @@ class CandidateTrie:
     """The token paths of a range's candidates, and the law that turns next-token distributions into candidates'.
 
     Args:
-        candidates: the candidate strings, ascending.
+        candidates: ascending.
         paths: for each candidate the token sequences that write it, each at least one token long.
 
     Attributes:

@@ -1,15 +1,15 @@
 """Encoder-decoder judges (T5, FlanT5, mT5, BART): the encoder reads the prompt, the answer is the decoder's first text.
 
-Nothing is shared among prompts here. An encoder attends both ways, so the state of a prompt's first token depends on
-its last, and what two prompts begin with alike is not alike inside; T5's position bias, which counts tokens between two
-places, would not bear packing either. What is shared is all that belongs to one prompt: it is encoded once, the
-decoder's keys and values of it are computed once, and every candidate is reached from them, candidates that begin alike
-along the same steps.
+Nothing is shared among prompts: an encoder attends both ways, so the state of a prompt's first token depends on its
+last, and T5's position bias counts tokens between two places. But a prompt is encoded once, the decoder's keys and
+values of it are computed once, and every candidate is reached from them, candidates that begin alike along the same
+steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from transformers import EncoderDecoderCache, PreTrainedModel
 
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.hardware import keep_freed
-from judgebench.judges.engine.heads import Head
 from judgebench.judges.engine.packing import Groups
+from judgebench.judges.engine.plain import Head
 from judgebench.runtime.errors import UserError
 
 _AT_ONCE = 8192
@@ -33,17 +33,13 @@ _CHECK_SHARE = 0.25
 
 
 class EncoderDecoderEngine:
-    """Reads prompts through encoder and decoder; the same interface as the prefix engine.
-
-    Prompts of like length are padded to one another and masked, so padding is little; beside whom a prompt is read
-    moves its log-probabilities by rounding alone.
+    """Reads prompts through encoder and decoder; prompts of like length are padded to one another and masked.
 
     Args:
-        model: an encoder-decoder language model of transformers.
         alone: read every prompt by itself, without padding: slow, and obviously right.
 
     Attributes:
-        start_tokens: what the decoder begins with, before the answer.
+        start_tokens: the decoder's, before the answer.
         computed: tokens computed so far, of encoder and decoder, without padding.
 
     Raises:
@@ -67,33 +63,24 @@ class EncoderDecoderEngine:
         root: np.ndarray | None = None,
         following: object | None = None,
     ) -> list[torch.Tensor]:
-        """See `Engine.read`; what prompts begin with is of no use here."""
-        prompts = [ids for group in groups for ids in group]
+        prompts = list(chain.from_iterable(groups))
         logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
         for rows in self._parts(prompts):
             logprobs[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
         return [logprobs]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
-        """See `Engine.start`."""
-        prompts = [ids for group in groups for ids in group]
-        return EncoderDecoderAnswers(
-            self, [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
-        )
+        prompts = list(chain.from_iterable(groups))
+        parts = [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
+        return EncoderDecoderAnswers(self, parts)
 
     def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
-        """Nothing foretells what an encoder reads; `LikelihoodPass` refuses such models before they are loaded."""
+        """Not for these models, which `LikelihoodPass` refuses."""
         raise NotImplementedError
 
     def encode(self, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encodes prompts together, each different one once.
-
-        Args:
-            prompts: [tokens] of each.
-
-        Returns:
-            [prompts, longest, hidden] states, and [prompts, longest] int64, 1 where there is a token.
-        """
+        """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and [prompts, longest]
+        int64, 1 where there is a token."""
         different = {ids.tobytes(): ids for ids in prompts}
         place = {name: i for i, name in enumerate(different)}
         token_ids = torch.zeros(len(different), max(map(len, prompts)), dtype=torch.int64)
@@ -110,7 +97,6 @@ class EncoderDecoderEngine:
         return states[rows], mask[rows]
 
     def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
-        """[prompts, candidates] float64."""
         read: dict[int, torch.Tensor] = {}
         # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
         for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
@@ -135,13 +121,7 @@ class EncoderDecoderEngine:
 
 
 class DecoderState:
-    """Prompts that are encoded and answered together.
-
-    Args:
-        engine: of their model.
-        prompts: [tokens] of each.
-        rows: which prompts of the batch they are.
-    """
+    """Prompts that are encoded and answered together; `rows` are their indices in the batch."""
 
     def __init__(self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]):
         self.rows = list(rows)
@@ -150,7 +130,6 @@ class DecoderState:
         self._cache: EncoderDecoderCache | None = None
 
     def begin(self) -> torch.Tensor:
-        """[prompts, hidden]: the state at which the answer's first token is predicted."""
         return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
 
     def go_on(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -197,24 +176,20 @@ class EncoderDecoderAnswers:
         self.logits = self._heads([part.begin() for part in parts])
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Continuations.step`."""
         self.logits = self._heads([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Continuations.keep`."""
         place = {row: i for i, row in enumerate(which.tolist())}
         self._parts = [part for part in self._parts if part.keep(place)]
         self.logits = [logits[which.to(logits.device)] for logits in self.logits]
 
     def _heads(self, states: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The parts' states, in the batch's order, through the head."""
         rows = torch.tensor([row for part in self._parts for row in part.rows])
         return [self._engine.head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
 
 
 def _start_tokens(model: PreTrainedModel) -> list[int]:
-    """Tokens before the decoder's first word: its start token, and where the model always says something first
-    (BART its BOS), that too."""
+    """Tokens before the decoder's first word: its start token, and the forced first one (BART's BOS)."""
     tokens = []
     for name in ("decoder_start_token_id", "forced_bos_token_id"):
         said = [getattr(where, name, None) for where in (model.generation_config, model.config)]
@@ -230,14 +205,7 @@ def _start_tokens(model: PreTrainedModel) -> list[int]:
 @torch.inference_mode()
 def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
-    the whole model on each prompt by itself.
-
-    Returns:
-        The largest difference of a log-probability; NaN where the model itself gives NaN.
-
-    Raises:
-        UserError: they differ by more than rounding explains: this model does something that is not known here.
-    """
+    the whole model on each prompt by itself; gives and raises what `check_packing` does."""
     model, start = engine.model, engine.start_tokens
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)

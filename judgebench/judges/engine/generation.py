@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.engine.prefix import PackedAnswers
+from judgebench.judges.engine.cache import Cache, Root, Step
+from judgebench.judges.engine.kernels import to_device
+from judgebench.judges.engine.packing import Packed
+from judgebench.judges.engine.plain import Side
+
+if TYPE_CHECKING:
+    from judgebench.judges.engine.prefix import PrefixEngine
 
 
 class Chooser(Protocol):
@@ -18,14 +25,51 @@ class Chooser(Protocol):
         """[answers, vocabulary] logits of each -> [answers] int64."""
 
 
-class Side(Protocol):
-    """One that goes on with the answers, one part for each: a model's `Continuations`, or whatever else counts them."""
+class PackedAnswers:
+    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
+
+    def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
+        self._engine = engine
+        shared = [group.shared.stop - group.shared.start for group in packed.groups]
+        self._cache = Cache(
+            spans=[(group.prompts.start, group.prompts.stop) for group in packed.groups],
+            article_ends=[0, *(group.shared.stop for group in packed.groups)],
+            offsets=[
+                packed.root + size
+                for size, group in zip(shared, packed.groups, strict=True)
+                for _ in range(group.prompts.start, group.prompts.stop)
+            ],
+            lengths=[end - start for start, end in packed.spans],
+        )
+        self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
 
     def step(self, tokens: torch.Tensor) -> None:
-        """Goes on by one token each: [answers] int64."""
+        self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
+
+    def extend(self, tokens: torch.Tensor) -> list[torch.Tensor]:
+        """Goes on by several tokens each, [prompts, tokens] int64; gives for each exit their logits [prompts, tokens,
+        vocabulary] float32."""
+        cache, device = self._cache, self._engine.model.device
+        count = tokens.shape[1]
+        step = Step.of(cache, count, device)
+        positions = step.at + to_device(torch.tensor(cache.offsets), device)[:, None]
+        cache.lengths = [length + count for length in cache.lengths]
+        hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
+        return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
+
+    def rewind(self, counts: Sequence[int]) -> None:
+        """Forgets the last so many tokens of each prompt; `logits` are stale until it goes on."""
+        cache = self._cache
+        cache.lengths = [length - count for length, count in zip(cache.lengths, counts, strict=True)]
 
     def keep(self, which: torch.Tensor) -> None:
-        """Goes on with the answers at these ascending indices only."""
+        cache = self._cache
+        kept = which.tolist()
+        cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
+        cache.spans = [(bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans]
+        which = which.to(self.logits[0].device)
+        cache.own = {layer: (keys[which], values[which]) for layer, (keys, values) in cache.own.items()}
+        self.logits = [logits[which] for logits in self.logits]
 
 
 def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
@@ -44,11 +88,9 @@ def generate(
     """Goes on with every answer until it stops or is full; finished answers leave the batch.
 
     Args:
-        sides: what goes on with the answers: those of the main model, of the assistant where it reads for itself.
-        logits: the main model's and the assistant's logits now, [answers, vocabulary] each.
-        chooser: picks each next token.
+        sides: the main model's answers, and the assistant's where it reads for itself.
+        logits: gives both models' logits now, [answers, vocabulary] each.
         stops: tokens that end an answer; not part of it.
-        max_new_tokens: most tokens of an answer.
 
     Returns:
         The tokens of each answer.
@@ -94,13 +136,9 @@ def speculate(
 
     Args:
         main, assistant: the answers under way.
-        matched: both models' logits [answers, vocabulary] over one vocabulary.
-        chooser: picks each token.
+        matched: gives both models' logits [answers, vocabulary] over one vocabulary.
         draft: tokens drafted in a round, above 0.
-        stops, max_new_tokens: as in `generate`.
-
-    Returns:
-        The tokens of each answer.
+        chooser, stops, max_new_tokens: as in `generate`, as is the result.
     """
     chosen = chooser.next_token(*matched(main.logits[0], assistant.logits[0]))
     answers: list[list[int]] = [[] for _ in range(len(chosen))]

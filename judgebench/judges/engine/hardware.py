@@ -27,25 +27,13 @@ _UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_f
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device of this process's models.
-
-    Attributes:
-        device: of its models.
-        compiled: whether elementwise work in half precision on a GPU is compiled (`layers`), where that is possible.
-    """
+    """The device of this process's models; elementwise work in half precision on a GPU is `compiled` where possible."""
 
     device: torch.device
     compiled: bool = True
 
     def fast_dtype(self, saved: str) -> str:
-        """The dtype in which this device computes fast what a checkpoint saved, without losing range.
-
-        Args:
-            saved: the checkpoint's dtype.
-
-        Returns:
-            `saved`, or float32 where this device has no units for `saved`.
-        """
+        """The checkpoint's dtype, or float32 where this device has no units for it."""
         if saved not in HALF:
             return saved
         if self.device.type == "cpu":
@@ -56,16 +44,13 @@ class Hardware:
         return saved
 
     def arithmetic(self) -> str:
-        """Everything that all processes of a run must have alike: the dtypes that are fast, and the kernels of half
-        precision."""
+        """The arithmetic that all processes of a run must share: fast dtypes, and kernels of half precision."""
         return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
 
     def kernels(self, dtype: str, dim: int | None) -> str | None:
-        """Name of the kernels that results in half precision depend on beyond rounding that all share; None on the CPU
-        and in float32.
+        """Name of the kernels that results in half precision on a GPU depend on.
 
         Args:
-            dtype: the model's.
             dim: features of an attention head; None where the model's own attention is used.
         """
         if dtype not in HALF or self.device.type == "cpu":

@@ -34,7 +34,6 @@ class AttentionOptions:
     """Options of a layer's attention.
 
     Attributes:
-        scale: factor on the products.
         window: a token sees only so many positions, its own included; None is all.
         softcap: of Gemma 2: cap * tanh(score / cap).
         sinks: [heads] logits that only take part in the softmax (gpt-oss).
@@ -101,14 +100,7 @@ def attend_plain(
 def attend_masked(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions, allowed: torch.Tensor
 ) -> torch.Tensor:
-    """Attention under an explicit mask with everything that `how` knows but the window, which the mask must hold.
-
-    Args:
-        allowed: bool, broadcastable to [batch, heads, queries, keys].
-
-    Returns:
-        [batch, heads, queries, dim].
-    """
+    """Attention under an explicit mask, broadcastable to [batch, heads, queries, keys], which must hold any window."""
     scores = _products(query, key) * how.scale
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
@@ -180,7 +172,6 @@ def _products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
 
 
 def _weighted(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """[batch, heads, queries, keys], [batch, kv heads, keys, dim] -> [batch, heads, queries, dim]."""
     (heads, queries), kept = weights.shape[1:3], value.shape[1]
     rows = weights.to(value.dtype).unflatten(1, (kept, heads // kept)).flatten(2, 3)
     return (rows @ value).unflatten(2, (heads // kept, queries)).flatten(1, 2)
@@ -208,7 +199,7 @@ class Segments:
     """Neighboring stretches of queries and of keys; each stretch of queries sees the stretch of keys of its number.
 
     Attributes:
-        query_ends, key_ends: where stretches begin and end: 0, end of the first, end of the second, ...
+        query_ends, key_ends: 0, end of the first, end of the second, ...
         causal: the queries of a stretch are the last of its keys, and each sees up to itself.
         ends: [2, stretches + 1] int32: the same ends where the kernel runs.
     """
@@ -220,18 +211,15 @@ class Segments:
 
     @classmethod
     def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
-        """Segments of these sizes."""
         ends = tuple(accumulate(queries, initial=0)), tuple(accumulate(keys, initial=0))
         return cls(*ends, causal, torch.tensor(ends, dtype=torch.int32))
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
-        """Queries and keys of each stretch."""
         ends = zip(pairwise(self.query_ends), pairwise(self.key_ends), strict=True)
         return [(q1 - q0, k1 - k0) for (q0, q1), (k0, k1) in ends]
 
     def to(self, device: torch.device) -> Segments:
-        """The same with its ends on `device`, sent without waiting for them."""
         return replace(self, ends=to_device(self.ends, device))
 
 
@@ -243,11 +231,8 @@ def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def attend_ragged(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention of each stretch and the logarithm of its normalizer: 0 and -inf where a stretch has no keys.
-
-    Returns:
-        [1, heads, queries, dim] in the query's dtype and [1, heads, queries] float32.
-    """
+    """Attention of each stretch and the logarithm of its normalizer, as `attend` gives them; 0 and -inf where a stretch
+    has no keys."""
     wants_gradient = torch.is_grad_enabled() and query.requires_grad
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
@@ -263,14 +248,8 @@ def attend_ragged(
 
 
 class VarlenStretches(NamedTuple):
-    """Stretches of queries and keys, as PyTorch's variable-length attention takes them.
-
-    Attributes:
-        query_ends, key_ends: [stretches + 1] int32.
-        max_queries, max_keys: of a stretch.
-        causal: see `Segments`.
-        used: [stretches] int32: only so many keys of each stretch are seen; None is all.
-    """
+    """Stretches of queries and keys, as PyTorch's variable-length attention takes them; of [stretches] int32 keys only
+    the first `used` are seen."""
 
     query_ends: torch.Tensor
     key_ends: torch.Tensor
@@ -299,8 +278,8 @@ def attend_varlen(
 
 @lru_cache(maxsize=64)
 def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """True where PyTorch's variable-length attention is there for this device, and right: it is tried once on a few
-    random stretches. It wants half precision, compute capability 8.0 and at most 256 features a head."""
+    """True where PyTorch has variable-length attention for this device, and it is right on a few random stretches. It
+    wants half precision, compute capability 8.0 and at most 256 features a head."""
     if device.type != "cuda" or varlen_attn is None or dtype not in _CLOSE or dim > 256:
         return False
     if torch.cuda.get_device_capability(device) < (8, 0):

@@ -1,16 +1,13 @@
 """Layers of transformers' models made faster: linear ones on the CPU, elementwise work on a GPU.
 
-On the CPU weights are laid out once as its matrix products want them (`lay_out`). PyTorch hands a linear layer's weight
-to the matrix product as it is stored, and the product rearranges it on every call; that costs a tenth of the time of a
-long row and most of the time of a short one, such as a step of generation. oneDNN takes weights that were rearranged
-before, and applies an activation or a factor to each result while it is still in registers. Numbers differ from the
-plain layer's in the last bits.
+On the CPU weights are laid out once as oneDNN's matrix products want them (`lay_out`); else each product rearranges
+them, which takes a tenth of the time of a long row and most of the time of a step of generation. An activation or a
+factor is applied to each result while it is still in registers. Numbers differ from the plain layer's in the last bits.
 
-On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`). A norm is six kernels of PyTorch's, a
-rotary embedding twelve, and each reads and writes all of its states; in half precision they take a fifth of a pass.
-`torch.compile` makes one kernel of each. The code compiled is the model's own, so nothing here knows a formula. Results
-differ from uncompiled ones in the last bits of half precision, where the compiler rounds less often, so the readings'
-keys tell them apart (`hardware.Hardware.kernels`).
+On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`): `torch.compile` makes one kernel of a
+norm's six and a rotary embedding's twelve, which in half precision take a fifth of a pass. The code compiled is the
+model's own, so nothing here knows a formula. Results differ from uncompiled ones in the last bits of half precision,
+so the readings' keys tell them apart (`hardware.Hardware.kernels`).
 """
 
 from __future__ import annotations
@@ -46,11 +43,7 @@ _ACTIVATIONS = {
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer for inference whose weight is held in oneDNN's layout alone.
-
-    Args:
-        linear: the layer that it takes the place of, float32 or bfloat16 on the CPU.
-    """
+    """A linear layer for inference, float32 or bfloat16 on the CPU, whose weight is in oneDNN's layout alone."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
@@ -61,24 +54,21 @@ class LaidOutLinear(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """[out, in] a copy of the plain weight, for code that looks at it."""
         return self.laid_out.to_dense()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """[..., in] -> [..., out]; its gradient is that of the states alone."""
+        """[..., in] -> [..., out]; only the states have a gradient."""
         return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
 
     def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
-        """The activation of what `forward` gives; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
 
     def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-        """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
 
     def back(self, outer: torch.Tensor) -> torch.Tensor:
-        """[..., out] -> [..., in]: the gradient of the states from that of the result. The first call lays the weight
-        out a second time; `forget_gradients` gives that memory back."""
+        """The states' gradient [..., in] from the result's. The first call lays the weight out a second time;
+        `forget_gradients` gives that memory back."""
         if self.transposed is None:
             self.transposed = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), _ROWS)
         return torch.ops.mkldnn._linear_pointwise(outer.contiguous(), self.transposed, None, "none", [], "")
@@ -112,7 +102,7 @@ class FusedGatedMLP(nn.Module):
     """down(activation(gate(x)) * up(x)) without a pass over memory for the activation and one for the product.
 
     Args:
-        mlp: the block that it takes the place of, with `gate_proj`, `up_proj` and `down_proj` laid out.
+        mlp: the original block, whose linear layers are laid out.
         activation, variant: oneDNN's names of its activation.
     """
 
@@ -123,7 +113,6 @@ class FusedGatedMLP(nn.Module):
         self._activation = activation, variant
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
@@ -223,8 +212,7 @@ def fuse(model: PreTrainedModel) -> None:
 
 @lru_cache(maxsize=64)
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled within `compiling` where it works on half precision on a GPU and no gradient is wanted,
-    else as it is."""
+    """The function, compiled within `compiling` where it works on half precision on a GPU and without a gradient."""
     fast: Callable[..., Any] | None = None
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -251,8 +239,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def compiling(wanted: bool = True) -> Iterator[None]:
-    """Within it functions that are `compiled` run so; elsewhere, as in plain passes that packed ones are compared with,
-    they run as they are."""
+    """Within it functions that are `compiled` run so; elsewhere, as in plain passes, they run as they are."""
     token = _ACTIVE.set(wanted)
     try:
         yield

@@ -32,13 +32,8 @@ _WORTH_SHARING = 16
 
 @dataclass(frozen=True)
 class Stretch:
-    """The place of one group in the row.
-
-    Attributes:
-        shared: the tokens of the row that its prompts share.
-        own: the tokens of its prompts' tails.
-        prompts: their numbers.
-    """
+    """The place of one group in the row: the tokens that its prompts share, those of their tails (`own`), and the
+    prompts' numbers."""
 
     shared: slice
     own: slice
@@ -47,13 +42,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One call of attention: some queries and part of what they see.
-
-    Attributes:
-        rows: the queries.
-        keys: the keys in the row; None is the root.
-        segments: which of the queries see which of the keys.
-    """
+    """One call of attention: queries (`rows`) and part of the keys in the row that they see; None is the root."""
 
     rows: slice
     keys: slice | None
@@ -94,7 +83,6 @@ class Packed:
     host: Packed | None = None
 
     def to(self, device: torch.device) -> Packed:
-        """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
@@ -108,15 +96,12 @@ class Packed:
 
 
 def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
-    """Packs prompts.
+    """Packs prompts, numbered in the order given.
 
     Args:
         groups: prompts of one group share its article.
         branches: inner nodes of the candidate trie, root first; their tokens are laid after every prompt.
         root: tokens that all prompts begin with and that are read apart.
-
-    Returns:
-        The row; prompts are numbered in the order given.
     """
     inner = [branch for branch in branches if branch.depth > 0]
     chain = all(branch.parent == i for i, branch in enumerate(inner))  # branch 0 is the root, inner[i] is branch i + 1
@@ -243,12 +228,11 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
 
 
 def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
-    """Pairs of neighboring tokens in a row without a root: the last token that prompts share has another successor in
-    each.
+    """Pairs of neighboring tokens in a row without a root.
 
     Returns:
-        [pairs] indices of tokens that something follows; [pairs] what follows, a token; and for each prompt
-        [tokens - 1] which pairs its tokens after the first are.
+        [pairs] indices of the first token of each; [pairs] the token that follows; and for each prompt [tokens - 1]
+        the pairs of its tokens after the first.
     """
     tokens = (packed.host or packed).token_ids
     reads: list[torch.Tensor] = []
@@ -257,7 +241,7 @@ def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[t
     count = 0
 
     def pairs(row: torch.Tensor) -> torch.Tensor:
-        """The places of a stretch's pairs among all."""
+        """The indices of a stretch's pairs among all."""
         nonlocal count
         reads.append(row[:-1])
         following.append(tokens[row[1:]])
@@ -290,7 +274,6 @@ class _Row:
 
 
 def _ancestry(inner: Sequence[Branch]) -> torch.Tensor:
-    """[inner, inner] bool, True where a branch sees another: itself and its ancestors."""
     seen = torch.eye(len(inner), dtype=torch.bool)
     for i, branch in enumerate(inner):
         if branch.parent > 0:  # branch 0 is the root, inner[i] is branch i + 1

@@ -1,31 +1,39 @@
-"""The interface of engines, and the plain one: one prompt at a time through the model's own attention.
+"""The interface of engines, a model's head, and the plain engine: one prompt at a time through the model's own
+attention, which is slow, and the measure of all else.
 
-It is slow, and the measure of all else.
+bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before
+the product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of
+an earlier layer (the logit lens), which makes a judge's assistant of the judge itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.heads import Head
 from judgebench.judges.engine.packing import Groups
+from judgebench.runtime.errors import UserError
+
+_CHUNK_BYTES = 256 * 2**20
+"""Most memory for the float32 rows of the head, and for the logits of the states taken at once."""
+
+_NORMS = ("norm", "final_layernorm", "ln_f", "final_layer_norm", "norm_f")
 
 Wanted = tuple[Groups, CandidateTrie, np.ndarray]
-"""Arguments of `Engine.read`: groups, trie and root."""
+"""Groups, trie and root of `Engine.read`."""
 
 
-class Continuations(Protocol):
-    """Free answers under way, one for each prompt."""
-
-    logits: list[torch.Tensor]
-    """For each exit [prompts, vocabulary] float32: of the next token."""
+class Side(Protocol):
+    """Free answers under way, one for each prompt, or whatever else counts their tokens."""
 
     def step(self, tokens: torch.Tensor) -> None:
         """Goes on by one token each: [prompts] int64."""
@@ -34,9 +42,15 @@ class Continuations(Protocol):
         """Goes on with the prompts at these ascending indices only."""
 
 
+class Continuations(Side, Protocol):
+    """Free answers of a model."""
+
+    logits: list[torch.Tensor]
+    """For each exit [prompts, vocabulary] float32: of the next token."""
+
+
 class Engine(Protocol):
-    """The interface of all that reads prompts: `PrefixEngine`, or `PlainEngine`, which is slow and obviously right; of
-    an encoder-decoder model `EncoderDecoderEngine`.
+    """The interface of `PrefixEngine`, of `PlainEngine` and, for encoder-decoder models, of `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     """
@@ -65,11 +79,146 @@ class Engine(Protocol):
         first, given those before. Prompts have two tokens at least."""
 
 
-class PlainEngine:
-    """Reads each prompt with a forward pass of its own; the same interface as the prefix engine.
+class Head:
+    """A model's output head, at one or several exits.
 
     Args:
-        model: any causal language model of transformers.
+        exits: for each wanted exit the number of layers before it; None is the full model.
+
+    Attributes:
+        decoder: the model without its head.
+
+    Raises:
+        UserError: an exit that is not between 1 and the last layer but one, or a model whose layers are not found.
+    """
+
+    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+        self.exits = tuple(exits)
+        self.decoder = model.get_decoder()
+        linear = model.get_output_embeddings()
+        self.weight: torch.Tensor = linear.weight
+        self.bias: torch.Tensor | None = getattr(linear, "bias", None)
+        config = model.config.get_text_config(decoder=True)
+        self._softcap = getattr(config, "final_logit_softcapping", None)
+        # Cohere multiplies its logits, Granite divides them
+        self._factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
+            self._factor *= model.config.d_model**-0.5
+        early = [layer for layer in self.exits if layer is not None]
+        if early:
+            self._layers, self._norm = _layers_and_norm(self.decoder)
+            for layer in early:
+                if not 1 <= layer < len(self._layers):
+                    raise UserError(
+                        f"assistant.layer: {layer} is not between 1 and {len(self._layers) - 1}, the layers of "
+                        f"{type(model).__name__} before its last."
+                    )
+
+    @contextmanager
+    def capturing(self) -> Iterator[Callable[[], list[torch.Tensor]]]:
+        """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden] normed, per exit."""
+        seen: dict[int | None, torch.Tensor] = {}
+
+        def keeper(exit_: int | None) -> Callable[..., None]:
+            def keep(module: torch.nn.Module, given: object, output: object) -> None:
+                # decoder layers return a tensor or a tuple that begins with it; the decoder an output object
+                states = getattr(output, "last_hidden_state", output)
+                seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
+
+            return keep
+
+        hooks = []
+        try:
+            for exit_ in self.exits:
+                module = self.decoder if exit_ is None else self._layers[exit_ - 1]
+                hooks.append(module.register_forward_hook(keeper(exit_)))
+            yield lambda: [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden] -> [rows, vocabulary] float32."""
+        out = self._products(states)
+        if self.bias is not None:
+            out = out + self.bias.float()
+        if self._factor != 1.0:
+            out = out * self._factor
+        if self._softcap is not None:
+            out = self._softcap * torch.tanh(out / self._softcap)
+        return out
+
+    def _products(self, states: torch.Tensor) -> torch.Tensor:
+        if self.weight.dtype == torch.float32:
+            return F.linear(states.float(), self.weight)
+        if states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
+            return torch.mm(states, self.weight.t(), out_dtype=torch.float32)
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
+        return torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
+
+    def logprobs(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full vocabulary."""
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
+        parts = []
+        for part in states.split(rows):
+            logits = self.logits(part)
+            parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
+        return torch.cat(parts)
+
+    def each_logprob(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full vocabulary."""
+        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
+        parts = []
+        for part, own in zip(states.split(rows), tokens.split(rows), strict=True):
+            logits = self.logits(part)
+            parts.append(logits.gather(1, own[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+        return torch.cat(parts)
+
+
+@torch.no_grad()
+def check_head(model: PreTrainedModel, head: Head) -> None:
+    """Compares the head's logits with the model's own on a few tokens.
+
+    Raises:
+        UserError: they differ by more than rounding explains: the model does something to its logits that is not known
+            here.
+    """
+    size = head.weight.shape[0]
+    ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
+    with own_attention(model), head.capturing() as captured:
+        own = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
+    ours = head.logits(captured()[0][0]).log_softmax(-1)
+    if own.isnan().any():
+        return  # no fault of the head's; whoever reads is told
+    # half precision rounds the model's own logits, by less than they differ from place to place
+    gap, between = (ours - own).abs().mean(), (own - own.roll(1, dims=0)).abs().mean()
+    if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
+        raise UserError(
+            f"{type(model).__name__} does something to its logits that judgebench does not know (mean difference "
+            f"{float(gap):.3g} nats), so it cannot be read."
+        )
+
+
+def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
+    """The decoder's layers in order, where they are found."""
+    return next((m for m in decoder.children() if isinstance(m, torch.nn.ModuleList)), None)
+
+
+def _layers_and_norm(decoder: torch.nn.Module) -> tuple[torch.nn.ModuleList, torch.nn.Module]:
+    layers = layers_of(decoder)
+    norm = next((getattr(decoder, name) for name in _NORMS if hasattr(decoder, name)), None)
+    if layers is None or norm is None:
+        raise UserError(
+            f"assistant=early_exit: the layers and the final norm of {type(decoder).__name__} were not found; use "
+            "another assistant."
+        )
+    return layers, norm
+
+
+class PlainEngine:
+    """Reads each prompt with a forward pass of its own.
+
+    Args:
         exits: see `Head`.
         exact: attention written out in float32 instead of the model's own; without generation.
 
@@ -90,10 +239,8 @@ class PlainEngine:
         root: np.ndarray | None = None,
         following: object | None = None,
     ) -> list[torch.Tensor]:
-        """See `Engine.read`; every inner branch of the trie costs a pass of its own."""
-        prompts = [ids for group in groups for ids in group]
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-        for ids in prompts:
+        for ids in chain.from_iterable(groups):
             columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
             for prefix, children in zip(trie.prefixes, trie.children, strict=True):
                 states, _ = self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)
@@ -104,22 +251,19 @@ class PlainEngine:
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
-        """See `PrefixEngine.at_branches`."""
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-        for ids in (ids for group in groups for ids in group):
+        for ids in chain.from_iterable(groups):
             states = [self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)[0] for prefix in trie.prefixes]
             for rows, branches in zip(per_exit, zip(*states, strict=True), strict=True):
                 rows.append(self.head.logits(torch.cat(branches)))
         return torch.stack([torch.stack(rows) for rows in per_exit]).log_softmax(-1)
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
-        """See `Engine.start`."""
-        return PlainAnswers(self, [ids for group in groups for ids in group])
+        return PlainAnswers(self, list(chain.from_iterable(groups)))
 
     def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
-        """See `Engine.likelihoods`."""
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-        for ids in (ids for group in groups for ids in group):
+        for ids in chain.from_iterable(groups):
             following = torch.tensor(ids[1:].tolist(), device=self.model.device)
             states, _ = self._states(torch.tensor([ids[:-1].tolist()]), None)
             for rows, state in zip(per_exit, states, strict=True):
@@ -155,7 +299,6 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def step(self, tokens: torch.Tensor) -> None:
-        """See `Continuations.step`."""
         states = []
         for i, token in enumerate(tokens.tolist()):
             state, self._caches[i] = self._engine.forward(torch.tensor([[token]]), self._caches[i])
@@ -163,7 +306,6 @@ class PlainAnswers:
         self.logits = self._heads(states)
 
     def keep(self, which: torch.Tensor) -> None:
-        """See `Continuations.keep`."""
         self._caches = [self._caches[i] for i in which.tolist()]
         self.logits = [logits[which] for logits in self.logits]
 

@@ -1,8 +1,7 @@
 """The prefix engine: reads whole groups of prompts in one forward pass over their unique tokens.
 
-`read` gives candidate log-probabilities, `start` and `Continuations.step` free generation over the same shared
-prefixes. Both give at every wanted position what a plain forward pass over the full prompt gives (`plain.py` is that
-plain pass, with the same interface); `check_packing` proves it on the model at hand before anything is read.
+Candidates and free answers get at every wanted position what a plain forward pass over the full prompt gives
+(`PlainEngine`); `check_packing` proves it on the model at hand before anything is read.
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from judgebench.judges.engine.attention import NAME, AttentionPass, attending
-from judgebench.judges.engine.cache import Cache, Root, Roots, Step
+from judgebench.judges.engine.attention import NAME, AttentionPass, Prefill, ReadRoot, attending, only_read
+from judgebench.judges.engine.cache import Cache, Root, Roots
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.generation import PackedAnswers
 from judgebench.judges.engine.hardware import hardware, keep_freed
-from judgebench.judges.engine.heads import Head, layers_of
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Groups, Packed, following_tokens, pack_prompts, root_of
-from judgebench.judges.engine.plain import Continuations, PlainEngine, Wanted
-from judgebench.judges.engine.prefill import Prefill, ReadRoot, only_read
+from judgebench.judges.engine.plain import Continuations, Head, PlainEngine, Wanted, layers_of
 from judgebench.runtime.errors import UserError
 
 _CHECK_TOLERANCE = 1e-3
@@ -41,7 +39,7 @@ class PrefixEngine:
 
     Args:
         model: a decoder-only language model of transformers; its attention and its linear layers are changed for good.
-        exits: layers after which the head is applied; None is the full model. One forward pass serves all.
+        exits: see `Head`. One forward pass serves all.
         room: bytes that the keys and values of roots may take together; the last is always kept.
 
     Attributes:
@@ -74,7 +72,6 @@ class PrefixEngine:
         root: np.ndarray | None = None,
         following: Wanted | None = None,
     ) -> list[torch.Tensor]:
-        """See `Engine.read`."""
         packed, rooted = self._pack(groups, trie, root)
         exits = self._prefill(packed, rooted)
         if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
@@ -90,16 +87,13 @@ class PrefixEngine:
         value: Callable[[list[torch.Tensor]], torch.Tensor],
         root: np.ndarray,
     ) -> torch.Tensor:
-        """The gradient of a number that depends on the candidates' log-probabilities, in the embeddings of some tokens.
+        """The gradient of a number by the embeddings of some tokens, [prompts, places, hidden] float32.
 
         Args:
             prompts: each [tokens]; of several, no two have the same token at the first place of `at`.
             at: the same places of all prompts, behind the root.
-            value: takes what `read` gives of these prompts and gives one number.
-            root: what all prompts begin with; nothing flows back into it, so it costs nothing once it is known.
-
-        Returns:
-            [prompts, places, hidden] float32.
+            value: gives the number from the result of `read`.
+            root: the tokens that all prompts begin with; nothing flows back into it.
         """
         packed, rooted = self._pack([prompts], trie, root)
         embedded: list[torch.Tensor] = []
@@ -145,11 +139,9 @@ class PrefixEngine:
         return results
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
-        """See `Engine.start`."""
         return PackedAnswers(self, *self._pack(groups, None, root))
 
     def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
-        """See `Engine.likelihoods`; what the prompts of a group begin with is computed once for all of them."""
         packed, _ = self._pack(groups, None, np.zeros(0, np.int32))
         reads, following, prompts = following_tokens(packed)
         reads, following = reads.to(self.model.device), following.to(self.model.device)
@@ -187,71 +179,15 @@ class PrefixEngine:
         """[prompts * branches, hidden] after each exit: the states of `packed.reads`; `whole` spares the last layer
         nothing."""
         prefill, rows = Prefill(packed, root, cache), packed.reads.flatten()
-        sparing = only_read(self._last, prefill, attending) if self._last and not whole else nullcontext()
+        sparing = only_read(self._last, prefill) if self._last and not whole else nullcontext()
         with sparing:
             hidden = self._forward(packed.token_ids, packed.positions, prefill)
         return [states[rows] for states in hidden]
 
     def _forward(self, token_ids: torch.Tensor, positions: torch.Tensor, pass_: AttentionPass) -> list[torch.Tensor]:
-        """[tokens, hidden] after each exit."""
         with attending(pass_), compiling(hardware().compiled), self.head.capturing() as captured:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
         return [states[0] for states in captured()]
-
-
-class PackedAnswers:
-    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
-
-    def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
-        self._engine = engine
-        shared = [group.shared.stop - group.shared.start for group in packed.groups]
-        self._cache = Cache(
-            spans=[(group.prompts.start, group.prompts.stop) for group in packed.groups],
-            article_ends=[0, *(group.shared.stop for group in packed.groups)],
-            offsets=[
-                packed.root + size
-                for size, group in zip(shared, packed.groups, strict=True)
-                for _ in range(group.prompts.start, group.prompts.stop)
-            ],
-            lengths=[end - start for start, end in packed.spans],
-        )
-        self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
-
-    def step(self, tokens: torch.Tensor) -> None:
-        """See `Continuations.step`."""
-        self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
-
-    def extend(self, tokens: torch.Tensor) -> list[torch.Tensor]:
-        """Goes on by several tokens each.
-
-        Args:
-            tokens: [prompts, tokens] int64.
-
-        Returns:
-            For each exit [prompts, tokens, vocabulary] float32: of what follows each of them.
-        """
-        cache, device = self._cache, self._engine.model.device
-        count = tokens.shape[1]
-        step = Step.of(cache, count, device)
-        positions = step.at + to_device(torch.tensor(cache.offsets), device)[:, None]
-        cache.lengths = [length + count for length in cache.lengths]
-        hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
-        return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
-
-    def rewind(self, counts: Sequence[int]) -> None:
-        """Forgets the last so many tokens of each prompt; `logits` are stale until it goes on."""
-        cache = self._cache
-        cache.lengths = [length - count for length, count in zip(cache.lengths, counts, strict=True)]
-
-    def keep(self, which: torch.Tensor) -> None:
-        """See `Continuations.keep`."""
-        cache = self._cache
-        kept = which.tolist()
-        cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
-        cache.spans = [(bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans]
-        which = which.to(self.logits[0].device)
-        cache.own = {layer: (keys[which], values[which]) for layer, (keys, values) in cache.own.items()}
-        self.logits = [logits[which] for logits in self.logits]
 
 
 def refuse_unpackable(model: PreTrainedModel) -> None:
@@ -279,7 +215,7 @@ def check_packing(engine: PrefixEngine) -> float:
         The largest difference of a log-probability; NaN where the model itself gives NaN.
 
     Raises:
-        UserError: they differ by more than rounding explains: this model does something that packing does not know.
+        UserError: they differ by more than rounding explains.
     """
     model, exits = engine.model, engine.head.exits
     size = engine.head.weight.shape[0]
@@ -333,11 +269,10 @@ def check_packing(engine: PrefixEngine) -> float:
 
 
 def _normalized(answers: Continuations) -> torch.Tensor:
-    """[exits, prompts, 1, vocabulary] log-probabilities of the next token."""
     return torch.stack(answers.logits).log_softmax(-1)[:, :, None]
 
 
 def _typical(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
-    """[exits, branches] difference of log-probabilities: the mean over the vocabulary of the middle prompt. A single
-    prompt may differ by more, where a model chooses among experts."""
+    """[exits, branches] mean difference of log-probabilities, of the median prompt: a single one may differ by more,
+    where a model chooses among experts."""
     return (ours - theirs).abs().mean(-1).median(dim=1).values

