@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 
 PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
 """Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the range, so moved to
@@ -81,21 +80,21 @@ class ScoreRange:
         numbers = (self.minimum, self.maximum, self.step)
         if not all(_is_moderate(x) for x in numbers):
             raise UserError(
-                f"range {_shown(list(numbers))}: minimum, maximum and step must be finite, at most {_LARGEST:g}."
+                f"range {shown(list(numbers))}: minimum, maximum and step must be finite, at most {_LARGEST:g}."
             )
-        shown = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
+        name = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
         if self.minimum >= self.maximum:
-            raise UserError(f"{shown}: the minimum must lie below the maximum, as in [1, 5].")
+            raise UserError(f"{name}: the minimum must lie below the maximum, as in [1, 5].")
         if self.step <= 0:
-            raise UserError(f"{shown}: the step must be above 0.")
+            raise UserError(f"{name}: the step must be above 0.")
         if max(map(_places, numbers)) > _MOST_PLACES:
-            raise UserError(f"{shown}: scores may have at most {_MOST_PLACES} decimals.")
+            raise UserError(f"{name}: scores may have at most {_MOST_PLACES} decimals.")
         # with so few digits, decimal division is exact wherever it comes out even
         steps = (_decimal(self.maximum) - _decimal(self.minimum)) / _decimal(self.step)
         if steps != steps.to_integral_value():
-            raise UserError(f"{shown}: the step must lead from the minimum to the maximum in whole steps.")
+            raise UserError(f"{name}: the step must lead from the minimum to the maximum in whole steps.")
         if steps >= _MOST_CANDIDATES:
-            raise UserError(f"{shown}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are supported.")
+            raise UserError(f"{name}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are supported.")
 
     @classmethod
     def parse(cls, given: Sequence[float]) -> ScoreRange:
@@ -107,7 +106,7 @@ class ScoreRange:
             or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
         ):
             raise UserError(
-                f"ranges: {_shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
+                f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
                 "as in 'ranges=[[1,5]]'."
             )
         return cls(*(float(x) if _is_moderate(x) else x for x in given))
@@ -143,14 +142,6 @@ def _decimal(value: float) -> Decimal:
 
 def _is_moderate(value: float) -> bool:
     return -_LARGEST <= value <= _LARGEST  # false for NaN, and compares whole numbers that are too long to be floats
-
-
-def _shown(given: Any) -> str:
-    try:
-        shown = repr(given)
-    except (ValueError, RecursionError):  # Python writes no whole number of more than 4300 digits
-        return "that"
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _places(value: float) -> int:

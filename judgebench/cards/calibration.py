@@ -25,7 +25,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, sha256_of
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, ScoreRange
@@ -228,7 +228,7 @@ def _files(parts: Mapping[str, Any], path: Path) -> dict[str, str]:
     names += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     if (parts["tutor"] or {}).get("vectors") == "defense":
         names += sorted(f"defense/{one.name}" for one in (path / "defense").glob("vectors_*.safetensors"))
-    return {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}
+    return {name: sha256_of(path / name) for name in names}
 
 
 def _decoding(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

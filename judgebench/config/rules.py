@@ -94,19 +94,16 @@ class Asked:
         return [name for name, decoding in self.decodings.items() if decoding.needs_assistant]
 
     @property
-    def rules(self) -> str:
-        """Names of the decodings."""
-        return ", ".join(self.decodings)
+    def assistants(self) -> str:
+        """The assistants that the judge can have."""
+        if SERVED in self.judge.gives:
+            return "assistant=api or assistant=null_context"
+        return "assistant=model, assistant=early_exit or assistant=null_context"
 
     @cached_property
     def defenses(self) -> list[Any]:
         """Entries of `defenses`."""
         return list_at(self.config, "defenses")
-
-    @property
-    def helped(self) -> bool:
-        """True if a model is named that helps defenses."""
-        return OmegaConf.select(self.config, "defense.helper.path") is not None
 
     @cached_property
     def tune(self) -> str:
@@ -217,17 +214,9 @@ SETTINGS = (
     ),
     # decodings
     Rule(
-        lambda a: a.assistant.kind == "none" and LOCAL in a.judge.gives and a.contrasting,
+        lambda a: a.assistant.kind == "none" and REPLAYED not in a.judge.gives and a.contrasting,
         None,
-        "decoding {names}: needs an assistant; choose one with assistant=model, assistant=early_exit or "
-        "assistant=null_context.",
-        ("decoding", "assistant"),
-        _assisted,
-    ),
-    Rule(
-        lambda a: a.assistant.kind == "none" and SERVED in a.judge.gives and a.contrasting,
-        None,
-        "decoding {names}: needs an assistant; choose one with assistant=api or assistant=null_context.",
+        "decoding {names}: needs an assistant; choose one with {asked.assistants}.",
         ("decoding", "assistant"),
         _assisted,
     ),
@@ -263,9 +252,9 @@ SETTINGS = (
         ["decoding=[greedy]"],
     ),
     Rule(
-        lambda a: len(a.decodings) > 1 and all(decoding.kind == "greedy" for decoding in a.decodings.values()),
+        lambda a: {d.kind for d in a.decodings.values()} == {"greedy"} and len(a.decodings) > 1 and [*a.decodings],
         lambda a: LOCAL in a.judge.gives or PROBABILITIES in a.judge.gives,
-        "decoding: {asked.rules} would all read the same answers of {asked.same_answers}; take decoding=[greedy].",
+        "decoding: {names} would all read the same answers of {asked.same_answers}; take decoding=[greedy].",
         ("decoding", "judge"),
         ["decoding=[greedy]"],
     ),
@@ -343,7 +332,7 @@ SETTINGS = (
     ),
     Rule(
         lambda a: SERVED in a.judge.gives and [name for name in a.defenses if name in NEED_HELPER],
-        lambda a: a.helped,
+        lambda a: OmegaConf.select(a.config, "defense.helper.path") is not None,
         "defenses: {names} needs a model here, and the judge is served; name one with defense.helper.path=DIR (and "
         "defense.helper.gguf_file=), or leave it out.",
         ("defenses", "judge"),

@@ -77,7 +77,7 @@ class Changed(ValueError):
 def write_digests(folder: Path, names: Iterable[str]) -> None:
     """Adds the digests of files (paths below the folder, with `/`) to those that a folder has already."""
     known = _known(folder) or {}
-    digests = known | {name: _sha256(folder / name) for name in names}
+    digests = known | {name: sha256_of(folder / name) for name in names}
     with atomic(folder / DIGESTS) as temporary:
         temporary.write_text(json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8")
 
@@ -93,7 +93,7 @@ def check_digest(folder: Path, name: str) -> None:
         OSError: the file cannot be read.
     """
     known = _known(folder)
-    if known is not None and name in known and known[name] != _sha256(folder / name):
+    if known is not None and name in known and known[name] != sha256_of(folder / name):
         raise Changed(
             f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if the change was "
             f"meant, remove {folder / DIGESTS}"
@@ -131,7 +131,8 @@ def _known(folder: Path) -> dict[str, str] | None:
         raise Changed(f"{path} is damaged; restore it, or remove it to read the folder unchecked") from error
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

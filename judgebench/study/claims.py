@@ -206,14 +206,18 @@ class Claims:
             self.close(trial.number, LOST, "its worker died")
         return Standing.of(self.trials() if gone else trials, self.forgiven)
 
+    def some_free(self, standing: Standing) -> bool:
+        """True where the study needs another trial, and a point is free for one."""
+        if standing.count(TrialState.RUNNING, TrialState.COMPLETE) >= self.most:
+            return False
+        return self.grid is None or any(key not in standing.holders for key in self.grid)
+
     def take(self, standing: Standing) -> FrozenTrial | None:
         """The next trial for this worker, running; None where nothing is free or another worker was faster."""
-        if standing.count(TrialState.RUNNING, TrialState.COMPLETE) >= self.most:
+        if not self.some_free(standing):
             return None
         if self.grid is not None:
-            free = next((key for key in self.grid if key not in standing.holders), None)
-            if free is None:
-                return None
+            free = next(key for key in self.grid if key not in standing.holders)
             return self._first(self._make(self.grid[free], {POINT: free}))
         # one that died while it was drawing has half a point, and nothing is lost with it
         lost = next((one for one in standing.lost.values() if one.params.keys() == self.space.params.keys()), None)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode, TaskFunction
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.runtime.errors import Refusal, UserError
-from judgebench.runtime.files import LOCK, UNTIL_THE_END
+from judgebench.runtime.files import LOCK, UNTIL_THE_END, atomic
+from judgebench.runtime.secrets import hide_in_file
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
@@ -82,8 +84,6 @@ def check_one_run(hydra_config: Any) -> None:
 def check_processes(config: DictConfig) -> None:
     """Checks that a job of a multirun reads in one process, else `UserError`: others would begin the whole multirun
     anew, unless SLURM started them all for this one job."""
-    from hydra.utils import instantiate
-
     if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
         return
 
@@ -111,11 +111,8 @@ def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
     from judgebench.metrics.objective import parse_objective
 
     given = config.get("objective")
-    return (
-        None
-        if given is None
-        else parse_objective(OmegaConf.to_container(given) if OmegaConf.is_config(given) else given)
-    )
+    plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
+    return None if plain is None else parse_objective(plain)
 
 
 def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
@@ -186,8 +183,6 @@ class SweepSummary(Callback):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Takes secrets out of the multirun.yaml that Hydra has written by now."""
-        from judgebench.runtime.secrets import hide_in_file
-
         if str(config.hydra.mode).endswith("MULTIRUN"):
             # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
             given = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
@@ -196,12 +191,22 @@ class SweepSummary(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keeps what a multirun's job returned."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
-            job = _record(config, job_return)
+            complete = job_return.status == JobStatus.COMPLETED
+            result = job_return._return_value if complete else None
+            job = {
+                "number": int(config.hydra.job.num),
+                "state": "complete" if complete else "failed",
+                "overrides": list(job_return.overrides or []),
+                **(result if isinstance(result, dict) else {}),
+            }
             if self._home in (None, _process()):
                 self._jobs.append(job)
                 return
-            if _is_first():
-                _leave(_elsewhere(config) / f"{job['number']}.json", job)
+            from judgebench.runtime.distributed import here
+
+            if here().first:
+                with atomic(_elsewhere(config) / f"{job['number']}.json") as temporary:
+                    temporary.write_text(json.dumps(job), encoding="utf-8")
             sentence = getattr(job_return._return_value, "sentence", None)
             if sentence and not _is_study(config):
                 job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
@@ -217,17 +222,6 @@ class SweepSummary(Callback):
         shutil.rmtree(elsewhere, ignore_errors=True)
         trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(self._jobs), [])
         finish_sweep(config, folder, trials, directions)
-
-
-def _record(config: DictConfig, job_return: JobReturn) -> dict[str, Any]:
-    complete = job_return.status == JobStatus.COMPLETED
-    given = job_return._return_value if complete else None
-    return {
-        "number": int(config.hydra.job.num),
-        "state": "complete" if complete else "failed",
-        "overrides": list(job_return.overrides or []),
-        **(given if isinstance(given, dict) else {}),
-    }
 
 
 def _leave_nothing(folder: Path, made: list[Path]) -> None:
@@ -248,20 +242,6 @@ def _process() -> tuple[str, int]:
     return socket.gethostname(), os.getpid()
 
 
-def _is_first() -> bool:
-    """True in the process of a job that writes its run folder."""
-    from judgebench.runtime.distributed import here
-
-    return here().first
-
-
 def _elsewhere(config: DictConfig) -> Path:
     """The folder in which jobs of other processes leave their results."""
     return Path(str(config.hydra.sweep.dir)) / ".jobs"
-
-
-def _leave(path: Path, job: dict[str, Any]) -> None:
-    from judgebench.runtime.files import atomic
-
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(job), encoding="utf-8")

@@ -104,18 +104,13 @@ class _Loop:
             # a point may have become free, or another worker been faster, in between
             standing = self.claims.standing()
             running = standing.count(TrialState.RUNNING)
-            if not running and not self._free(standing):
+            if not running and not self.claims.some_free(standing):
                 return
             if running and not waiting:
                 self.live.waits(running)
                 waiting = True
             if running:
                 time.sleep(_POLL)
-
-    def _free(self, standing: Standing) -> bool:
-        if standing.count(TrialState.RUNNING, TrialState.COMPLETE) >= self.claims.most:
-            return False
-        return self.claims.grid is None or any(key not in standing.holders for key in self.claims.grid)
 
     def _batch(self, standing: Standing) -> list[FrozenTrial]:
         batch: list[FrozenTrial] = []
@@ -158,9 +153,10 @@ class _Loop:
             ours = claims.close(trial.number, FAILED, outcome)
         else:
             try:
-                for key, value in outcome.attributes.items():
+                values, attributes = outcome
+                for key, value in attributes.items():
                     claims.storage.set_trial_user_attr(trial_id, str(key), value)
-                claims.study.tell(trial.number, outcome.values)
+                claims.study.tell(trial.number, values)
                 ours = True
             except (UpdateFinishedTrialError, ValueError):
                 # taken for dead, and its point given to another worker
@@ -177,13 +173,7 @@ class _Loop:
             )
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    values: list[float]
-    attributes: Mapping[str, Any]
-
-
-def _outcome(returned: JobReturn | Exception, objectives: int) -> _Outcome | str:
+def _outcome(returned: JobReturn | Exception, objectives: int) -> tuple[list[float], Mapping[str, Any]] | str:
     """The outcome of a job: its values, or the reason why it has none; `UserError` where they cannot be compared, as
     those of all others then will."""
     if isinstance(returned, Exception):
@@ -204,7 +194,7 @@ def _outcome(returned: JobReturn | Exception, objectives: int) -> _Outcome | str
         )
     if not all(math.isfinite(one) for one in values):
         return f"the objective is {', '.join(map(str, values))}"
-    return _Outcome([float(one) for one in values], attributes)
+    return [float(one) for one in values], attributes
 
 
 def _line(error: BaseException) -> str:

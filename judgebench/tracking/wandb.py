@@ -22,6 +22,7 @@ from judgebench.report.views.served import served_scalars
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import sha256_of
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.records import differences, plain_value, rankings, scalars, tables_of
 
@@ -257,7 +258,7 @@ def _together(files: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _artifact(wandb: Any, kind: str, paths: Sequence[Path], metadata: Mapping[str, Any]) -> wandb.Artifact:
-    hashes = {path.name: _sha256(path) for path in paths}
+    hashes = {path.name: sha256_of(path) for path in paths}
     artifact = wandb.Artifact(_name(kind, paths), type=kind, metadata={**metadata, "sha256": hashes})
     for path in paths:
         artifact.add_file(str(path))
@@ -266,10 +267,5 @@ def _artifact(wandb: Any, kind: str, paths: Sequence[Path], metadata: Mapping[st
 
 def _name(kind: str, paths: Sequence[Path]) -> str:
     """A kind and a digest of the files' contents: the same files have the same name, whatever folder holds them."""
-    joint = "".join(sorted(_sha256(path) for path in paths))
+    joint = "".join(sorted(sha256_of(path) for path in paths))
     return f"{kind}-{hashlib.sha256(joint.encode()).hexdigest()[:12]}"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
