@@ -33,9 +33,15 @@ def _escaped(code: int) -> str:
 
 _SHOWN = 60
 """Characters of a value that an error repeats."""
-_BRIEF = reprlib.Repr()
+
+
+class _Brief(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        return "a number of too many digits" if x.bit_length() > 256 else repr(x)
+
+
+_BRIEF = _Brief()
 _BRIEF.maxstring = _BRIEF.maxother = _SHOWN
-_BRIEF.maxlong = 80
 _BRIEF.maxlevel = 3
 
 
@@ -46,8 +52,6 @@ def shown(value: Any) -> str:
         >>> shown(["a" * 100])
         "['aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
-    if isinstance(value, int) and value.bit_length() > 256:
-        return "a number of too many digits"
     text = _BRIEF.repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
