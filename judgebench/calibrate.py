@@ -21,9 +21,8 @@ from judgebench.study.jobs import check_one_run
 
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
-    with handle_errors("judgebench.calibrate"):
-        if not any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:]):
-            sys.argv.insert(1, "+exp=calibrate")
+    chosen = any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:])
+    with handle_errors("judgebench.calibrate", added=() if chosen else ["+exp=calibrate"]):
         _main()
 
 

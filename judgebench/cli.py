@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.config.checks import check_config
 from judgebench.config.command import Command
 from judgebench.config.overrides import Look, Overrides, known_to_hydra
-from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
+from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError, as_line
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import hiding, masked_argument
 from judgebench.study import jobs
@@ -44,19 +44,23 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 
 
 @contextmanager
-def handle_errors(module: str, config_name: str = "config", look: Look | None = None) -> Iterator[None]:
+def handle_errors(
+    module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
+) -> Iterator[None]:
     """Around all that a command does: hides secrets, and ends in one sentence: a `Refusal` with code 2, Ctrl-C with
     130, SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
+        added: arguments that it adds by itself, if they are not given.
         look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun are checked before
             it begins.
     """
     given = sys.argv[1:]
+    sys.argv[1:1] = added
     with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
-        command = Command(module, config_name, given)
+        command = Command(module, config_name, given, added)
         try:
             with as_sentence():
                 command.check(look)
@@ -160,7 +164,7 @@ def _mistake(error: BaseException | None) -> UserError | None:
 def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
     """All mistakes of a command that was refused, and the command that has none, as far as they are known."""
     mistake = _mistake(refusal.__cause__)
-    return refusal.sentence if mistake is None else f"{command.told(mistake, look).rstrip('.')}."
+    return refusal.sentence if mistake is None else as_line(command.told(mistake, look))
 
 
 def run_overrides(overrides: Sequence[str]) -> Results:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NoReturn
@@ -39,11 +39,13 @@ class Command:
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
         given: its arguments.
+        added: arguments that the command adds by itself, and no advice repeats.
     """
 
     module: str
     config_name: str
     given: Sequence[str]
+    added: Sequence[str] = ()
 
     def check(self, look: Look | None = None) -> None:
         """Refuses flags that cannot be, and a multirun of which one job could not be composed, or is refused by `look`;
@@ -114,7 +116,7 @@ class Command:
                 return _joined(sentences)
             given = mended
             try:
-                Command(self.module, self.config_name, given).rehearse(cheap)
+                replace(self, given=given).rehearse(cheap)
             except UserError as other:
                 error = other
                 sentences += [sentence for sentence in other.sentences if sentence not in sentences]
@@ -161,7 +163,7 @@ class Command:
         """Values of Hydra's flags, and its `overrides`; `UserError` of flags that are none."""
         parser = get_args_parser()
         parser.error = _refuse  # type: ignore[method-assign]
-        flags, unknown = parser.parse_known_args(list(self.given))
+        flags, unknown = parser.parse_known_args([*self.added, *self.given])
         for one in unknown:
             if not one.startswith("-"):
                 flags_first = sorted(self.given, key=lambda argument: not argument.startswith("-"))

@@ -129,13 +129,18 @@ class ReportedElsewhere(UserError):
     """A mistake that another process of the same run reports."""
 
 
+def as_line(sentence: str) -> str:
+    """A sentence with one mark at its end."""
+    return sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}."
+
+
 class Refusal(SystemExit):
     """Ends the program with code 2; whoever started the work prints `sentence`. A sweep records it as the reason why a
     job failed, and goes on."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(2)
-        self.sentence = f"{sentence.rstrip('.')}."
+        self.sentence = as_line(sentence)
 
     def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
         return Refusal, (self.sentence,)  # launchers send it between processes

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.checks import check_config
+from judgebench.config.command import Command
 from judgebench.config.keys import FOLDER
+from judgebench.config.overrides import Overrides
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.prompts import PARAPHRASE
@@ -308,6 +310,27 @@ def test_a_fault_of_ours_keeps_its_traceback(capfd, monkeypatch):
     assert end.value.code == 1
     assert "ZeroDivisionError" in (said := capfd.readouterr().err)
     assert "please report it" in said
+
+
+@pytest.mark.parametrize("module", ["judgebench", "judgebench.calibrate"])
+def test_a_fault_inside_hydra_is_not_told_as_a_mistake_of_the_command(capfd, monkeypatch, module):
+    given = ["+exp=demo"] if module == "judgebench" else ["calibrate.metric=kendall"]
+    monkeypatch.setattr(sys, "argv", [module, *given, "judge=local", "judge.path=DIR"])
+    added = [] if module == "judgebench" else ["+exp=calibrate"]
+    with pytest.raises(SystemExit) as end, handle_errors(module, added=added):
+        raise TypeError("unhashable type: 'list'")
+    assert end.value.code == 1
+    assert "TypeError: unhashable type: 'list'" in (said := capfd.readouterr().err)
+    assert "please report it" in said
+
+
+def test_a_value_that_must_be_given_is_a_key_all_the_same():
+    for command in (
+        Command("judgebench", "config", ["judge=local", "judge.path=DIR"]),
+        Command("judgebench.calibrate", "config", ["calibrate.metric=kendall"], ["+exp=calibrate"]),
+    ):
+        with Overrides(command) as conf:
+            conf.check()
 
 
 WHOLE = (
