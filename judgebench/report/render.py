@@ -1,8 +1,10 @@
-"""Blocks written for a terminal, a page, Markdown, LaTeX and CSV."""
+"""Blocks written for a terminal, a page, Markdown and LaTeX."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -11,15 +13,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from judgebench.report.formats import UNKNOWN
 from judgebench.report.page import macros
 from judgebench.report.table import Block, Col, Facts, Folded, Heading, Paragraph, Table, TableCell
-from judgebench.runtime.files import as_csv
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"λ": r"$\lambda$", "κ": r"$\kappa$", "Δ": r"$\Delta$", "↓": r"$\downarrow$"}
 )
-
+_FONTS = {"_": "underline", "/": "textit", "*": "textbf"}
+"""Signs -> how LaTeX shows them."""
 
 _KEPT = 20
 """Widths from which a column of a terminal is never narrower."""
@@ -36,40 +41,88 @@ def to_html(blocks: Iterable[Block]) -> Markup:
     return Markup("").join(getattr(written, type(block).__name__.lower())(block) for block in blocks)
 
 
-def to_markdown(table: Table) -> str:
-    """A table in Markdown, its title and note around it; emphasized cells are bold."""
-    lines = [f"**{_title(table)}**", "", _piped(table.heads), _piped("---" for _ in table.columns)]
+def to_markdown(table: Table, caption: str, notes: Sequence[str] = ()) -> str:
+    """A table in Markdown that is also readable as it stands, its caption above it and notes below."""
+    rows = [[f"{column.title}, {column.group}" if column.group else column.title for column in table.columns]]
     for section in table.sections:
-        lines += [_piped([f"*{section.title}*", *[""] * (len(table.columns) - 1)])] if section.title else []
-        lines += [_piped(f"**{cell}**" if cell.marked else str(cell) for cell in row) for row in section.rows]
-    note = _note(table, "Bold")
-    return "\n".join([*lines, *(["", note] if note else [])]) + "\n"
+        rows += [[section.title, *[""] * (len(table.columns) - 1)]] if section.title else []
+        rows += [[f"**{cell}**" if cell.marked else str(cell) for cell in row] for row in section.rows]
+    cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in cells]
+    return "\n".join([caption, "", *lines, "", *(f"- {note}" for note in notes)]) + "\n"
 
 
-def to_latex(table: Table) -> str:
-    """A table in LaTeX (package booktabs); emphasized cells are bold."""
-    lines = [rf"\begin{{tabular}}{{{''.join('l' if column.left else 'r' for column in table.columns)}}}", r"\toprule"]
-    lines += [_rowed(head.translate(_LATEX) for head in table.heads)]
+def to_latex(table: Table, caption: str, marks: str = "") -> str:
+    """A table as a LaTeX `table*` (package booktabs), emphasized cells bold; columns of one group stand under its name.
+
+    Args:
+        marks: the meaning of signs, LaTeX already; it follows the caption.
+    """
+    body, rules, spans, start = [], "", [], 1
+    for name, part in groupby(column.group for column in table.columns):
+        end = start + len(list(part)) - 1
+        spans += [rf"\multicolumn{{{end - start + 1}}}{{c}}{{{escape(name)}}}"] if name else [""] * (end - start + 1)
+        rules += rf"\cmidrule(lr){{{start}-{end}}}" if name else ""
+        start = end + 1
+    body += [_latex_row(spans), rules] if rules else []
+    body.append(_latex_row(map(escape, table.heads)))
     for section in table.sections:
-        lines += [r"\midrule"]
+        body.append(r"\midrule")
         if section.title:
-            lines += [rf"\multicolumn{{{len(table.columns)}}}{{l}}{{{section.title.translate(_LATEX)}}} \\"]
-        for row in section.rows:
-            cells = [str(cell).translate(_LATEX) for cell in row]
-            written = zip(row, cells, strict=True)
-            lines += [_rowed(rf"\textbf{{{text}}}" if cell.marked else text for cell, text in written)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+            body.append(_latex_row([rf"\multicolumn{{{len(table.columns)}}}{{c}}{{{escape(section.title)}}}"]))
+        body += [_latex_row(map(_latex_cell, row)) for row in section.rows]
+    bounded = any(cell.interval for section in table.sections for row in section.rows for cell in row)
+    columns = "".join("l" if column.left else "r" for column in table.columns)
+    return (
+        "\n".join(
+            [
+                r"% needs \usepackage{booktabs}",
+                r"\begin{table*}",
+                r"\centering",
+                r"\small",
+                *([r"\setlength{\tabcolsep}{2.5pt}"] if bounded else []),  # so that they fit a page of two columns
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{' '.join(filter(None, [escape(caption), marks]))}}}",
+                rf"\label{{tab:{table.name}}}",
+                r"\end{table*}",
+            ]
+        )
+        + "\n"
+    )
 
 
-def to_csv(tables: Sequence[Table]) -> str:
-    """Tables of one view as CSV: title and section in columns of their own, intervals beside their numbers."""
-    rows = [
-        [table.title, section.title, *map(str, row)]
-        for table in tables
-        for section in table.sections
-        for row in section.rows
-    ]
-    return as_csv(["table", "section", *(tables[0].heads if tables else ())], rows)
+def escape(text: str) -> str:
+    """Text that LaTeX prints as it is; line breaks and other control characters become spaces.
+
+    Example:
+        >>> escape("50_% {a}")
+        '50\\\\_\\\\% \\\\{a\\\\}'
+    """
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).translate(_LATEX)
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
+
+
+def _latex_cell(cell: TableCell) -> str:
+    """A cell; a hyphen before a number becomes a minus, and each sign a font or a raised character."""
+    text = "--" if cell.text == UNKNOWN else _minus(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.marked else text
+    for sign in cell.signs:
+        text = rf"\{_FONTS[sign]}{{{text}}}" if sign in _FONTS else f"{text}$^{{{escape(sign).strip('$')}}}$"
+    ends = rf"{{\scriptsize {_minus(cell.interval)}}}" if cell.interval else ""
+    return " ".join(filter(None, [text, ends, *map(escape, (cell.detail, *cell.flags))]))
+
+
+def _minus(text: str) -> str:
+    return re.sub(r"(?<!\w)-(?=[.\d])", "$-$", escape(text))
 
 
 def _terminal(block: Any) -> list[RenderableType]:
@@ -138,11 +191,3 @@ def _title(table: Table) -> str:
 
 def _note(table: Table, mark: str) -> str:
     return " ".join(part for part in (table.note, f"{mark}: {table.marks}." if table.marks else "") if part)
-
-
-def _piped(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _rowed(cells: Iterable[str]) -> str:
-    return rf"{' & '.join(cells)} \\"

@@ -21,6 +21,7 @@ class TableCell:
         marked: whether it is emphasized, see `Table.marks`.
         detail: smaller words below, such as the setting of a decoding.
         flags: warnings.
+        signs: characters behind the number whose meaning a note tells, such as "!".
     """
 
     text: str
@@ -28,9 +29,11 @@ class TableCell:
     marked: bool = False
     detail: str = ""
     flags: tuple[str, ...] = ()
+    signs: str = ""
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.text, self.interval, self.detail, *self.flags) if part)
+        parts = (f"{self.text}{self.signs}", self.interval, self.detail, *self.flags)
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Col:
         form: the format of its values; ends: that of its interval, which stands at `<key>_low` and `<key>_high`, or
             of another interval at `<interval>_low`.
         marked: key of a bool: whether the cell is emphasized.
-        detail, flags: keys of smaller words below, and of a list of warnings.
+        detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs behind the number.
+        group: a head that adjacent columns share.
         left: whether it is set to the left, as words are.
         page: whether only pages and files show it, for a terminal is narrow.
         optional: whether it is left out where no row has a value.
@@ -58,6 +62,8 @@ class Col:
     marked: str = ""
     detail: str = ""
     flags: str = ""
+    signs: str = ""
+    group: str = ""
     left: bool = False
     page: bool = False
     optional: bool = False
@@ -75,6 +81,7 @@ class Col:
             bool(self.marked and is_known(row.get(self.marked)) and row[self.marked]),
             text(row.get(self.detail)) if self.detail else "",
             tuple(row.get(self.flags) or ()) if self.flags else (),
+            text(row.get(self.signs)) if self.signs else "",
         )
 
 

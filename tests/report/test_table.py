@@ -1,8 +1,7 @@
-"""Tables as values, and as a page, a terminal, Markdown, LaTeX and CSV write them."""
+"""Tables as values, and as a page, a terminal, Markdown and LaTeX write them."""
 
 from __future__ import annotations
 
-import csv
 import io
 
 import pandas as pd
@@ -10,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from judgebench.report.formats import UNKNOWN, decimals, interval, percent, short, signed_two, two
-from judgebench.report.render import to_csv, to_html, to_latex, to_markdown, to_terminal
+from judgebench.report.render import to_html, to_latex, to_markdown, to_terminal
 from judgebench.report.table import Col, Facts, Folded, Heading, Paragraph, View
 from tests.report.conftest import words_of
 
@@ -74,25 +73,37 @@ def test_marks_are_explained_only_where_there_are_any():
 
 
 def test_markdown(tables):
-    text = to_markdown(tables[0])
-    assert text.splitlines()[:4] == [
-        *("**tone: made up, 1-5 only**", "", "| range | who | value | wide |", "| --- | --- | --- | --- |"),
+    assert to_markdown(tables[0], "**Made up.**", ["a note"]).splitlines() == [
+        "**Made up.**",
+        "",
+        "| range | who           | value              | wide |",
+        "| ----- | ------------- | ------------------ | ---- |",
+        "| 1-5   | main constant | **0.13 [.10,.20]** | 1-5  |",
+        r"|       | pair\|x       | -                  |      |",
+        "| 0-4   | main          | 0.50               | 0-4  |",
+        "",
+        "- a note",
     ]
-    assert "| 1-5 | main constant | **0.13 [.10,.20]** | 1-5 |" in text
-    assert r"|  | pair\|x | - |  |" in text
-    assert to_markdown(tables[1]).endswith("\n4 rows. Bold: the best.\n")
 
 
 def test_latex_escapes_what_others_named(tables):
-    assert r"\textbf{0.13 [.10,.20]}" in to_latex(tables[0])
-    assert r"1-5 & <b>\&\_\$ & 0.00 [-.20,.30] & 1-5 \\" in to_latex(tables[1])
+    assert r"\textbf{0.13} {\scriptsize [.10,.20]}" in to_latex(tables[0], "Made up")
+    text = to_latex(tables[1], "100 %", r"\emph{x}")
+    assert r"1-5 & \textless{}b\textgreater{}\&\_\$ & 0.00 {\scriptsize [$-$.20,.30]} & 1-5 \\" in text
+    assert r"\caption{100 \% \emph{x}}" in text
 
 
-def test_csv_has_all_tables_of_a_view(tables):
-    rows = list(csv.reader(io.StringIO(to_csv(tables))))
-    assert rows[0] == ["table", "section", "range", "who", "value", "wide"]
-    assert len(rows) == 5
-    assert rows[4][0] == "style"
+def test_signs_and_groups_of_columns():
+    rows = pd.DataFrame({"who": ["a", "b"], "ours": [0.5, -0.25], "paper": [0.4, None], "signs": ["_/", "!"]})
+    columns = [Col("who", "who", left=True), Col("x", "ours", two, signs="signs", group="ours"),
+               Col("x", "paper", two, group="paper")]  # fmt: skip
+    (table,) = View("grouped", "", lambda given: given, columns).tables(rows)
+    assert "| b   | -0.25!  | -        |" in to_markdown(table, "").splitlines()
+    latex = to_latex(table, "")
+    assert r" & \multicolumn{1}{c}{ours} & \multicolumn{1}{c}{paper} \\" in latex
+    assert r"\cmidrule(lr){2-2}\cmidrule(lr){3-3}" in latex
+    assert r"a & \textit{\underline{0.50}} & 0.40 \\" in latex
+    assert r"b & $-$0.25$^{!}$ & -- \\" in latex
 
 
 def test_a_page_escapes_and_a_terminal_has_no_room_for_wide_columns(tables):

@@ -9,57 +9,33 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from judgebench.report.paper.cap import build_cap
-from judgebench.report.paper.cd import CorrelationTable, SettingTable, build
-from judgebench.report.paper.cd_forms import correlation_forms, setting_forms
-from judgebench.report.paper.table import CellTable
+from judgebench.report.paper.cd import build
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 
-__all__ = ["build", "build_cap", "check_tables", "paper_tables", "table_files", "table_text"]
-
-PaperTable = CorrelationTable | SettingTable | CellTable
-
-TABLES = ("cd", "cap")
-"""The values of `tables=`: cd, the contrastive-decoding paper's tables; cap, the CAP paper's."""
+TABLES = {"cd": build, "cap": build_cap}
+"""The values of `tables=`: the tables of the contrastive-decoding paper, and of the CAP paper."""
 
 
-def paper_tables(asked: Iterable[str], results: Results) -> dict[str, str]:
+def paper_tables(names: Iterable[str], results: Results) -> dict[str, str]:
     """One run's tables: file name -> content.
 
     Args:
-        asked: of `TABLES`.
+        names: of `TABLES`.
     """
-    asked = list(asked)
-    tables: list[PaperTable] = [*build([results])] if "cd" in asked else []
-    return table_files([*tables, *(build_cap([results]) if "cap" in asked else [])])
+    tables = [table for name, make in TABLES.items() if name in names for table in make([results])]
+    return {name: content for table in tables for name, content in table.files.items()}
 
 
-def table_files(tables: Iterable[PaperTable]) -> dict[str, str]:
-    """File name -> content: each as CSV and LaTeX, and as text (.txt), the CAP paper's as Markdown."""
-    return {f"{table.name}.{ending}": text for table in tables for ending, text in _forms(table).items()}
-
-
-def table_text(table: PaperTable) -> str:
-    """A table for people."""
-    return next(iter(_forms(table).values()))
-
-
-def _forms(table: PaperTable) -> dict[str, str]:
-    """Ending -> content, the form for people first."""
-    if isinstance(table, CellTable):
-        return table.forms()
-    return correlation_forms(table) if isinstance(table, CorrelationTable) else setting_forms(table)
-
-
-def check_tables(asked: Any) -> list[str]:
-    """The tables that the config's `tables` asks for.
+def check_tables(names: Any) -> list[str]:
+    """The tables that the config's `tables` names.
 
     Raises:
         UserError: it is no list of `TABLES`.
     """
-    if isinstance(asked, str) or not isinstance(asked, Sequence):
-        raise UserError(f"tables: {asked!r} is not a list, as in tables=[{TABLES[0]}].")
-    for name in asked:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise UserError(f"tables: {names!r} is not a list, as in tables=[{next(iter(TABLES))}].")
+    for name in names:
         if name not in TABLES:
             raise UserError(f"tables: {name!r} is not one of {', '.join(TABLES)}.")
-    return list(dict.fromkeys(asked))
+    return list(dict.fromkeys(names))

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
-from judgebench.report.paper import PaperTable, build, build_cap, table_files, table_text
+from judgebench.report.paper.cap import build_cap
+from judgebench.report.paper.cd import build
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError, escape_control
@@ -35,13 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         runs = [_results(RunFolder.open(path)) for path in given.run]
         cap = build_cap(runs)
-        tables: list[PaperTable] = [*build(runs), *(cap if any(map(_has_ours, cap)) else [])]
+        tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
         if given.out:
-            _write(table_files(tables), _figures(runs), Path(given.out))
+            files = {name: content for table in tables for name, content in table.files.items()}
+            _write(files, _figures(runs), Path(given.out))
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print(escape_control("\n\n".join(table_text(table).rstrip("\n") for table in tables if _has_ours(table))))
+    print(escape_control("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours)))
     return 0
 
 
@@ -71,10 +73,6 @@ def _figures(runs: Sequence[Results]) -> dict[str, Figure]:
 def _results(folder: RunFolder) -> Results:
     read = {name: folder.read(name) for name in _SHOWN}
     return Results(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
-
-
-def _has_ours(table: PaperTable) -> bool:
-    return any(line.ours for line in table.lines)
 
 
 if __name__ == "__main__":

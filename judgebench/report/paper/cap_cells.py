@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
-from judgebench.report.paper.published import System, model_key, published_rows
-from judgebench.report.paper.systems import decoding_of, systems_of, tutor_name
-from judgebench.report.paper.table import span
+from judgebench.report.paper.tables import decoding_of, judges_of, model_key, published, span, tutor_name
 from judgebench.results.results import Results
-from judgebench.results.series import number, range_of
-from judgebench.types import ScoreRange
+from judgebench.results.series import NO_DEFENSE, number, range_of
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them."""
@@ -34,21 +33,43 @@ JUDGES = {
 }
 """Id in `published/` -> the printed name."""
 
+JUDGE_NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
+"""Key -> the printed name."""
+
 TUTORS = {"llama": "meta-llama/Llama-3.1-8B-Instruct", "mistral": "mistralai/Mistral-7B-Instruct"}
 """The paper's tutors: what a column is called by -> id in `published/`."""
 
-NO_DEFENSE, CAP, W_CAP, RANDOM = "none", "cap", "w_cap", "random_reference"
+CAP, W_CAP, RANDOM = "cap", "w_cap", "random_reference"
 
-Place = tuple[str, str, ScoreRange]
-"""Data set, dimension, range."""
+PLACE = ["dataset", "dimension", "range"]
+"""Keys of a place: a table of ours is of one."""
 
+COLUMN = ["column", "defense", "defense_label", "rank"]
+"""Keys of a column of the paper: a defense, and where it has references their tutor; see `Defended`."""
+
+_RECORD = [
+    *COLUMN,
+    "attack",
+    "phrase",
+    "tutor",
+    "decoding",
+    "split",
+    "word",
+    "n",
+    "paired",
+    "groups",
+    "change",
+    "delta",
+]
+_RECORD += ["clean_mean_score", *(f"spearman{end}" for end in ("", "_low", "_high"))]
 _SUFFIX = re.compile(rf"adv_suffix_(?:.+_)?{SUFFIX_LENGTH}")
 _FAMILIES = {"llama": re.compile(r"(meta-)?llama"), "mistral": re.compile("mistral")}
-_LABELS = {NO_DEFENSE: "w/o defense", "cot": "CoT", "perplexity": "Perplexity"}
 _BY_TUTOR = {RANDOM: "random reference", W_CAP: "W-CAP", CAP: "CAP"}
+_LABELS = {NO_DEFENSE: "w/o defense", "cot": "CoT", "perplexity": "Perplexity"} | _BY_TUTOR
 _MARKS = {"llama": "L", "mistral": "M"}
-_FIRST, _LAST = (NO_DEFENSE, "cot", "perplexity"), (RANDOM, W_CAP, CAP)
-_RANGE = (1.0, 5.0)
+_ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]  # "": defenses that the paper does not have
+_RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
+_WORDS = "greedy"  # how an answer in words is written, whatever else the run's decodings are
 
 
 class Defended(NamedTuple):
@@ -62,25 +83,50 @@ class Defended(NamedTuple):
     tutor: str | None = None
 
     @property
-    def key(self) -> str:
-        """As in the CSV files, such as `cap_llama`."""
-        return self.defense if self.tutor is None else f"{self.defense}_{self.tutor}"
-
-    @property
-    def order(self) -> tuple[int, bool]:
-        """Rank among a table's columns: as the paper orders them, those that it does not have in between."""
-        if self.defense in _LAST:
-            return len(_FIRST) + 1 + _LAST.index(self.defense), self.tutor not in _FAMILIES
-        return _FIRST.index(self.defense) if self.defense in _FIRST else len(_FIRST), False
-
-    @property
     def label(self) -> str:
-        """As a table prints it, such as `CAP_L`."""
-        name = {**_LABELS, **_BY_TUTOR}.get(self.defense, self.defense)
+        """The name in tables, such as `CAP_L`."""
+        name = _LABELS.get(self.defense, self.defense)
         if self.tutor is None:
             return name
         mark = _MARKS.get(self.tutor)
         return f"{name}_{mark}" if mark and self.defense != RANDOM else f"{name} ({shorten(self.tutor, 30)})"
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """`COLUMN`: `column` as in the CSV files, such as `cap_llama`; `rank` in the paper's order of columns."""
+        column = self.defense if self.tutor is None else f"{self.defense}_{self.tutor}"
+        place = _ORDER.index(self.defense if self.defense in _ORDER else "")
+        rank = place + 0.5 * (self.defense in _BY_TUTOR and self.tutor not in _FAMILIES)
+        return dict(zip(COLUMN, (column, self.defense, self.label, rank), strict=True))
+
+
+def defended_by(defense: str, tutor: str | None) -> Defended:
+    """The column of a run's defense.
+
+    Args:
+        tutor: the title of the run's tutor, if it has one.
+
+    Example:
+        >>> defended_by("cap", "Llama-3.1-8B-Instruct").label, defended_by("cot", "Llama-3.1-8B-Instruct").label
+        ('CAP_L', 'CoT')
+        >>> defended_by("w_cap", "SmolLM2-135M-Instruct").label
+        'W-CAP (SmolLM2-135M-Instruct)'
+    """
+    if defense not in _BY_TUTOR or tutor is None:
+        return Defended(defense)
+    return Defended(defense, tutor_family(tutor))
+
+
+def tutor_family(tutor: str) -> str:
+    """`llama` or `mistral` where the paper has such a tutor, else the title itself."""
+    name = model_key(tutor)
+    return next((family for family, pattern in _FAMILIES.items() if pattern.match(name)), tutor)
+
+
+def printed_defense(name: str) -> Defended:
+    """The column that a name in `published/` stands for."""
+    head, _, tail = name.rpartition("_")
+    return Defended(head, tail) if head and tail in TUTORS else Defended(name)
 
 
 @dataclass(frozen=True)
@@ -100,269 +146,220 @@ class PaperData:
     seconds: int
 
 
-JUDGE_NAMES: dict[System, str] = {(model_key(judge), None): name for judge, name in JUDGES.items()}
-"""The paper's judges, and how it prints them."""
-
-PAPER_DATA = (
-    PaperData("summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9),
-    PaperData("topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5),
-)
-
-
-def defended_by(defense: str, tutor: str | None) -> Defended:
-    """The column of a run's defense.
-
-    Args:
-        tutor: the title of the run's tutor, if it has one.
-
-    Example:
-        >>> defended_by("cap", "Llama-3.1-8B-Instruct").label, defended_by("cot", "Llama-3.1-8B-Instruct").label
-        ('CAP_L', 'CoT')
-        >>> defended_by("w_cap", "SmolLM2-135M-Instruct").label
-        'W-CAP (SmolLM2-135M-Instruct)'
-    """
-    if defense not in _BY_TUTOR or tutor is None:
-        return Defended(defense)
-    name = model_key(tutor)
-    family = next((family for family, pattern in _FAMILIES.items() if pattern.match(name)), None)
-    return Defended(defense, family or tutor)
-
-
-def printed_defense(name: str) -> Defended:
-    """The column that a name in `published/` stands for."""
-    head, _, tail = name.rpartition("_")
-    return Defended(head, tail) if head and tail in TUTORS else Defended(name)
-
-
-def attack_kind(attack: str) -> str | None:
-    """The paper's name of an attack, `CLEAN` of none; None of one that it does not have."""
-    return "advsuffix" if _SUFFIX.fullmatch(attack) else attack if attack in (CLEAN, *ATTACKS) else None
-
-
-def paper_data(place: Place) -> PaperData | None:
-    """The paper's data that a place is of: judged by all criteria in one prompt, from 1 to 5."""
-    dataset, dimension, score_range = place
-    if (score_range.minimum, score_range.maximum) != _RANGE:
-        return None
-    return next((one for one in PAPER_DATA if (one.dataset, one.dimension) == (dataset, dimension)), None)
-
-
-_RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
-_WORDS = "greedy"  # how an answer in words is written, whatever else the run's decodings are
-
-Record = Mapping[str, Any]
-
-
-class CapCell(NamedTuple):
-    """One judge under one defense and one of the paper's attacks, or none."""
-
-    system: System
-    defense: Defended
-    attack: str = CLEAN
-
-    @property
-    def unattacked(self) -> CapCell:
-        """The same where nobody attacks."""
-        return self._replace(attack=CLEAN)
+PAPER_DATA = {
+    "summeval": PaperData("summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9),
+    "topicalchat": PaperData("topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5),
+}
+"""By data set."""
 
 
 @dataclass(frozen=True)
-class Steered:
-    """The strengths of one run's CAP references in one dimension.
-
-    Attributes:
-        tutor: the title of whoever wrote them.
-        alphas: `alpha_h` and `alpha_l` -> strength as it acts (equations 4, 5).
-        norm: mean length of the states that it acts on; None where unknown.
-        layer: of how many layers, where; None where unknown.
-        tried: whether they are those of the strengths tried whose texts scored nearest to the thresholds.
-    """
-
-    system: System
-    tutor: str
-    alphas: Mapping[str, float]
-    norm: float | None
-    layer: tuple[int, int] | None
-    tried: bool
-
-
-@dataclass
 class CapCells:
-    """All cells of the given runs; where two runs have the same one, the first's.
+    """The cells of some runs. Rows have `PLACE`, `COLUMN`, `judge_key`, `label` (of the judge), `paper` (whether the
+    place is one of the paper's: judged by all criteria in one prompt, from 1 to 5), `tutor` (its title) and `word` (for
+    groups); where two runs have the same cell, the first's.
 
     Attributes:
-        attacked: place -> cell -> its record, one that has a clean base under the same defense.
-        clean: place -> cell -> the record of the clean texts.
-        costs: place -> cell -> its record of defense/costs.json; a run of several places has the same at each.
-        steered: place -> the strengths of the runs.
-        labels: what tables call a judge; decodings: how it scores under a defense.
-        groups: data set -> what its groups are called.
-        tutors: column -> the titles of the tutors that stand in it.
-        mixed: places whose seconds are means over several dimensions or ranges.
+        attacked: records of metrics.json that have a clean base under the same defense; `attack` is the paper's name,
+            `phrase` the run's.
+        clean: records of clean texts.
+        costs: records of defense/costs.json at each place of their run; `mixed`: whether it has several.
+        steered: strengths of CAP: `alpha_h` and `alpha_l` as they act (equations 4, 5), `norm`, mean length of the
+            states that they act on, and `how` they were selected.
     """
 
-    attacked: dict[Place, dict[CapCell, Record]] = field(default_factory=dict)
-    clean: dict[Place, dict[CapCell, Record]] = field(default_factory=dict)
-    costs: dict[Place, dict[CapCell, Record]] = field(default_factory=dict)
-    steered: dict[Place, list[Steered]] = field(default_factory=dict)
-    labels: dict[System, str] = field(default_factory=dict)
-    decodings: dict[CapCell, str] = field(default_factory=dict)
-    groups: dict[str, str] = field(default_factory=dict)
-    tutors: dict[Defended, list[str]] = field(default_factory=dict)
-    mixed: set[Place] = field(default_factory=set)
+    attacked: pd.DataFrame
+    clean: pd.DataFrame
+    costs: pd.DataFrame
+    steered: pd.DataFrame
 
-    @classmethod
-    def of(cls, runs: Iterable[Results]) -> CapCells:
-        """The cells of some runs."""
-        cells = cls()
-        for run in runs:
-            cells._add(run)
-        return cells
 
-    def _add(self, run: Results) -> None:
-        records = [one for one in run.metrics if (one["split"], one["level"]) == (run.split, run.level)]
-        systems, labels = systems_of(run)
-        tutor = tutor_name(run)
-        decodings: dict[tuple[str, str], str | None] = {}
-        for record in records:
-            role, defense = str(record["judge"]), str(record["defense"])
-            if (role, defense) not in decodings:
-                decodings[role, defense] = _decoding(records, role, defense)
-            # a null context is never attacked: it says the same of everything
-            says_nothing = role == "assistant" and record.get("constant")
-            if role not in systems or record["decoding"] != decodings[role, defense] or says_nothing:
-                continue
-            attack, place, column = attack_kind(record["attack"]), _place(record), defended_by(defense, tutor)
-            known = number(record.get("spearman" if attack == CLEAN else "delta")) is not None
-            if attack is None or not (known or attack == CLEAN):
-                continue
-            cell = CapCell(systems[role], column, attack)
-            if known:
-                (self.clean if attack == CLEAN else self.attacked).setdefault(place, {}).setdefault(cell, record)
-            self.labels.setdefault(systems[role], labels[role])
-            self.decodings.setdefault(cell.unattacked, str(record["decoding"]))
-            self.groups.setdefault(place[0], run.groups)
-            if column.tutor is not None and tutor not in (titles := self.tutors.setdefault(column, [])):
-                titles.append(str(tutor))
-        self._add_defenses(run, systems["main"], labels["main"], list(dict.fromkeys(map(_place, records))))
-
-    def _add_defenses(self, run: Results, system: System, label: str, places: Sequence[Place]) -> None:
-        # what a run without a defense took is no cost of one
-        costs = run.costs if any(cost["defense"] != NO_DEFENSE for cost in run.costs) else ()
+def cap_cells(runs: Iterable[Results]) -> CapCells:
+    """The cells of some runs: of each judge the scores by expectation count, as in the paper, else its first by
+    argmax; of the records those of the shown split and level."""
+    records: list[dict[str, Any]] = []
+    costs: list[dict[str, Any]] = []
+    steered: list[dict[str, Any]] = []
+    for run in runs:
+        shown = [one for one in run.metrics if (one["split"], one["level"]) == (run.split, run.level)]
+        judges, tutor = judges_of(run), tutor_name(run)
+        records += _records(shown, judges, tutor, run.groups)
+        key, label = judges["main"]
+        places = list({tuple(place.values()): place for place in map(_place, shown)}.values())
+        defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense
         for place in places:
-            self.groups.setdefault(place[0], run.groups)
-            for cost in costs:
-                cell = CapCell(system, defended_by(str(cost["defense"]), tutor_name(run)))
-                self.labels.setdefault(system, label)
-                self.costs.setdefault(place, {}).setdefault(cell, cost)
-            if costs and len(places) > 1:
-                self.mixed.add(place)
-            if (steered := _steered(run, system, place)) is not None:
-                self.labels.setdefault(system, label)
-                there = self.steered.setdefault(place, [])
-                if all((other.system, other.tutor) != (steered.system, steered.tutor) for other in there):
-                    there.append(steered)
+            own = place | {"judge_key": key, "label": label}
+            for cost in run.costs if defended else ():
+                column = defended_by(str(cost["defense"]), tutor).keys
+                costs.append({**cost, **own, **column, "tutor": tutor, "mixed": len(places) > 1})
+            steered += [own | one for one in _steered(run, place, tutor)]
+    rows, key = _frame(records, _RECORD), [*PLACE, "judge_key"]
+    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*key, "column", "attack"])
+    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*key, "column"])
+    cost_rows = _frame(costs, COLUMN).drop_duplicates([*key, "column"])
+    return CapCells(attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*key, "tutor"]))
 
 
-def printed_cells(rows: Sequence[Mapping[str, str]], keys: Sequence[str]) -> dict[CapCell, dict[str, float | None]]:
-    """Cell -> the figures of some published rows under these keys, in print order; None where the print cannot be
-    read."""
-    return {
-        CapCell((model_key(row["judge"]), None), printed_defense(row["defense"]), row.get("attack", CLEAN)): {
-            key: float(row[key]) if row[key] else None for key in keys
-        }
-        for row in rows
-    }
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """The rows, with these columns whatever they hold."""
+    frame = pd.DataFrame(rows)
+    return frame.reindex(columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])))
 
 
-def published_table(name: str, number: int) -> list[dict[str, str]]:
-    """The rows of one of the paper's tables in a file of `published/`."""
-    return [row for row in published_rows(name) if int(row["table"]) == number]
+def _records(
+    records: Sequence[Mapping[str, Any]], judges: Mapping[str, tuple[str, str]], tutor: str | None, word: str
+) -> list[dict[str, Any]]:
+    """The records with the keys of their cells: of each judge and defense, those of one decoding."""
+    decodings: dict[tuple[str, str], str | None] = {}
+    rows = []
+    for record in records:
+        role, defense = str(record["judge"]), str(record["defense"])
+        if (role, defense) not in decodings:
+            own = [one for one in records if one["defense"] == defense]
+            named = (decoding_of(own, role, rule) for rule in _RULES)
+            decodings[role, defense] = next((name for name in named if name is not None), None)
+        attack = str(record["attack"])
+        kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
+        # a null context is never attacked: it says the same of everything
+        silent = role == "assistant" and record.get("constant")
+        counts = role in judges and record["decoding"] == decodings[role, defense] and kind in (CLEAN, *ATTACKS)
+        if counts and not silent:
+            names = {"judge_key": judges[role][0], "label": judges[role][1], "attack": kind, "phrase": attack}
+            column = defended_by(defense, tutor)
+            rows.append({**record, **_place(record), **names, **column.keys, "word": word})
+            rows[-1]["tutor"] = tutor if column.tutor is not None else None
+    return rows
 
 
-def own_name(place: Place, places: Iterable[Place]) -> str:
-    """The name of a table that the paper does not have, with the range where `places` has several."""
-    several = sum(other[:2] == place[:2] for other in places) > 1
-    return "_".join(["cap_own", *map(file_name, [*place[:2], *([str(place[2])] if several else [])])])
+def _place(record: Mapping[str, Any]) -> dict[str, Any]:
+    score_range, dataset, dimension = range_of(record), str(record["dataset"]), str(record["dimension"])
+    data = PAPER_DATA.get(dataset)
+    ends = score_range.minimum, score_range.maximum
+    paper = data is not None and data.dimension == dimension and ends == (1.0, 5.0)
+    return {"dataset": dataset, "dimension": dimension, "range": str(score_range), "paper": paper}
 
 
-def place_text(place: Place) -> str:
-    """A place in words."""
+def _steered(run: Results, place: Mapping[str, Any], tutor: str | None) -> list[dict[str, Any]]:
+    """The strengths of a run's CAP references in one dimension; none without any."""
+    dimension = place["dimension"]
+    own = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == dimension)]
+    if not len(own) or own[["alpha_high", "alpha_low"]].isna().any(axis=None):
+        return []
+    alphas = {side: float(own[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
+    selected = {(one["side"], one["alpha"]) for one in run.strengths if one["chosen"] and one["dimension"] == dimension}
+    tried = selected >= set(alphas.items())
+    how = "the strengths tried whose texts scored nearest to the thresholds" if tried else "as configured"
+    standard = next((one for one in run.standards if one["dimension"] == dimension), None)
+    norm = None
+    if standard is not None:
+        layer = int(standard["layer"])
+        norm = number(standard["norms"][layer - 1])
+        how += f"; steered at layer {layer} of {len(standard['norms'])}"
+        tutor = tutor or str(standard["tutor"])
+    strengths = {"alpha_h": alphas["high"], "alpha_l": alphas["low"], "norm": norm}
+    return [{"tutor": tutor or "tutor", "how": how, **strengths}]
+
+
+# --- the print, names and notes ---------------------------------------------------------------------------------------
+
+
+def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
+    """The rows of one of the paper's tables in a file of `published/`: `COLUMN`, `<key>_published`, and `<key>_unread`
+    where the print cannot be read."""
+    rows = published(name)
+    rows = rows[rows["table"] == table].reset_index(drop=True)
+    figures = {f"{key}_published": rows[key].astype(float) for key in keys}
+    unread = {f"{key}_unread": rows[key].isna() for key in keys}
+    columns = pd.DataFrame([printed_defense(defense).keys for defense in rows["defense"]])
+    own = [column for column in ("attack", "judge_key") if column in rows]
+    return pd.concat([rows[own], columns], axis=1).assign(**figures, **unread, printed=True)
+
+
+def beside(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
+    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first.
+
+    Args:
+        printed: None where the paper has nothing of the kind.
+        attacks: in their order; empty where rows are of clean texts.
+    """
+    on = ["judge_key", *COLUMN, *(["attack"] if attacks else [])]
+    rows = ours.assign(ours=True)
+    if printed is not None:
+        rows = printed.merge(rows, how="outer", on=on)
+    order = [*(JUDGE_NAMES if printed is not None else ()), *ours["judge_key"]]
+    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | (JUDGE_NAMES if printed is not None else {})
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, "printed"])))
+    rows = rows.assign(
+        judge=rows["judge_key"].map(names),
+        ours=rows["ours"].notna(),
+        printed=rows["printed"].notna(),
+        judge_rank=rows["judge_key"].map(order.index),
+        attack_rank=rows["attack"].map(list(attacks).index) if attacks else 0,
+    )
+    return rows.sort_values(["judge_rank", "attack_rank", "rank"], kind="stable", ignore_index=True)
+
+
+def own_name(place: Sequence[str], rows: pd.DataFrame) -> str:
+    """The name of a table that the paper does not have, with the range where the rows have several."""
     dataset, dimension, score_range = place
-    return f"{dataset}, {dimension}, range {score_range}"
+    same = rows[(rows["dataset"] == dataset) & (rows["dimension"] == dimension)]
+    several = same["range"].nunique() > 1
+    return "_".join(["cap_own", *map(file_name, [dataset, dimension, *([score_range] if several else [])])])
+
+
+def place_text(place: Sequence[str]) -> str:
+    """A place in words."""
+    return f"{place[0]}, {place[1]}, range {place[2]}"
 
 
 def compared_with(dataset: str) -> list[str]:
     """Sentences on how the paper judges the same data set; none of others."""
+    data = PAPER_DATA.get(dataset)
+    if data is None:
+        return []
     return [
         f"The paper judges {data.title} by all criteria in one prompt (dimension {data.dimension}) from 1 to 5: its "
         f"table {data.changes}."
-        for data in PAPER_DATA
-        if data.dataset == dataset
     ]
 
 
-def attacked_notes(cells: Mapping[CapCell, Record], found: CapCells) -> list[str]:
+def attacked_notes(rows: pd.DataFrame) -> list[str]:
     """The provenance of attacked scores of ours."""
     notes = []
-    for dataset, split in dict.fromkeys((record["dataset"], record["split"]) for record in cells.values()):
-        own = [record for record in cells.values() if (record["dataset"], record["split"]) == (dataset, split)]
-        texts, groups = (span(record[name] for record in own) for name in ("paired", "groups"))
+    for (dataset, split, word), part in rows.groupby(["dataset", "split", "word"], sort=False):
+        texts, groups = span(part["paired"]), span(part["groups"])
         notes.append(
-            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {found.groups[dataset]}, scored clean and "
-            "attacked under the same defense."
+            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and attacked under the "
+            "same defense."
         )
-    notes += scored_notes([cell.unattacked for cell in cells], found)
-    if phrases := dict.fromkeys(record["attack"] for cell, record in cells.items() if cell.attack == "advsuffix"):
+    notes += scored_notes(rows)
+    if phrases := dict.fromkeys(rows.loc[rows["attack"] == "advsuffix", "phrase"]):
         notes.append(f"AdvSuffix of ours: {', '.join(phrases)}, the learned phrase of {SUFFIX_LENGTH} words.")
     return notes
 
 
-def scored_notes(cells: Sequence[CapCell], found: CapCells) -> list[str]:
+def scored_notes(rows: pd.DataFrame) -> list[str]:
     """The decodings of our judges, and which tutors stand in the paper's columns."""
-    usual: dict[System, str] = {}
-    for cell in cells:
-        if usual.get(cell.system, _WORDS) == _WORDS:
-            usual[cell.system] = found.decodings[cell]
-    worded = dict.fromkeys(cell.defense for cell in cells if found.decodings[cell] == _WORDS != usual[cell.system])
-    notes = [f"Scores of ours: {', '.join(f'{found.labels[one]} by {how}' for one, how in usual.items())}."]
-    if worded:
+    usual: dict[str, str] = {}
+    for judge, how in zip(rows["label"], rows["decoding"], strict=True):
+        if usual.get(judge, _WORDS) == _WORDS:
+            usual[judge] = how
+    notes = [f"Scores of ours: {', '.join(f'{judge} by {how}' for judge, how in usual.items())}."]
+    in_words = rows[(rows["decoding"] == _WORDS) & (rows["label"].map(usual) != _WORDS)]
+    if len(in_words):
         notes.append(
-            f"Under {', '.join(one.label for one in worded)} the judge answers in words: the number that it ends with "
-            "counts, and no expectation."
+            f"Under {', '.join(in_words['defense_label'].unique())} the judge answers in words: the number that it "
+            "ends with counts, and no expectation."
         )
-    return notes + tutor_notes([cell.defense for cell in cells], found)
+    return notes + tutor_notes(rows)
 
 
-def tutor_notes(columns: Sequence[Defended], found: CapCells) -> list[str]:
+def tutor_notes(rows: pd.DataFrame) -> list[str]:
     """The authors of the references in the paper's columns."""
-    return [
-        f"{column.label} of ours: references by {', '.join(found.tutors[column])}."
-        for column in dict.fromkeys(columns)
-        if column in found.tutors and column.key != f"{column.defense}_{found.tutors[column][0]}"
-    ]
-
-
-def _place(record: Record) -> Place:
-    return str(record["dataset"]), str(record["dimension"]), range_of(record)
-
-
-def _decoding(records: Sequence[Record], role: str, defense: str) -> str | None:
-    own = [record for record in records if record["defense"] == defense]
-    return next((name for rule in _RULES if (name := decoding_of(own, role, rule)) is not None), None)
-
-
-def _steered(run: Results, system: System, place: Place) -> Steered | None:
-    own = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == place[1])]
-    if not len(own) or own[["alpha_high", "alpha_low"]].isna().any(axis=None):
-        return None
-    alphas = {side: float(own[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
-    standard = next((one for one in run.standards if one["dimension"] == place[1]), None)
-    norm, layer = None, None
-    if standard is not None:
-        layer = int(standard["layer"]), len(standard["norms"])
-        norm = number(standard["norms"][layer[0] - 1])
-    selected = {(one["side"], one["alpha"]) for one in run.strengths if one["chosen"] and one["dimension"] == place[1]}
-    tutor = tutor_name(run) or (str(standard["tutor"]) if standard else "tutor")
-    acting = {"alpha_h": alphas["high"], "alpha_l": alphas["low"]}
-    return Steered(system, tutor, acting, norm, layer, tried=selected >= set(alphas.items()))
+    written = rows[rows["tutor"].notna() & rows["defense"].isin(_BY_TUTOR)]
+    notes = []
+    for (column, defense, label, _), part in written.groupby(COLUMN, sort=False):
+        titles = list(part["tutor"].unique())
+        if column != f"{defense}_{titles[0]}":
+            notes.append(f"{label} of ours: references by {', '.join(titles)}.")
+    return notes

@@ -1,420 +1,382 @@
-"""The contrastive-decoding paper's tables, the published figures beside ours, before anyone decides how they are
-printed."""
+"""The contrastive-decoding paper's tables: correlations with the humans by score range, and the selected lambda and t.
+
+Source: Fujinuma, "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge", arXiv 2510.18196.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
-from typing import Any, Literal
+
+import pandas as pd
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures.style import file_name, shorten
-from judgebench.report.paper.published import (
-    PrintedRow,
-    System,
-    is_slip,
-    printed_rows,
-    printed_settings,
-    published_rows,
-    recomputed_average,
+from judgebench.report.formats import UNKNOWN, general, is_known, short
+from judgebench.report.paper.tables import (
+    Measure,
+    PaperTable,
+    decoding_of,
+    judges_of,
+    names_of,
+    paper_table,
+    published,
+    span,
 )
-from judgebench.report.paper.systems import decoding_of, names_of, systems_of
-from judgebench.report.paper.table import Value, span, value_of
+from judgebench.report.render import escape
 from judgebench.results.results import Results
-from judgebench.results.series import number, range_of, setting
+from judgebench.results.series import setting
 from judgebench.tuning.tune import EDGE
+from judgebench.tuning.tuners import FILE
 from judgebench.types import ScoreRange
 
-Column = Literal["ours", "printed"]
+ROUNDING = 0.001
+"""How far a printed average may lie from that of its printed rows: both are rounded to three decimals. Further off, the
+two contradict each other."""
 
-RANGE, OVERALL, AVERAGE = "_", "/", "*"
-"""Marks: best of its range (the paper underlines it), best of all ranges (italics), best average (bold)."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One system at one range.
-
-    Attributes:
-        range: None: the average over the table's ranges.
-        ours, printed: correlation -> figure; empty where no run, or the paper, has this line.
-        recomputed: of the paper's averages: correlation -> the mean of its own printed rows.
-        slips: the correlations whose printed average contradicts that mean.
-    """
-
-    label: str
-    range: ScoreRange | None
-    ours: Mapping[str, Value]
-    printed: Mapping[str, float]
-    recomputed: Mapping[str, float]
-    slips: tuple[str, ...] = ()
-
-    def number(self, column: Column, correlation: str) -> float | None:
-        """The number of a column; None where there is none."""
-        if column == "printed":
-            return self.printed.get(correlation)
-        own = self.ours.get(correlation)
-        return None if own is None else own.value
+_ENDS = ["range_min", "range_max", "range_step"]
+_KEYS = ["dimension", "judge_key", *_ENDS]
+_FAMILIES = {"llama-3": "Llama-3", "qwen-2.5": "Qwen-2.5"}
+_DATA = "SummEval, 1440 texts of 90 articles"
+_AVERAGES = "Average across all score ranges"
+_APART = "ours and the paper's apart"
+_LEGEND = (
+    "_ best of its range, / best of all ranges, * best average",
+    r"Max correlation within score range is \underline{underlined}, max across all ranges is \textit{italicized}, max "
+    r"average is \textbf{bolded}",
+)
+_EDGE = "! at the edge of what was tried: the best may lie beyond."
+_ALONE = "No run of these {} was given: the paper's figures alone."
 
 
-@dataclass(frozen=True)
-class CorrelationTable:
-    """Systems by score range, averages below.
-
-    Attributes:
-        name: of its files, without an ending.
-        notes: sentences below it.
-        below: tables that follow for comparison.
-    """
-
-    name: str
-    title: str
-    caption: str
-    dimension: str
-    lines: Sequence[Line]
-    notes: Sequence[str]
-    below: Sequence[CorrelationTable] = ()
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that hold anything."""
-        return _columns(self.lines)
-
-    @property
-    def sections(self) -> list[tuple[ScoreRange | None, list[int]]]:
-        """Each range, and the averages (None) last, with the positions of its lines."""
-        found: dict[ScoreRange | None, list[int]] = {}
-        for position, line in enumerate(self.lines):
-            found.setdefault(line.range, []).append(position)
-        return sorted(found.items(), key=lambda item: item[0] is None)
-
-
-@dataclass(frozen=True)
-class SettingLine:
-    """The contrast chosen for one pair at one range: (lambda, t) of ours and the printed one; None where there is none.
-
-    Attributes:
-        edge: whether ours lies at the end of what was tried.
-    """
-
-    main: str
-    assistant: str
-    range: ScoreRange
-    ours: tuple[float, float] | None
-    printed: tuple[float, float] | None
-    edge: bool = False
-
-
-@dataclass(frozen=True)
-class SettingTable:
-    """The selected lambda and t; see `CorrelationTable`."""
-
-    name: str
-    title: str
-    caption: str
-    dimension: str
-    lines: Sequence[SettingLine]
-    notes: Sequence[str]
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that hold anything."""
-        return _columns(self.lines)
-
-
-def figure(value: float) -> str:
+def three_printed(value: float | None) -> str:
     """Three decimals as the paper prints them: it keeps the sign of a rounded zero.
 
     Example:
-        >>> figure(0.1236), figure(-0.0001)
+        >>> three_printed(0.1236), three_printed(-0.0001)
         ('0.124', '-0.000')
     """
-    return f"{value:.3f}"
+    return f"{value:.3f}" if is_known(value) else UNKNOWN
 
 
-def best_marks(table: CorrelationTable, column: Column) -> dict[tuple[int, str], str]:
-    """(position of a line, correlation) -> its marks, by the rules of the paper's captions.
+_CORRELATIONS = [
+    Measure(name, head, three_printed, short)
+    for name, head in zip(CORRELATIONS, ("Pear.", "Spear.", "Kend."), strict=True)
+]
+_SETTINGS = [Measure("lambda", "λ", general), Measure("temperature", "t", general), Measure("kappa", "κ", general)]
 
-    Figures compete as printed, so that a reader never sees one of two equal ones marked; ours and the paper's apart.
-    None wins alone, and none that is not above 0: a judge that always says the same has 0.000.
+# --- the print --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def printed_correlations() -> pd.DataFrame:
+    """Tables 1, 2, 6-9 in print order, each table's averages (without a range) after its ranges.
+
+    `<correlation>_published` is the printed figure, `_recomputed` of averages the mean of the printed rows, and `_slip`
+    whether rounding cannot explain that the two differ.
     """
-    found: dict[tuple[int, str], str] = {}
-    averages = [i for i, line in enumerate(table.lines) if line.range is None]
-    ranges = [i for i, line in enumerate(table.lines) if line.range is not None]
-    contests = [(RANGE, places) for at, places in table.sections if at is not None]
-    contests += [(OVERALL, ranges), (AVERAGE, averages)]
-    for mark, places in contests:
-        for name in CORRELATIONS:
-            values = {i: float(figure(v)) for i in places if (v := table.lines[i].number(column, name)) is not None}
-            best = max(values.values(), default=0.0)
-            for i, value in values.items():
-                if len(values) > 1 and value == best > 0:
-                    found[i, name] = found.get((i, name), "") + mark
-    return found
+    rows = pd.concat([published("cd_correlations.csv"), published("cd_correlation_averages.csv")], ignore_index=True)
+    rows = rows.sort_values("table", kind="stable", ignore_index=True)
+    rows["range_step"] = rows["range_min"].where(rows["range_min"].isna(), 1.0)
+    parts = rows.groupby(["table", "system"])
+    for name in CORRELATIONS:
+        means = parts[name].transform(lambda values: fmean(values.iloc[:-1]))  # an average is a system's last row
+        rows[f"{name}_recomputed"] = means.where(rows["range_min"].isna())
+        rows[f"{name}_slip"] = (rows[name] - rows[f"{name}_recomputed"]).abs() > ROUNDING + 1e-9
+    return rows.rename(columns={name: f"{name}_published" for name in CORRELATIONS} | {"system": "label"})
 
 
-Key = tuple[str, System, ScoreRange]
+@cache
+def printed_settings() -> pd.DataFrame:
+    """Tables 3-5 in print order; `judgebench.tuning` keeps them, for it can take them."""
+    rows = published(str(FILE)).assign(range_step=1.0)
+    rows["kappa"] = rows["lambda"] / rows["temperature"]
+    return rows.rename(columns={one.key: f"{one.key}_published" for one in _SETTINGS})
 
 
-@dataclass
+# --- ours -------------------------------------------------------------------------------------------------------------
+
+_NUMBERS = [*(f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")), "lambda", "temperature"]
+_CELL_COLUMNS = [*_KEYS, *_NUMBERS, "flags", "n", "groups", "constant", "dataset", "split", "word"]
+
+
+@dataclass(frozen=True)
 class CdCells:
-    """All cells of the given runs under one rule; where two runs have the same one, the first's.
-
-    Of the records, those of the shown split without attack and defense at level dataset.
+    """The cells of some runs under one rule.
 
     Attributes:
-        cells: the records, of each system with one decoding.
-        labels: what tables call a system; names: the two models of a pair; tuned: the pairs that were.
-        groups: data set -> what its groups are called.
-        notes: dimension -> what a reader must be told of its cells.
+        rows: records of metrics.json, one decoding a judge; where two runs have the same cell, the first's.
+        labels: judge -> its name in tables, in their order; models: pair -> the names of its two models.
+        tuned: the pairs whose lambda and t were.
+        notes: dimension -> sentences on cells of several runs that differ.
     """
 
-    cells: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
-    labels: dict[System, str] = field(default_factory=dict)
-    names: dict[System, tuple[str, str]] = field(default_factory=dict)
-    tuned: set[System] = field(default_factory=set)
-    groups: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, list[str]] = field(default_factory=dict)
+    rows: pd.DataFrame
+    labels: dict[str, str]
+    models: dict[str, tuple[str, str]]
+    tuned: set[str]
+    notes: dict[str, list[str]]
 
-    @classmethod
-    def of(cls, runs: Iterable[Results], rule: str) -> CdCells:
-        """The cells of some runs."""
-        cells = cls()
-        for run in runs:
-            cells._add(run, rule)
-        return cells
 
-    def _add(self, run: Results, rule: str) -> None:
-        main, assistant = names_of(run)
-        systems, labels = systems_of(run)
+def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
+    """The cells at level dataset of the shown split, without attack and defense."""
+    rows: list[dict[str, object]] = []
+    labels: dict[str, str] = {}
+    models: dict[str, tuple[str, str]] = {}
+    tuned = set()
+    for run in runs:
+        judges, (main, assistant) = judges_of(run), names_of(run)
+        shown = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
+        records = [record for record in run.metrics if all(record[name] == value for name, value in shown.items())]
+        decodings = {role: decoding_of(records, role, rule) for role in judges}
         if assistant is not None:
-            self.names[systems["pair"]] = (main, assistant)
-            if any(label == labels["pair"] for system, label in self.labels.items() if system != systems["pair"]):
-                labels["pair"] = f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
-        for role in ("assistant", "main", "pair"):  # small before large, as printed
-            if role in systems:
-                self.labels.setdefault(systems[role], labels[role])
-        plain = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
-        records = [record for record in run.metrics if all(record[name] == value for name, value in plain.items())]
-        self.groups |= {record["dataset"]: run.groups for record in records}
-        decodings = {judge: decoding_of(records, judge, rule) for judge in systems}
-        if any(record["decoding"] == decodings.get("pair") for record in run.tuning or ()):
-            self.tuned.add(systems["pair"])
-        for record in records:
-            judge = record["judge"]
-            fits = judge in systems and record["decoding"] == decodings[judge]
-            if fits and record[CORRELATIONS[0]] is not None:
-                self._put((record["dimension"], systems[judge], range_of(record)), record)
-
-    def _put(self, key: Key, record: Mapping[str, Any]) -> None:
-        first = self.cells.setdefault(key, record)
-        if any(abs(first[name] - record[name]) > 5e-4 for name in CORRELATIONS) or setting(first) != setting(record):
-            dimension, system, score_range = key
-            notes = self.notes.setdefault(dimension, [])
-            where = f"{self.labels[system]}, range {score_range}"
-            if (note := f"{where}: found several times and differently; the first is shown.") not in notes:
-                notes.append(note)
-
-    @property
-    def dimensions(self) -> list[str]:
-        """The dimensions that any cell has."""
-        return list(dict.fromkeys(dimension for dimension, _, _ in self.cells))
+            pair, label = judges["pair"]
+            models[pair] = main, assistant
+            if any(known == label for other, known in labels.items() if other != pair):
+                judges["pair"] = pair, f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
+            if any(record["decoding"] == decodings["pair"] for record in run.tuning or ()):
+                tuned.add(pair)
+        labels |= {judge: label for judge, label in judges.values() if judge not in labels}
+        rows += [
+            {**record, "judge_key": judges[record["judge"]][0], "word": run.groups}
+            for record in records
+            if record["decoding"] == decodings.get(record["judge"]) and record[CORRELATIONS[0]] is not None
+        ]
+    frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS).astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
+    return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, _differences(frame, labels))
 
 
-_FAMILIES = {"llama-3": "Llama-3", "qwen-2.5": "Qwen-2.5"}
-_DATA = "SummEval, 1440 texts of 90 articles"
+def _differences(rows: pd.DataFrame, labels: dict[str, str]) -> dict[str, list[str]]:
+    notes: dict[str, list[str]] = {}
+    for (dimension, judge, *ends), part in rows.groupby(_KEYS, sort=False):
+        first, settings = part.iloc[0], {setting(row) for _, row in part.iterrows()}
+        if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
+            where = f"{labels[judge]}, range {ScoreRange(*ends)}"
+            notes.setdefault(dimension, []).append(f"{where}: found several times and differently; the first is shown.")
+    return notes
 
 
-def build(runs: Iterable[Results]) -> list[CorrelationTable | SettingTable]:
+# --- correlations -----------------------------------------------------------------------------------------------------
+
+
+def build(runs: Iterable[Results]) -> list[PaperTable]:
     """The paper's nine tables (1, 2, 6-9; 3-5), filled with what the runs found; then, for what the paper does not
     have (another pair, range or dimension, scores by expectation), tables of the same layout.
 
     Of several decodings that contrast by argmax the one named "contrastive" counts, else the first.
     """
     runs = list(runs)
-    argmax, expectation = CdCells.of(runs, "argmax"), CdCells.of(runs, "expectation")
-    printed = [_printed_table(table, argmax) for table in dict.fromkeys(row.table for row in printed_rows())]
-    settings = [_printed_settings(table, argmax) for table in dict.fromkeys(row.table for row in printed_settings())]
-    own: list[CorrelationTable | SettingTable] = []
-    for dimension in argmax.dimensions:
-        if foreign := _foreign(argmax, dimension):
-            below = [table for table in printed if table.dimension == dimension]
-            own.append(_own_table(argmax, dimension, foreign, "correlations", "not in the paper", below))
-            if (settings_of := _own_settings(argmax, dimension, foreign)).lines:
-                own.append(settings_of)
-    told = "scores by expectation, which the paper does not have"
-    for dimension in expectation.dimensions:
-        own.append(_own_table(expectation, dimension, _systems(expectation, dimension), "expectation", told))
-    tables: list[CorrelationTable | SettingTable] = [*printed, *settings]
-    return [*sorted(tables, key=lambda table: table.name), *own]
+    argmax, expectation = cd_cells(runs, "argmax"), cd_cells(runs, "expectation")
+    printed = [_printed_table(rows, argmax) for _, rows in printed_correlations().groupby("table")]
+    settings = [_printed_settings(rows, argmax) for _, rows in printed_settings().groupby("table")]
+    own = []
+    for dimension, rows in argmax.rows.groupby("dimension", sort=False):
+        if judges := _foreign(rows):
+            below = [table for table in printed if table.rows["dimension"].iloc[0] == dimension]
+            mine = rows[rows["judge_key"].isin(judges)]
+            own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
+            if (pairs := mine["judge_key"].isin(argmax.models)).any():
+                own.append(_own_settings(mine[pairs], argmax))
+    for _, rows in expectation.rows.groupby("dimension", sort=False):
+        told = "scores by expectation, which the paper does not have"
+        own.append(_own_table(rows, expectation, "expectation", told))
+    return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
 
 
-def _printed_table(table: int, found: CdCells) -> CorrelationTable:
-    rows = [row for row in printed_rows() if row.table == table]
-    ranges = list(dict.fromkeys(row.range for row in rows if row.range is not None))
-    dimension, family = rows[0].dimension, _FAMILIES[rows[0].family]
-    lines, used = [], []
-    for row in rows:
-        keys: list[Key] = [(dimension, row.system, at) for at in ([row.range] if row.range else ranges)]
-        used += [key for key in keys if key in found.cells]
-        recomputed = recomputed_average(table, row.label) if row.range is None else {}
-        wrong = tuple(name for name, value in recomputed.items() if is_slip(row.values[name], value))
-        lines.append(Line(row.label, row.range, _ours(found, keys), row.values, recomputed, wrong))
-    caption = f"{family} family: correlation with the humans on summary {dimension}."
-    notes = _provenance(found, dimension, used, f"; the paper's: {_DATA}") if used else [_alone("models")]
-    notes += _slip_notes(rows, lines)
-    return CorrelationTable(f"table_{table}", f"Table {table}", caption, dimension, lines, notes)
+def _foreign(rows: pd.DataFrame) -> set[str]:
+    """Judges of one dimension that have a cell which the paper does not have; of a pair also both of its models."""
+    printed = printed_correlations()[_KEYS].assign(known=True)
+    known = rows[_KEYS].merge(printed, how="left", on=_KEYS)["known"].notna().to_numpy()
+    strange = set(rows.loc[~known, "judge_key"])
+    return strange | {model for pair in strange for model in pair.split(" / ")}
+
+
+def _printed_table(printed: pd.DataFrame, cells: CdCells) -> PaperTable:
+    rows = printed.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
+    number, dimension, family = printed["table"].iloc[0], printed["dimension"].iloc[0], printed["family"].iloc[0]
+    used = rows[rows["n"].notna()]
+    notes = _provenance(used, cells, f"; the paper's: {_DATA}") if len(used) else [_ALONE.format("models")]
+    caption = f"{_FAMILIES[family]} family: correlation with the humans on summary {dimension}."
+    return _correlation_table(f"table_{number}", f"Table {number}", caption, rows, [*notes, *_slip_notes(printed)])
 
 
 def _own_table(
-    found: CdCells,
-    dimension: str,
-    systems: Sequence[System],
-    kind: str,
-    what: str,
-    below: Sequence[CorrelationTable] = (),
-) -> CorrelationTable:
-    ranges = sorted({at for one, system, at in found.cells if one == dimension and system in systems}, key=_order)
-    lines = []
-    for at in ranges:
-        for system in systems:
-            key = (dimension, system, at)
-            if key in found.cells:
-                lines.append(Line(found.labels[system], at, _ours(found, [key]), {}, {}))
-    if len(ranges) > 1:
-        for system in systems:
-            if ours := _ours(found, [(dimension, system, at) for at in ranges]):
-                lines.append(Line(found.labels[system], None, ours, {}, {}))
-    caption = f"Ours ({what}): correlation with the humans on {dimension}."
-    keys = [key for key in found.cells if key[0] == dimension and key[1] in systems]
-    notes = _provenance(found, dimension, keys)
+    rows: pd.DataFrame, cells: CdCells, kind: str, what: str, below: Sequence[PaperTable] = ()
+) -> PaperTable:
+    dimension, order = str(rows["dimension"].iloc[0]), list(cells.labels)
+    pairs_last = sorted(order, key=lambda judge: judge in cells.models)
+    notes = _provenance(rows, cells)
     if below:
-        told = " and ".join(table.title for table in below)
+        told = " and ".join(table.table.title for table in below)
         notes.append(f"For comparison, the paper's judges, on {_DATA}: {told}.")
-    name = f"own_{kind}_{file_name(dimension)}"
-    return CorrelationTable(name, "Ours", caption, dimension, lines, notes, below)
+    rows = rows.assign(rank=rows["judge_key"].map(pairs_last.index), label=rows["judge_key"].map(cells.labels))
+    if rows[_ENDS].drop_duplicates().shape[0] > 1:
+        rows = pd.concat([rows, rows[["dimension", "judge_key", "rank", "label"]].drop_duplicates()])
+    rows = rows.sort_values([*_ENDS, "rank"], ignore_index=True)  # averages, which have no range, last
+    caption = f"Ours ({what}): correlation with the humans on {dimension}."
+    return _correlation_table(f"own_{kind}_{file_name(dimension)}", "Ours", caption, rows, notes, below)
 
 
-def _printed_settings(table: int, found: CdCells) -> SettingTable:
-    rows = [row for row in printed_settings() if row.table == table]
-    dimension = rows[0].dimension
-    lines, used = [], []
-    for row in rows:
-        cell = found.cells.get((dimension, row.system, row.range))
-        used += [row.system] if cell else []
-        main, assistant = (name.split("/")[-1] for name in (row.main, row.assistant))
-        lines.append(
-            SettingLine(main, assistant, row.range, _setting(cell), (row.lambda_, row.temperature), _edge(cell))
+def _correlation_table(
+    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str], below: Sequence[PaperTable] = ()
+) -> PaperTable:
+    """A table of rows that have correlations of ours or of the paper.
+
+    Averages of ours, of judges that have all ranges, are filled in; those of other judges are left out unless printed.
+    """
+    ends = ("published", "recomputed", "slip")
+    rows = rows.reindex(columns=[*rows, *({f"{one}_{end}" for one in CORRELATIONS for end in ends} - set(rows))])
+    ranged = rows["range_min"].notna()
+    ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
+    for one in CORRELATIONS:
+        known = rows[ranged & rows[one].notna()].groupby("judge_key")[one]
+        means = {judge: fmean(values) for judge, values in known if len(values) == ranges}
+        rows[one] = rows[one].where(ranged, rows["judge_key"].map(means)).astype(float)
+    rows = rows.assign(ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna())
+    rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
+    triples = [None if pd.isna(low) else ScoreRange(low, *rest) for low, *rest in rows[_ENDS].itertuples(index=False)]
+    rows["range"] = [str(one or "") for one in triples]
+    rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
+    for one in CORRELATIONS:
+        rows[f"{one}_signs"] = _best_marks(rows, one)
+        rows[f"{one}_published_marks"] = _best_marks(rows, f"{one}_published")
+        rows[f"{one}_published_signs"] = rows[f"{one}_published_marks"] + rows[f"{one}_slip"].map({True: "!"}).fillna(
+            ""
         )
-    notes = _setting_notes(found, used) if used else [_alone("pairs")]
-    caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
-    return SettingTable(f"table_{table}", f"Table {table}", caption, dimension, lines, notes)
+    table = paper_table(name, title, rows, {"label": "Model", "range": "Range"}, _CORRELATIONS, ["range"])
+    told = f", {_APART}." if rows["ours"].any() and rows["printed"].any() else "."
+    bounded = rows[f"{CORRELATIONS[0]}_low"].notna().any()
+    legend = f"{_LEGEND[0]}{told}", f"{_LEGEND[1]}{told}"
+    if bounded:
+        notes = ["In brackets: 95 % interval.", *notes]
+    return PaperTable(table, caption, _for_csv(rows), _csv_columns(), notes, "txt", legend, below)
 
 
-def _own_settings(found: CdCells, dimension: str, systems: Sequence[System]) -> SettingTable:
-    pairs = [system for system in systems if system in found.names]
-    lines = [
-        SettingLine(*found.names[system], at, _setting(cell), None, _edge(cell))
-        for system in pairs
-        for at in sorted((at for *key, at in found.cells if key == [dimension, system]), key=_order)
-        if (cell := found.cells[dimension, system, at])
-    ]
-    caption = f"Ours (not in the paper): hyper-parameters of contrastive decoding for {dimension}."
-    name = f"own_settings_{file_name(dimension)}"
-    return SettingTable(name, "Ours", caption, dimension, lines, _setting_notes(found, pairs))
+def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
+    """The marks of each row, by the rules of the paper's captions: _ best of its range (which it underlines), / best of
+    all ranges (italics), * best average (bold).
+
+    Figures compete as printed, so that a reader never sees one of two equal ones marked. None wins alone, and none that
+    is not above 0: a judge that always says the same has 0.000.
+    """
+    values, averages = rows[name].map(lambda value: float(f"{value:.3f}")), rows["range"] == ""
+    marks = pd.Series("", index=rows.index)
+    for mark, contests in (
+        ("_", rows["range"].where(~averages)),
+        ("/", averages.where(~averages)),
+        ("*", averages.where(averages)),
+    ):
+        by = values.groupby(contests)
+        won = (values == by.transform("max")) & (values > 0) & (by.transform("count") > 1)
+        marks = marks.where(~won, marks + mark)
+    return marks
 
 
-def _ours(found: CdCells, keys: Sequence[Key]) -> dict[str, Value]:
-    """The values at one key, or their means over several; empty where any is missing."""
-    cells = [found.cells[key] for key in keys if key in found.cells]
-    if not cells or len(cells) < len(keys):
-        return {}
-    if len(cells) > 1:
-        return {name: Value(fmean(cell[name] for cell in cells)) for name in CORRELATIONS}
-    return {name: value for name in CORRELATIONS if (value := value_of(cells[0], name)) is not None}
+def _csv_columns() -> dict[str, str]:
+    columns = {"table": "table", "dimension": "dimension", "system": "label", **{end: end for end in _ENDS}}
+    for one in CORRELATIONS:
+        columns |= {f"{one}{end}": f"{one}{end}" for end in ("", "_low", "_high")}
+        columns |= {f"{one}_marks": f"{one}_signs", f"{one}_published": f"{one}_text"}
+        columns |= {f"{one}_{end}": f"{one}_{end}" for end in ("published_marks", "recomputed", "slip")}
+    return columns
 
 
-def _foreign(found: CdCells, dimension: str) -> list[System]:
-    """Systems of the runs that hold a cell which the paper does not have: a pair with both of its models."""
-    printed = {(row.dimension, row.system, row.range) for row in printed_rows()}
-    strange = {system for one, system, at in found.cells if one == dimension and (one, system, at) not in printed}
-    strange |= {(name, None) for pair in strange if pair[1] is not None for name in pair if name is not None}
-    return [system for system in _systems(found, dimension) if system in strange]
+def _for_csv(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with numbers as the CSV has them."""
+    for one in CORRELATIONS:
+        averages = rows[f"{one}_recomputed"].notna()
+        rows[f"{one}_slip"] = rows[f"{one}_slip"].map({True: "true", False: "false"}).where(averages, None)
+        rows[f"{one}_recomputed"] = _texts(rows[f"{one}_recomputed"], "{:.5f}")
+        rows[f"{one}_text"] = _texts(rows[f"{one}_published"], "{:.3f}")
+    return rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
 
 
-def _systems(found: CdCells, dimension: str) -> list[System]:
-    """Models before pairs, as the paper orders them."""
-    systems = list(dict.fromkeys(system for one, system, _ in found.cells if one == dimension))
-    ordered = [system for system in found.labels if system in systems]
-    return sorted(ordered, key=lambda system: system[1] is not None)
+def _texts(values: pd.Series, form: str) -> list[str | None]:
+    return [form.format(value) if is_known(value) else None for value in values]
 
 
-def _alone(what: str) -> str:
-    return f"No run of these {what} was given: the paper's figures alone."
-
-
-def _provenance(found: CdCells, dimension: str, keys: Iterable[Key], beside: str = "") -> list[str]:
-    cells = [found.cells[key] for key in keys]
+def _provenance(rows: pd.DataFrame, cells: CdCells, beside: str = "") -> list[str]:
+    """The data behind rows of ours, of one dimension, and warnings."""
     notes = []
-    for dataset, split in dict.fromkeys((cell["dataset"], cell["split"]) for cell in cells):
-        own = [cell for cell in cells if (cell["dataset"], cell["split"]) == (dataset, split)]
-        texts, groups = (span(cell[name] for cell in own) for name in ("n", "groups"))
-        notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {found.groups[dataset]}{beside}.")
-    if any(cell.get("spearman_low") is not None and cell["groups"] < FEWEST for cell in cells):
-        word = " or ".join(dict.fromkeys(found.groups[cell["dataset"]] for cell in cells))
+    for (dataset, split, word), part in rows.groupby(["dataset", "split", "word"], sort=False):
+        texts, groups = span(part["n"]), span(part["groups"])
+        notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{beside}.")
+    if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
+        word = " or ".join(rows["word"].unique())
         notes.append(f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing can be told from chance.")
-    if any(cell.get("constant") for cell in cells):
+    if (rows["constant"] == True).any():  # noqa: E712  # unknown is not constant
         notes.append("A judge that gives every text the same score has no correlation; 0.000 stands for it.")
-    return notes + found.notes.get(dimension, [])
+    return notes + cells.notes.get(rows["dimension"].iloc[0], [])
 
 
-def _slip_notes(rows: Sequence[PrintedRow], lines: Sequence[Line]) -> list[str]:
-    notes = []
-    for line in lines:
-        if line.slips:
-            names = ", ".join(name.capitalize() for name in line.slips)
-            printed = " / ".join(f"{line.printed[name]:.3f}" for name in line.slips)
-            own = " / ".join(f"{line.recomputed[name]:.4f}" for name in line.slips)
-            notes.append(
-                f"! The paper prints {printed} as the average {names} of {line.label}; its own rows give {own}."
-            )
-    averages = {row.label: row for row in rows if row.range is None}
+def _slip_notes(printed: pd.DataFrame) -> list[str]:
+    """Sentences on where the rows of one of the paper's tables contradict its averages, and its text the table."""
+    averages, notes = printed[printed["range_min"].isna()].set_index("label"), []
+    for label, row in averages.iterrows():
+        if slips := [name for name in CORRELATIONS if row[f"{name}_slip"]]:
+            names = ", ".join(name.capitalize() for name in slips)
+            shown = " / ".join(f"{row[f'{name}_published']:.3f}" for name in slips)
+            own = " / ".join(f"{row[f'{name}_recomputed']:.4f}" for name in slips)
+            notes.append(f"! The paper prints {shown} as the average {names} of {label}; its own rows give {own}.")
     # section 4.2 repeats averages of Tables 1 and 2, and claims improvements over them
-    for claim in published_rows("cd_text_baselines.csv"):
-        if int(claim["table"]) == rows[0].table:
-            name, percent = claim["correlation"], float(claim["improvement_percent"])
-            base, best = (averages[claim[system]].values[name] for system in ("system", "improved"))
-            told = f"the improvement of {claim['improved']}, {percent:g} % by the text,"
+    for claim in published("cd_text_baselines.csv").itertuples():
+        if claim.table == printed["table"].iloc[0]:
+            figures = averages[f"{claim.correlation}_published"]
+            base, gain = figures[claim.system], 100 * (figures[claim.improved] / figures[claim.system] - 1)
+            told = f"the improvement of {claim.improved}, {claim.improvement_percent:g} % by the text,"
             notes.append(
-                f"! The paper's text gives {float(claim['value']):.3f} as the average {name.capitalize()} of "
-                f"{claim['system']}, the table {base:.3f}: {told} is {100 * (best / base - 1):.1f} % by the table."
+                f"! The paper's text gives {claim.value:.3f} as the average {claim.correlation.capitalize()} of "
+                f"{claim.system}, the table {base:.3f}: {told} is {gain:.1f} % by the table."
             )
     return notes
 
 
-def _setting_notes(found: CdCells, systems: Iterable[System]) -> list[str]:
-    untuned = [found.labels[system] for system in dict.fromkeys(systems) if system not in found.tuned]
+# --- lambda and t -----------------------------------------------------------------------------------------------------
+
+
+def _printed_settings(printed: pd.DataFrame, cells: CdCells) -> PaperTable:
+    rows = printed.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
+    rows = rows.assign(**{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")})
+    used = rows.loc[rows["n"].notna(), "judge_key"].unique()
+    number, dimension = printed["table"].iloc[0], printed["dimension"].iloc[0]
+    notes = _setting_notes(cells, used) if len(used) else [_ALONE.format("pairs")]
+    caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
+    return _setting_table(f"table_{number}", f"Table {number}", caption, rows, notes)
+
+
+def _own_settings(rows: pd.DataFrame, cells: CdCells) -> PaperTable:
+    dimension, order = rows["dimension"].iloc[0], list(cells.labels)
+    models = [cells.models[pair] for pair in rows["judge_key"]]
+    rows = rows.assign(main=[main for main, _ in models], assistant=[assistant for _, assistant in models])
+    rows = rows.assign(rank=rows["judge_key"].map(order.index)).sort_values(["rank", *_ENDS])
+    caption = f"Ours (not in the paper): hyper-parameters of contrastive decoding for {dimension}."
+    notes = _setting_notes(cells, rows["judge_key"].unique())
+    return _setting_table(f"own_settings_{file_name(dimension)}", "Ours", caption, rows, notes)
+
+
+def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
+    rows = rows.reindex(columns=[*rows, *({f"{one.key}_published" for one in _SETTINGS} - set(rows))])
+    rows = rows.assign(kappa=rows["lambda"] / rows["temperature"])
+    rows = rows.assign(ours=rows["kappa"].notna(), printed=rows["kappa_published"].notna())
+    edge = [EDGE in flags if isinstance(flags, list | tuple) else False for flags in rows["flags"]]
+    rows["kappa_signs"] = ["!" if one else "" for one in edge]
+    rows["edge"] = [str(one).lower() if ours else None for one, ours in zip(edge, rows["ours"], strict=True)]
+    rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
+    labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
+    table = paper_table(name, title, rows, labels, _SETTINGS, ["main"], once=["main", "assistant"])
+    keys = ["table", "dimension", "main", "assistant", *_ENDS, *(one.key for one in _SETTINGS), "edge"]
+    keys += [f"{one.key}_published" for one in _SETTINGS]
+    rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
+    legend = (_EDGE, escape(_EDGE)) if any(edge) else ("", "")
+    return PaperTable(table, caption, rows, dict(zip(keys, keys, strict=True)), notes, "txt", legend, digits=None)
+
+
+def _setting_notes(cells: CdCells, pairs: Iterable[str]) -> list[str]:
+    untuned = [cells.labels[pair] for pair in pairs if pair not in cells.tuned]
     notes = ["Only kappa = lambda / t matters to a score: equal kappas are one decoding."]
     if untuned:
         notes.append(f"Of ours, not tuned but as configured: {', '.join(untuned)}.")
     return notes
-
-
-def _setting(cell: Mapping[str, Any] | None) -> tuple[float, float] | None:
-    lambda_, temperature = (number(cell.get(name)) if cell else None for name in ("lambda", "temperature"))
-    return None if lambda_ is None or temperature is None else (lambda_, temperature)
-
-
-def _edge(cell: Mapping[str, Any] | None) -> bool:
-    return cell is not None and EDGE in (cell.get("flags") or ())
-
-
-def _order(score_range: ScoreRange) -> tuple[float, float, float]:
-    return score_range.minimum, score_range.maximum, score_range.step
-
-
-def _columns(lines: Sequence[Line | SettingLine]) -> list[Column]:
-    names: tuple[Column, ...] = ("ours", "printed")
-    return [column for column in names if any(getattr(line, column) for line in lines)]

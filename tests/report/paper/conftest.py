@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+
 import pytest
 
 from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.report.paper.published import model_key, printed_rows, printed_settings
+from judgebench.report.paper.cd import printed_correlations, printed_settings
+from judgebench.report.paper.tables import judge_key
+from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 
@@ -32,20 +38,69 @@ def record(judge, decoding, score_range=None, value=0.5, **more):
 
 def as_run(main: str, assistant: str) -> Results:
     """The run of one pair that finds exactly what the paper prints."""
-    settings = {(s.dimension, s.system, s.range): s for s in printed_settings()}
-    roles = {(model_key(main), None): ("main", "greedy"), (model_key(assistant), None): ("assistant", "greedy")}
-    roles[model_key(main), model_key(assistant)] = ("pair", "contrastive")
+    names = tuple(name.split("/")[-1] for name in (main, assistant))
+    roles = {judge_key(main): ("main", "greedy"), judge_key(assistant): ("assistant", "greedy")}
+    roles[judge_key(main, assistant)] = ("pair", "contrastive")
+    keys = ["dimension", "judge_key", "range_min", "range_max"]
+    settings = printed_settings()[[*keys, "lambda_published", "temperature_published"]]
+    rows = printed_correlations().merge(settings, how="left", on=keys)
     records = []
-    for row in printed_rows():
-        if row.range is not None and row.system in roles:
-            chosen = settings.get((row.dimension, row.system, row.range))
-            tuned = {"lambda": chosen.lambda_, "temperature": chosen.temperature} if chosen else {}
-            records.append(record(*roles[row.system], row.range, dict(row.values), dimension=row.dimension, **tuned))
-    names = (main.split("/")[-1], assistant.split("/")[-1])
+    for row in rows[rows["range_min"].notna() & rows["judge_key"].isin(roles)].to_dict("records"):
+        known = {name: row[f"{name}_published"] for name in ("lambda", "temperature") if row["lambda_published"] > 0}
+        values = {name: row[f"{name}_published"] for name in CORRELATIONS}
+        at = ScoreRange(row["range_min"], row["range_max"])
+        records.append(record(*roles[row["judge_key"]], at, values, dimension=row["dimension"], **known))
     return run_of(records, *names, tuning=[{"tune": "dev", "decoding": "contrastive"}])
 
 
 @pytest.fixture(scope="session")
 def paper_runs() -> list[Results]:
     """One run a pair of the paper."""
-    return [as_run(*pair) for pair in dict.fromkeys((s.main, s.assistant) for s in printed_settings())]
+    pairs = printed_settings()[["main", "assistant"]].drop_duplicates()
+    return [as_run(*pair) for pair in pairs.itertuples(index=False)]
+
+
+HOSTILE = r"a_b&c%d$e#f{g}h\i^j~k<l>m|n" + "\n"
+"""A name with all that LaTeX acts on."""
+
+
+def files_of(tables) -> dict[str, str]:
+    """File name -> content of some tables."""
+    return {name: content for table in tables for name, content in table.files.items()}
+
+
+def csv_of(table) -> list[dict[str, str]]:
+    """The rows of a table's CSV."""
+    return list(csv.DictReader(io.StringIO(table.files[f"{table.name}.csv"])))
+
+
+def check_forms(tables) -> None:
+    """Markdown and CSV are rectangular; LaTeX is too, balanced, and holds nothing of `HOSTILE` as it stands."""
+    for name, text in files_of(tables).items():
+        if name.endswith(".csv"):
+            assert len({len(row) for row in csv.reader(io.StringIO(text))}) == 1
+        elif name.endswith(".tex"):
+            plain = re.sub(r"\\[\\{}&%$#_]", "", text)
+            assert plain.count("{") == plain.count("}")
+            assert plain.count("$") % 2 == 0
+            assert "\\usepackage" in plain.splitlines()[0]
+            assert "%" not in plain.split("\n", 1)[1]
+            columns = len(re.search(r"begin\{tabular\}\{(\w+)\}", text)[1])
+            assert {_cells(line) for line in text.splitlines() if line.endswith(r"\\")} == {columns - 1}
+            assert HOSTILE.strip() not in text
+        else:
+            for block in text.split("\n\n"):
+                rows = [line for line in block.splitlines() if line.startswith("|")]
+                assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) <= 1
+
+
+def _cells(line: str) -> int:
+    return len(re.findall(r"(?<!\\)&", line)) + sum(int(n) - 1 for n in re.findall(r"\\multicolumn\{(\d+)\}", line))
+
+
+def run_folder(path, run: Results) -> str:
+    """A run folder with what tables are made of."""
+    folder = RunFolder(path)
+    for name in ("config", "about", "metrics", "tuning"):
+        folder.write(name, getattr(run, name) or {})
+    return str(path)

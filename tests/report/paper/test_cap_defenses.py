@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import re
 
 import pandas as pd
 import pytest
 
-from judgebench.report.paper import build_cap, table_files, table_text
+from judgebench.report.paper.cap import build_cap, ratio_slips
 from judgebench.report.paper.cap_cells import JUDGES, TUTORS, defended_by, printed_defense
-from judgebench.report.paper.cap_defenses import ratio_slips
-from judgebench.report.paper.published import published_rows
+from judgebench.report.paper.tables import published
 from judgebench.results.schema import REFERENCES_SCHEMA, TABLE
 from tests.report.defended_records import cost, references, standard
-from tests.report.paper.conftest import run_of
+from tests.report.paper.conftest import HOSTILE, check_forms, files_of, run_of
 from tests.report.paper.test_cap_tables import changed
-from tests.report.paper.test_paper_tables import HOSTILE, cells
 
 LLAMA, MISTRAL = (name.split("/")[-1] for name in TUTORS.values())
 JUDGE = "meta-llama/Llama-3.1-8B-Instruct"
@@ -44,38 +40,33 @@ def attacked(attack, defense, delta, rate, dataset, clean_mean=3.0, **more):
 
 def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
     """The run of a judge and a tutor that finds exactly what the paper prints."""
-    family = defended_by("cap", tutor).key
+    family = defended_by("cap", tutor).keys["column"]
     tables = {"summeval": (2, 10, 11), "topicalchat": (3, 6, 7)}[dataset]
-    known = ("none", "cot", "perplexity", "w_cap_llama", family)
-    seen: dict[tuple[str, str], dict] = {}  # the main table first: others repeat its cells, one of them with a slip
-    for row in published_rows("cap_score_change.csv"):
-        table, attack, column = int(row["table"]), row["attack"], row["defense"]
-        if table in tables and row["judge"] == judge and column in known and row["delta"]:
-            words = {"decoding": "greedy", "rule": None} if column == "cot" else {}
-            figures = (float(row["delta"]), float(row["rate_percent"]), dataset)
-            seen.setdefault((attack, column), attacked(ATTACKS[attack], OURS.get(column, column), *figures, **words))
-    records = list(seen.values())
-    spearman = {
-        row["defense"]: row["spearman_x100"]
-        for row in published_rows("cap_spearman.csv")
-        if (row["judge"], row["table"]) == (judge, "4")
-    }
+
+    def printed(name, **given):
+        rows = published(name)
+        return rows[(rows[["judge", *given]] == pd.Series({"judge": judge, **given})).all(axis=1)]
+
+    changes = printed("cap_score_change.csv")
+    changes = changes[changes["table"].isin(tables) & changes["delta"].notna()]
+    changes = changes[changes["defense"].isin(["none", "cot", "perplexity", "w_cap_llama", family])]
+    records = []
+    for row in changes.drop_duplicates(["attack", "defense"]).itertuples():  # others repeat cells of the main table
+        words = {"decoding": "greedy", "rule": None} if row.defense == "cot" else {}
+        figures = (row.delta, row.rate_percent, dataset)
+        records.append(attacked(ATTACKS[row.attack], OURS.get(row.defense, row.defense), *figures, **words))
+    spearman = printed("cap_spearman.csv", table=4)
     records += [
-        clean(OURS.get(name, name), float(value) / 100, dataset)
-        for name, value in spearman.items()
-        if name in ("none", family)
+        clean(OURS.get(row.defense, row.defense), row.spearman_x100 / 100, dataset)
+        for row in spearman[spearman["defense"].isin(["none", family])].itertuples()
     ]
+    seconds = printed("cap_seconds.csv", dataset=dataset)
     costs = [
-        cost(OURS.get(row["defense"], row["defense"]), float(row["seconds_x10"]) / 10, dataset=dataset)
-        for row in published_rows("cap_seconds.csv")
-        if (row["judge"], row["dataset"]) == (judge, dataset)
-        and row["defense"] in ("none", "cot", "perplexity", family)
+        cost(OURS.get(row.defense, row.defense), row.seconds_x10 / 10, dataset=dataset)
+        for row in seconds[seconds["defense"].isin(["none", "cot", "perplexity", family])].itertuples()
     ]
-    alphas = {
-        row["parameter"]: float(row["value"])
-        for row in published_rows("cap_alpha.csv")
-        if (row["judge"], row["dataset"], row["tutor"].split("/")[-1]) == (judge, dataset, tutor)
-    }
+    strengths = printed("cap_alpha.csv", dataset=dataset)
+    alphas = strengths[strengths["tutor"].str.endswith(tutor)].set_index("parameter")["value"]
     rows = references("cap", [(4.0, 2.0)], alphas=(alphas["alpha_h"], alphas["alpha_l"]))
     frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names).assign(dimension=PLACES[dataset])
     standards = [standard(dimension=PLACES[dataset], tutor=tutor)]
@@ -84,6 +75,10 @@ def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
 
 def built(*runs):
     return {table.name: table for table in build_cap(runs)}
+
+
+def ours(table):
+    return table.rows[table.rows["ours"]]
 
 
 @pytest.mark.parametrize(
@@ -95,78 +90,61 @@ def built(*runs):
 )
 def test_a_run_that_finds_the_print_stands_beside_it(dataset, judge, tables):
     found = built(as_printed(judge, dataset=dataset))
-    expected = {f"cap_table_{number}" for number in (*tables, "1", "2", "3", "4", "8", "12", "13")}
-    assert set(found) == expected
+    assert set(found) == {f"cap_table_{number}" for number in (*tables, "1", "2", "3", "4", "8", "12", "13")}
     main, ablation, adaptive = (found[f"cap_table_{number}"] for number in tables[:3])
     for table, columns in (
         (main, {"none", "cot", "perplexity", "w_cap_llama", "cap_llama"}),
         (ablation, {"none", "w_cap_llama", "cap_llama"}),
         (adaptive, {"cap_llama"}),
     ):
-        ours = [line for line in table.lines if line.ours]
-        assert {line.keys[1] for line in ours} == {JUDGES[judge]}
-        assert {line.keys[3] for line in ours} == columns
-        for line in ours:
-            if line.printed.get("delta") is not None:
-                assert line.ours["delta"].value == line.printed["delta"]
-                assert 100 * line.ours["rate_of_means"].value == pytest.approx(line.printed["rate_percent"])
-        own = [line for line in table.lines if line.keys[1] != JUDGES[judge]]
-        assert own
-        assert not any(line.ours for line in own)
-    assert {line.keys[2] for line in adaptive.lines} == {"Adaptive", "DSI", "BED"}
-    for number, keys in (
-        ("4", ["spearman_x100"]),
-        (tables[3], ["seconds_x10"]),
-        ("12", ["alpha_h"]),
-        ("13", ["alpha_l"]),
+        own = ours(table)
+        assert set(own["judge"]) == {JUDGES[judge]} != set(table.rows["judge"])
+        assert set(own["column"]) == columns
+        known = own[own["delta_published"].notna()]
+        assert known["delta"].tolist() == known["delta_published"].tolist()
+        assert (100 * known["rate_of_means"]).tolist() == pytest.approx(known["rate_percent_published"].tolist())
+    assert set(adaptive.rows["attack_label"]) == {"Adaptive", "DSI", "BED"}
+    for number, key, count in (
+        *(("4", "spearman_x100", 2), (tables[3], "seconds_x10", 4), ("12", "alpha_h", 1), ("13", "alpha_l", 1)),
+        ("8", "change_x100", 1),
     ):
-        ours = [line for line in found[f"cap_table_{number}"].lines if line.ours]
-        assert len(ours) == {"4": 2, tables[3]: 4, "12": 1, "13": 1}[number]
-        for line in ours:
-            for key in keys:
-                assert line.ours[key].value == pytest.approx(line.printed[key])
-    (change,) = [line for line in found["cap_table_8"].lines if line.ours]
-    assert change.ours["change_x100"].value == pytest.approx(change.printed["change_x100"])
-    assert change.ours["rate_percent"].value == pytest.approx(change.printed["rate_percent"], abs=0.5)
+        own = ours(found[f"cap_table_{number}"]).dropna(subset=[key])
+        assert len(own) == count
+        assert own[key].tolist() == pytest.approx(own[f"{key}_published"].tolist())
+    change = ours(found["cap_table_8"]).dropna(subset=["change_x100"]).iloc[0]
+    assert change["rate_percent"] == pytest.approx(change["rate_percent_published"], abs=0.5)
 
 
 def test_every_printed_figure_of_these_tables_is_in_the_repository():
     counts = {"cap_motivation.csv": 8, "cap_seconds.csv": 50, "cap_spearman.csv": 30, "cap_alpha.csv": 40}
-    assert {name: len(published_rows(name)) for name in counts} == counts
+    assert {name: len(published(name)) for name in counts} == counts
     found = built(as_printed(), as_printed(dataset="topicalchat"))
-    printed = {
-        name: sum(bool(line.printed) for line in found[f"cap_table_{name}"].lines) for name in ("5", "9", "12", "13")
-    }
+    printed = {name: int(found[f"cap_table_{name}"].rows["printed"].sum()) for name in ("5", "9", "12", "13")}
     assert printed == {"5": 25, "9": 25, "12": 20, "13": 20}
+    alphas = published("cap_alpha.csv").groupby("parameter")["value"]
     for number, parameter in (("12", "alpha_h"), ("13", "alpha_l")):
-        rows = [float(row["value"]) for row in published_rows("cap_alpha.csv") if row["parameter"] == parameter]
-        assert [line.printed[parameter] for line in found[f"cap_table_{number}"].lines] == rows
+        shown = found[f"cap_table_{number}"].rows[f"{parameter}_published"]
+        assert shown.tolist() == alphas.get_group(parameter).tolist()
 
 
 def test_a_tutor_that_the_paper_does_not_have_gets_its_own_column():
-    run = as_printed()
-    other = dataclasses.replace(run, config={"tutor": {"path": "SmolLM2-135M-Instruct"}})
-    table = built(other)["cap_table_10"]
-    lines = {(line.keys[2], line.labels[2]): line for line in table.lines if line.keys[1] == JUDGES[JUDGE]}
-    assert lines["DSI", "CAP (SmolLM2-135M-Instruct)"].ours
-    assert not lines["DSI", "CAP (SmolLM2-135M-Instruct)"].printed
-    assert not lines["DSI", "CAP_L"].ours
-    assert lines["DSI", "CAP_L"].printed["delta"] == 0.06
-    strengths = built(other)["cap_table_12"].lines
-    assert [line.labels[2] for line in strengths if line.ours] == ["SmolLM2-135M-Instruct"]
+    other = built(dataclasses.replace(as_printed(), config={"tutor": {"path": "SmolLM2-135M-Instruct"}}))
+    rows = other["cap_table_10"].rows
+    rows = rows[(rows["judge"] == JUDGES[JUDGE]) & (rows["attack"] == "dsi")].set_index("defense_label")
+    assert rows.loc["CAP (SmolLM2-135M-Instruct)", ["ours", "printed"]].tolist() == [True, False]
+    assert rows.loc["CAP_L", ["ours", "delta_published"]].tolist() == [False, 0.06]
+    assert ours(other["cap_table_12"])["tutor"].tolist() == ["SmolLM2-135M-Instruct"]
 
 
 def test_runs_of_two_tutors_stand_in_one_table():
     table = built(as_printed(), as_printed(tutor=MISTRAL))["cap_table_2"]
-    lines = {
-        line.labels[2]: line for line in table.lines if (line.keys[1], line.keys[2]) == (JUDGES[JUDGE], "AdvSuffix")
-    }
-    assert list(lines) == ["w/o defense", "CoT", "Perplexity", "W-CAP_L", "W-CAP_M", "CAP_L", "CAP_M"]
-    for name in ("w/o defense", "CoT", "Perplexity", "CAP_L", "CAP_M"):
-        assert lines[name].ours["delta"].value == lines[name].printed["delta"]
-    notes = " ".join(table.notes)
-    assert f"CAP_L of ours: references by {LLAMA}." in notes
-    assert f"CAP_M of ours: references by {MISTRAL}." in notes
+    rows = table.rows[(table.rows["judge"] == JUDGES[JUDGE]) & (table.rows["attack"] == "advsuffix")]
+    rows = rows.set_index("defense_label")
+    assert list(rows.index) == ["w/o defense", "CoT", "Perplexity", "W-CAP_L", "W-CAP_M", "CAP_L", "CAP_M"]
+    known = rows.loc[["w/o defense", "CoT", "Perplexity", "CAP_L", "CAP_M"]]
+    assert known["delta"].tolist() == known["delta_published"].tolist()
+    for mark, title in (("L", LLAMA), ("M", MISTRAL)):
+        assert f"CAP_{mark} of ours: references by {title}." in table.notes
 
 
 @pytest.mark.parametrize(
@@ -195,7 +173,7 @@ def test_what_is_in_words_is_taken_and_told():
     records = [attacked("dsi", "none", 0.5, 20, "summeval"), attacked("dsi", "cot", 0.3, 9, "summeval", **words)]
     records.append(attacked("dsi", "none", 9.0, 9, "summeval", decoding="greedy", rule="argmax"))
     table = built(run_of(records))["cap_table_2"]
-    assert {line.keys[3]: line.ours["delta"].value for line in table.lines if line.ours} == {"none": 0.5, "cot": 0.3}
+    assert dict(zip(ours(table)["column"], ours(table)["delta"], strict=True)) == {"none": 0.5, "cot": 0.3}
     notes = " ".join(table.notes)
     assert "Scores of ours: J by expectation." in notes
     assert "Under CoT the judge answers in words" in notes
@@ -215,21 +193,15 @@ def test_references_are_held_against_the_original_and_against_their_own_clean_te
     records = [attacked("adv_suffix_4", name, delta, 9, "summeval", mean) for name, delta, mean in given]
     records.append(attacked("dsi", "none", 0.5, 9, "summeval", 3.42))
     table = built(run_of(records, JUDGE.split("/")[-1], tutor=LLAMA))["cap_table_1"]
-    lines = {line.labels[2:]: line for line in table.lines if line.labels[0] == "summeval"}
-    reference = lines["AdvSuffix", f"random reference by {LLAMA}"]
-    assert {name: value.value for name, value in reference.ours.items()} == pytest.approx(
-        {"score": 4.02, "change": 0.60, "clean": 3.52}
-    )
-    assert reference.printed == {"score": 4.02, "change": 0.60}
-    assert lines["AdvSuffix", "attack"].ours["change"].value == pytest.approx(1.17)
-    assert lines["AdvSuffix", f"standard reference by {LLAMA}"].printed == {"score": 3.46, "change": 0.04}
-    assert lines["DSI", "attack"].printed == {}
-    assert [line.printed["score"] for line in table.lines if line.labels[0] == "topicalchat"] == [
-        3.16,
-        4.29,
-        3.47,
-        3.27,
-    ]
+    rows = table.rows[table.rows["data"] == "summeval"].set_index(["attack_label", "condition"])
+    both = ["score", "change", "score_published", "change_published", "clean"]
+    reference = rows.loc[("AdvSuffix", f"random reference by {LLAMA}"), both]
+    assert reference.tolist() == pytest.approx([4.02, 0.60, 4.02, 0.60, 3.52])
+    assert rows.loc[("AdvSuffix", "attack"), "change"] == pytest.approx(1.17)
+    assert rows.loc[("AdvSuffix", f"standard reference by {LLAMA}"), both[2:4]].tolist() == [3.46, 0.04]
+    assert not rows.loc[("DSI", "attack"), "printed"]
+    other = table.rows.loc[table.rows["data"] == "topicalchat", "score_published"]
+    assert other.tolist() == [3.16, 4.29, 3.47, 3.27]
     assert "inferred from its other figures: summeval original (3.42), summeval attack (4.59)" in " ".join(table.notes)
     # without a base there is nothing to hold them against
     assert "cap_table_1" not in built(run_of(records[1:3], tutor=LLAMA))
@@ -247,17 +219,15 @@ def test_other_data_have_tables_of_their_own():
     endings = ("", "_references", "_spearman", "_seconds", "_strengths")
     assert own == [f"cap_own_mini_joint{ending}" for ending in endings]
     assert set(found) - set(own) == {"cap_table_2", "cap_table_3"}
-    values = {name: {line.labels[-1]: line.ours for line in found[name].lines} for name in own[1:]}
-    spearman = values["cap_own_mini_joint_spearman"]["CAP (T)"]
-    assert {name: value.value for name, value in spearman.items()} == pytest.approx(
-        {"spearman_x100": 15.0, "change_x100": -5.0, "rate_percent": 25.0}
-    )
-    seconds = values["cap_own_mini_joint_seconds"]["CAP (T)"]
-    assert [seconds[name].value for name in ("seconds_x10", "alone_x10", "reading_x10")] == [7.5, 35.0, 5.0]
-    steered = values["cap_own_mini_joint_strengths"]["T"]
-    assert [steered[name].value for name in ("alpha_h", "alpha_h_share", "alpha_l_share")] == [5.0, 0.25, 0.125]
-    assert "steered at layer 2 of 3" in table_text(found["cap_own_mini_joint_strengths"])
-    assert {line.keys[2] for line in found["cap_own_mini_joint"].lines} == {"DSI", "Adaptive"}
+    values = {name: found[name].rows for name in own[1:]}
+    spearman = values["cap_own_mini_joint_spearman"].set_index("defense_label").loc["CAP (T)"]
+    assert spearman[["spearman_x100", "change_x100", "rate_percent"]].tolist() == pytest.approx([15.0, -5.0, 25.0])
+    seconds = values["cap_own_mini_joint_seconds"].set_index("defense_label").loc["CAP (T)"]
+    assert seconds[["seconds_x10", "alone_x10", "reading_x10"]].tolist() == [7.5, 35.0, 5.0]
+    steered = values["cap_own_mini_joint_strengths"].set_index("tutor").loc["T"]
+    assert steered[["alpha_h", "alpha_h_share", "alpha_l_share"]].tolist() == [5.0, 0.25, 0.125]
+    assert "steered at layer 2 of 3" in found["cap_own_mini_joint_strengths"].text
+    assert set(found["cap_own_mini_joint"].rows["attack_label"]) == {"DSI", "Adaptive"}
 
 
 def test_a_run_without_defense_has_the_tables_that_it_had():
@@ -267,20 +237,6 @@ def test_a_run_without_defense_has_the_tables_that_it_had():
 def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
     hostile = dataclasses.replace(run, about={"titles": {"main": HOSTILE}}, config={"tutor": {"path": HOSTILE}})
-    files = table_files(build_cap([hostile, as_printed(dataset="topicalchat")]))
-    assert all(TABLE.fullmatch(name) for name in files)
-    for name, text in files.items():
-        if name.endswith(".csv"):
-            rows = list(csv.reader(io.StringIO(text)))
-            assert len({len(row) for row in rows}) == 1
-        elif name.endswith(".md"):
-            rows = [line for line in text.splitlines() if line.startswith("|")]
-            assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
-        else:
-            plain = re.sub(r"\\[\\{}&%$#_]", "", text)
-            assert plain.count("{") == plain.count("}")
-            assert plain.count("$") % 2 == 0
-            columns = len(re.search(r"begin\{tabular\}\{(\w+)\}", text)[1])
-            body = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-            assert {cells(line) for line in body} == {columns - 1}
-            assert HOSTILE.strip() not in text
+    tables = build_cap([hostile, as_printed(dataset="topicalchat")])
+    assert all(TABLE.fullmatch(name) for name in files_of(tables))
+    check_forms(tables)
