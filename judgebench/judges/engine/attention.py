@@ -26,7 +26,17 @@ import torch
 from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.engine.cache import GROWTH, Cache, Context, PaddedBlock, Root, Step, attend_blocks, blocks_of
+from judgebench.judges.engine.cache import (
+    GROWTH,
+    Cache,
+    Context,
+    PaddedBlock,
+    Root,
+    Step,
+    attend_blocks,
+    blocks_of,
+    places,
+)
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
     KeysValues,
@@ -62,8 +72,8 @@ class ReadRoot:
             out = torch.empty_like(query)
             merge_into(out, [attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
             return out
-        every = np.arange(tokens)
-        blocks = blocks_of([Context(every, every, every, every)], query, key, how.window)
+        every = places(np.arange(tokens), np.arange(tokens))
+        blocks = blocks_of([Context(every, every)], query, key, how.window)
         return attend_blocks(query, (key, value), blocks, None, how)
 
 
@@ -307,31 +317,32 @@ def _among_branches(
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
-    """All that each token of the row may see, or each of `packed.reads`; keys are numbered from the root's on."""
+    """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
     host = packed.host or packed
     at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
-    inner = np.arange(1, forks.shape[1] + 1)
-    before = np.arange(packed.root)
+    inner, width = np.arange(1, forks.shape[1] + 1), reads.shape[1]
+    read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
+
+    def keys(tokens: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
+        return places(packed.root + tokens, at[tokens], branch)
+
     contexts = []
     for group in packed.groups:
         shared = np.arange(group.shared.start, group.shared.stop)
-        above, above_at = np.concatenate([before, packed.root + shared]), np.concatenate([before, at[shared]])
+        above = np.concatenate([places(np.arange(packed.root), np.arange(packed.root)), keys(shared)], axis=1)
         if len(shared) and not only_reads:
-            contexts.append(Context(shared, at[shared], above, above_at))
+            contexts.append(Context(places(shared, at[shared]), above))
         for prompt in range(group.prompts.start, group.prompts.stop):
             tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
-            keys = np.concatenate([above, packed.root + tail])
-            key_at = np.concatenate([above_at, at[tail]])
-            every, every_at = np.concatenate([keys, packed.root + branches]), np.concatenate([key_at, at[branches]])
-            key_branches = np.concatenate([np.zeros(len(keys), np.int64), inner])
+            before = np.concatenate([above, keys(tail)], axis=1)
+            every = np.concatenate([before, keys(branches, inner)], axis=1)
             if only_reads:
-                own, own_at = prompt * reads.shape[1] + np.arange(reads.shape[1]), at[reads[prompt]]
-                own_branches = np.concatenate([np.zeros(len(own) - len(inner), np.int64), inner])
-                contexts.append(Context(own, own_at, every, every_at, own_branches, key_branches))
+                queries = places(prompt * width + np.arange(width), at[reads[prompt]], read_branches)
+                contexts.append(Context(queries, every))
                 continue
-            contexts.append(Context(tail, at[tail], keys, key_at))
+            contexts.append(Context(places(tail, at[tail]), before))
             if len(branches):
-                contexts.append(Context(branches, at[branches], every, every_at, inner, key_branches))
+                contexts.append(Context(places(branches, at[branches], inner), every))
     return contexts
 
 

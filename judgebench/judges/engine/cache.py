@@ -192,7 +192,7 @@ def _masked(
 
 
 def _contexts(active: Step) -> list[Context]:
-    """All that each prompt's new tokens may see; keys are numbered from the root's on, then articles, then own."""
+    """Contexts of each prompt's new tokens; keys are numbered from the root's on, then articles, then own."""
     cache, count, longest = active.cache, active.at.shape[1], active.live.shape[-1]
     before = np.arange(0 if cache.root is None else cache.root.length)
     ends = cache.article_ends
@@ -203,37 +203,35 @@ def _contexts(active: Step) -> list[Context]:
             own = np.arange(cache.lengths[prompt])
             keys = np.concatenate([above, len(before) + ends[-1] + prompt * longest + own])
             at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + own])
-            contexts.append(Context(prompt * count + np.arange(count), at[-count:], keys, at))
+            contexts.append(Context(places(prompt * count + np.arange(count), at[-count:]), places(keys, at)))
     return contexts
 
 
 @dataclass(frozen=True)
 class Context:
-    """A stretch of queries and all keys that any of them may see: their indices, positions and inner branches of the
-    candidate trie, from 1; 0 is none."""
+    """A stretch of queries and all keys that any of them may see, as `places` gives them."""
 
     queries: np.ndarray
-    query_at: np.ndarray
     keys: np.ndarray
-    key_at: np.ndarray
-    query_branches: np.ndarray | None = None
-    key_branches: np.ndarray | None = None
+
+
+def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
+    """[3, tokens] int64: indices of queries or keys, their positions, and the candidate trie's inner branches that they
+    are, from 1; 0 is none."""
+    return np.stack(np.broadcast_arrays(index, position, branch))
 
 
 @dataclass(frozen=True)
 class PaddedBlock:
-    """Contexts padded to each other: queries [contexts, width] by repeating the first, keys [contexts, reach].
+    """Contexts padded to each other.
 
     Attributes:
+        queries, keys: [3, contexts, most of one] see `places`; queries are padded by repeating the first.
         real, row: [queries] int64: which of the flattened block are no padding, and which queries those are.
     """
 
     queries: torch.Tensor
-    query_at: torch.Tensor
-    query_branches: torch.Tensor
     keys: torch.Tensor
-    key_at: torch.Tensor
-    key_branches: torch.Tensor
     real: torch.Tensor
     row: torch.Tensor
 
@@ -249,12 +247,12 @@ def blocks_of(
     max_products = CHUNK_BYTES // (4 * query.shape[1])
     max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     pieces = [piece for context in contexts for piece in _pieces(context, max_products, window)]
-    pieces.sort(key=lambda piece: (len(piece.keys), len(piece.queries)))
+    pieces.sort(key=lambda piece: (piece.keys.shape[1], piece.queries.shape[1]))
     blocks: list[PaddedBlock] = []
     together: list[Context] = []
     for piece in pieces:
-        width = max(len(each.queries) for each in [*together, piece])
-        keys = (len(together) + 1) * len(piece.keys)
+        width = max(each.queries.shape[1] for each in [*together, piece])
+        keys = (len(together) + 1) * piece.keys.shape[1]
         if together and (width * keys > max_products or keys > max_keys):
             blocks.append(_block(together, query.device))
             together = []
@@ -277,14 +275,15 @@ def attend_blocks(
     """
     out = torch.empty_like(query)
     for block in blocks:
-        q, k, v = (x[0][:, at].transpose(0, 1) for x, at in ((query, block.queries), *((x, block.keys) for x in seen)))
-        behind = block.query_at[:, :, None] - block.key_at[:, None]
+        (query_index, query_at, query_branch), (key_index, key_at, key_branch) = block.queries, block.keys
+        q, k, v = (x[0][:, at].transpose(0, 1) for x, at in ((query, query_index), *((x, key_index) for x in seen)))
+        behind = query_at[:, :, None] - key_at[:, None]
         allowed = behind >= 0
         if how.window is not None:
             allowed = allowed & (behind < how.window)
         if ancestry is not None and len(ancestry):
             related = F.pad(ancestry, (1, 0, 1, 0), value=True)
-            allowed = allowed & related[block.query_branches[:, :, None], block.key_branches[:, None]]
+            allowed = allowed & related[query_branch[:, :, None], key_branch[:, None]]
         each = attend_masked(q, k, v, how, allowed[:, None])
         out[:, :, block.row] = each.transpose(1, 2).flatten(0, 1)[block.real].transpose(0, 1)[None]
     return out
@@ -292,48 +291,31 @@ def attend_blocks(
 
 def _pieces(context: Context, max_products: int, window: int | None) -> list[Context]:
     """A context in pieces of at most `max_products` products, each with the keys that its queries may see."""
-    pieces, start = [], 0
-    while start < len(context.queries):
-        stop = min(len(context.queries), start + max(1, max_products // max(1, len(context.keys))))
-        at = context.query_at[start:stop]
-        near = context.key_at <= at.max()
+    (_, queries), (_, keys) = context.queries.shape, context.keys.shape
+    pieces, size = [], max(1, max_products // max(1, keys))
+    for start in range(0, queries, size):
+        part = context.queries[:, start : start + size]
+        near = context.keys[1] <= part[1].max()
         if window is not None:
-            near &= context.key_at > at.min() - window
-        pieces.append(
-            Context(
-                context.queries[start:stop],
-                at,
-                context.keys[near],
-                context.key_at[near],
-                None if context.query_branches is None else context.query_branches[start:stop],
-                None if context.key_branches is None else context.key_branches[near],
-            )
-        )
-        start = stop
+            near &= context.keys[1] > part[1].min() - window
+        pieces.append(Context(part, context.keys[:, near]))
     return pieces
 
 
 def _block(contexts: Sequence[Context], device: torch.device) -> PaddedBlock:
-    width, reach = max(len(each.queries) for each in contexts), max(len(each.keys) for each in contexts)
-
-    def padded(rows: Sequence[np.ndarray], length: int, filling: int | None) -> np.ndarray:
-        table = np.empty((len(rows), length), np.int64)
-        for line, row in zip(table, rows, strict=True):
-            line[: len(row)], line[len(row) :] = row, row[0] if filling is None else filling
+    def padded(rows: Sequence[np.ndarray], filling: np.ndarray | None = None) -> np.ndarray:
+        table = np.empty((3, len(rows), max(row.shape[1] for row in rows)), np.int64)
+        for i, row in enumerate(rows):
+            table[:, i, : row.shape[1]] = row
+            table[:, i, row.shape[1] :] = row[:, :1] if filling is None else filling
         return table
 
-    def branches(given: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-        return np.zeros(len(like), np.int64) if given is None else given
-
-    real = np.concatenate([np.arange(len(each.queries)) + i * width for i, each in enumerate(contexts)])
+    queries = padded([each.queries for each in contexts])
+    width = queries.shape[2]
     tables = (
-        padded([each.queries for each in contexts], width, None),
-        padded([each.query_at for each in contexts], width, None),
-        padded([branches(each.query_branches, each.queries) for each in contexts], width, None),
-        padded([each.keys for each in contexts], reach, 0),
-        padded([each.key_at for each in contexts], reach, _NOWHERE),
-        padded([branches(each.key_branches, each.keys) for each in contexts], reach, 0),
-        real,
-        np.concatenate([each.queries for each in contexts]),
+        queries,
+        padded([each.keys for each in contexts], np.array([[0], [_NOWHERE], [0]])),
+        np.concatenate([np.arange(each.queries.shape[1]) + i * width for i, each in enumerate(contexts)]),
+        np.concatenate([each.queries[0] for each in contexts]),
     )
     return PaddedBlock(*(to_device(torch.from_numpy(table), device) for table in tables))
