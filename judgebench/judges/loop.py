@@ -173,12 +173,7 @@ class StoreWriter(BasePredictionWriter):
         self._store = store
 
     def write_on_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        prediction: Sequence[ModelReading],
-        *_: Any,
-        **__: Any,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, prediction: Sequence[ModelReading], *_: Any, **__: Any
     ) -> None:
         if delivers(trainer.strategy):
             self._store.put(prediction)

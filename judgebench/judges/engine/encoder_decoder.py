@@ -57,11 +57,7 @@ class EncoderDecoderEngine:
             keep_freed()
 
     def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: object | None = None,
+        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
     ) -> list[torch.Tensor]:
         prompts = list(chain.from_iterable(groups))
         logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)

@@ -59,11 +59,7 @@ class Engine(Protocol):
     computed: int
 
     def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: Wanted | None = None,
+        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: Wanted | None = None
     ) -> list[torch.Tensor]:
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
 
@@ -233,11 +229,7 @@ class PlainEngine:
         self.computed = 0
 
     def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: object | None = None,
+        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
     ) -> list[torch.Tensor]:
         per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
         for ids in chain.from_iterable(groups):

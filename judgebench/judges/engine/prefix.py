@@ -66,11 +66,7 @@ class PrefixEngine:
             keep_freed()
 
     def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: Wanted | None = None,
+        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: Wanted | None = None
     ) -> list[torch.Tensor]:
         packed, rooted = self._pack(groups, trie, root)
         exits = self._prefill(packed, rooted)
