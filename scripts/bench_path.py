@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from judgebench.decoding.path import kappa_path
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
 from judgebench.tuning.cells import Grid
-from judgebench.tuning.optimum import optimum, spearman_along
+from judgebench.tuning.optimum import kappa_path, optimum, spearman_along
 
 EXAMPLES = 1440
 CANDIDATES = (5, 10, 41)

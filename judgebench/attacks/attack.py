@@ -21,8 +21,8 @@ from judgebench.runtime.parsing import read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
 _TEXT, _NO_TEXT = "text", "no_text"
-_ASKED_TWICE = 8
-"""Texts that are asked for twice: an attack that draws without a seed of the text's own is found out by then."""
+_MADE_TWICE = 8
+"""Texts that are made twice, which reveals an attack that draws without a seed of the text's own."""
 FIELDS = (_TEXT, _NO_TEXT, "min_range", "max_range", "dimension")
 """What a template may name: the judged text, its absence, the ends of the score range, the judged dimension.
 
@@ -66,7 +66,7 @@ class Attack:
 
     def judged(self, example: Example, condition: Condition) -> str:
         """Text that a judge reads in the place of an example's judged text; an attacker who knows more than that text,
-        such as the article (`example.source`), has this instead of `attacked`."""
+        such as the article (`example.source`), overrides this."""
         return self.attacked(example.output, condition)
 
 
@@ -133,14 +133,8 @@ class PhraseAttack(Attack):
 @dataclass(frozen=True, eq=False)
 class CheckedAttack(Attack):
     """An attack of the user's own, held to what `Attack` promises: every text is made once, so that prompts, files and
-    report show the same one, however dear it was.
-
-    Args:
-        attack: whoever wrote it.
-
-    Raises:
-        UserError: in `judged`: it made something else than text, or other text of the same.
-    """
+    report show the same one. `judged` raises `UserError` where it makes something else than text, or another text each
+    time."""
 
     attack: Attack
     _made: dict[Any, str] = field(default_factory=dict)
@@ -156,7 +150,7 @@ class CheckedAttack(Attack):
         key = (example.example_id, example.output, condition)
         if key not in self._made:
             made = self._checked(self.attack.judged(example, condition), example)
-            if len(self._made) < _ASKED_TWICE and self.attack.judged(example, condition) != made:
+            if len(self._made) < _MADE_TWICE and self.attack.judged(example, condition) != made:
                 raise UserError(
                     f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
                     "asked, so that what is reported would not be what was judged; draw from a seed and the text, as "
@@ -220,10 +214,7 @@ def select_attacks(entries: Sequence[Any]) -> list[Attack]:
 
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:
-    """The JSON object of a phrase file; "phrase" in it is text without blanks at its ends.
-
-    Args:
-        key: the config key that named it.
+    """The JSON object of a phrase file that a config key names; "phrase" in it is text without blanks at its ends.
 
     Raises:
         UserError: it cannot be read, or holds no phrase.
@@ -248,8 +239,8 @@ class LearnedPhrase:
         by_length: the best phrase of 1, 2, ... words.
         against: the decoding whose expected score it raises.
         contexts, systems: the group_ids and system_ids that it was learned on.
-        learned: all else that is known of it, plain: judge, tokenizer, data, prompt, scores, search, cost.
-        prefix: what its attacks are called, before the length.
+        learned: judge, tokenizer, data, prompt, scores, search and cost, as far as they are known.
+        prefix: the name of its attacks before the length.
     """
 
     by_length: Sequence[str]
@@ -261,7 +252,6 @@ class LearnedPhrase:
 
     @property
     def phrase(self) -> str:
-        """The longest."""
         return self.by_length[-1]
 
     def attacks(self) -> list[PhraseAttack]:
@@ -282,14 +272,8 @@ class LearnedPhrase:
 
 @dataclass(frozen=True)
 class PhraseFile:
-    """A phrase that another run has learned, to be tried on this run's judge.
-
-    Args:
-        phrase_file: JSON with "phrase", and what else `LearnedPhrase.to_json` gives, as far as it is known.
-
-    Raises:
-        UserError: it cannot be read, or holds no phrase.
-    """
+    """A phrase that another run has learned, to be tried on this run's judge: a JSON file with "phrase", and what else
+    `LearnedPhrase.to_json` gives; `UserError` where it cannot be read, or holds no phrase."""
 
     phrase_file: str
 
@@ -301,12 +285,13 @@ class PhraseFile:
             )
 
     def load(self) -> LearnedPhrase:
-        """The phrase."""
         content = read_phrase(Path(self.phrase_file).expanduser(), "attack.phrase_file")
         by_length = content.get("by_length", [content["phrase"]])
         listed = {name: content.get(name, []) for name in ("contexts", "systems")}
         known = content.get("learned", {})
-        if not all(map(_texts, (by_length, *listed.values()))) or not isinstance(known, Mapping):
+        lists = (by_length, *listed.values())
+        texts = all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists)
+        if not texts or not isinstance(known, Mapping):
             raise UserError(
                 f"attack.phrase_file={self.phrase_file}: by_length, contexts and systems must be lists of texts, and "
                 "learned an object; leave out what is not known."
@@ -324,8 +309,3 @@ class PhraseFile:
             frozenset(listed["systems"]),
             known,
         )
-
-
-def _texts(given: Any) -> bool:
-    """True of a list of texts."""
-    return isinstance(given, list) and all(isinstance(text, str) for text in given)

@@ -33,12 +33,7 @@ used longest ago go, and are read anew."""
 
 @dataclass(frozen=True)
 class LearnedPhrases:
-    """Phrases that searches have found.
-
-    Attributes:
-        phrases: one an objective.
-        trace: every word that was tried, of all objectives (column `against`).
-    """
+    """A phrase for each objective, and the trace of every word that was tried (column `against`: the objective)."""
 
     phrases: Sequence[LearnedPhrase]
     trace: pd.DataFrame
@@ -49,10 +44,9 @@ class Lesson:
     """Texts that phrases are learned on.
 
     Attributes:
-        examples: the texts.
         conditions: under which they are judged; the objective is the mean over all.
         builder: of their prompts.
-        known: of the data and the prompt, what a phrase file tells.
+        known: of the data and the prompt, what a phrase file records.
     """
 
     examples: Sequence[Example]
@@ -74,8 +68,8 @@ def learn(
 
     Args:
         reader: of the judge that is attacked; its models are moved to `device`.
-        folder: where journals are kept.
-        report: receives what is under way.
+        folder: of journals.
+        report: receives messages about progress.
 
     Raises:
         UserError: the vocabulary is empty, or no phrase can be placed.
@@ -114,7 +108,7 @@ def learn(
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of a vocabulary: by it a phrase file tells whose tokens its words were."""
+    """SHA-256 of a vocabulary, by which a phrase file identifies the tokenizer."""
     return hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
 
 

@@ -59,11 +59,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class EngineExit:
-    """One of the judge's models: an engine, and which of its exits is read.
-
-    Attributes:
-        nulls: condition -> [tokens] the prompt about nothing, if that is what it reads whatever the phrase.
-    """
+    """One of the judge's models: an engine, and which of its exits is read. `nulls` is condition -> [tokens] where it
+    reads prompts about nothing whatever the phrase."""
 
     engine: Engine
     exit: int = 0
@@ -75,9 +72,7 @@ class PhraseScorer:
 
     Args:
         main, assistant: whose log-probabilities the objective takes; assistant None where it needs none.
-        objective: what is maximized.
         tries: score range -> its candidates' token paths.
-        gaps: where phrases go.
         token_budget: phrases are read together up to so many tokens.
 
     Raises:
@@ -141,9 +136,8 @@ class PhraseScorer:
 
         Args:
             words: tokens of each.
-            anchors: words drawn to linearize at.
+            anchors: number of words drawn to linearize at.
             at: the gaps whose mean is estimated.
-            seed: of the drawing.
         """
         estimates = np.zeros(len(words))
         lengths = np.array([len(word) for word in words])

@@ -59,16 +59,10 @@ class Search:
 
     @property
     def takes_gradient(self) -> bool:
-        """True where the gradient leaves some words out."""
         return self.shortlist < 1
 
     def rounds(self, gaps: int, words: int, beam: int) -> list[tuple[int, int]]:
-        """For each round how many gaps words are scored in, and how many of them go on; of the last, how many are kept.
-
-        Args:
-            gaps, words: how many there are.
-            beam: phrases that are kept in the end.
-        """
+        """For each round how many gaps words are scored in, and how many of them go on; in the last round `beam`."""
         rounds = []
         for share, survivors in zip(self.contexts, [*self.survivors, 0.0], strict=True):
             words = min(words, max(int(np.ceil(survivors * words)), _FEWEST * beam)) if survivors else beam
@@ -92,9 +86,8 @@ class WordCandidate:
 
     Attributes:
         before, after: tokens of the phrase on its sides.
-        tokens: its own.
-        words: the phrase's words with it among them.
-        stem: number of the phrase of the beam that it goes on from.
+        words: the whole phrase's.
+        stem: number of the phrase of the beam that it continues.
     """
 
     before: tuple[int, ...]
@@ -106,7 +99,6 @@ class WordCandidate:
 
     @property
     def phrase(self) -> tuple[int, ...]:
-        """All tokens."""
         return (*self.before, *self.tokens, *self.after)
 
 
@@ -147,8 +139,8 @@ def choose(
         candidates: no two that read alike.
         beam: how many are kept.
         seed: of the order in which gaps are taken, and of the gradient's anchors.
-        holds: whether a candidate reads in every whole prompt as it was scored; asked of the best alone.
-        report: receives what is under way.
+        holds: True where a candidate reads in every whole prompt as it was scored; called for the best alone.
+        report: receives messages about progress.
     """
     count, gaps = len(candidates), len(scorer.gaps)
     scores, counts, estimates, seconds, tokens = (np.full(count, fill) for fill in (np.nan, 0.0, np.nan, 0.0, 0.0))
@@ -257,7 +249,6 @@ class AdvSuffix:
         """The objectives that are maximized, a phrase each.
 
         Args:
-            decodings: the run's.
             mode: how the judge is read.
 
         Raises:
@@ -280,7 +271,7 @@ class AdvSuffix:
 
         Args:
             split: group_id -> dev or test.
-            dev: what the development split is called.
+            dev: the name of the development split.
 
         Raises:
             UserError: contexts or systems that are not there, or that the phrase is to be tried on.
@@ -309,17 +300,16 @@ class AdvSuffix:
                 raise UserError(f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}.")
             drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
             return frozenset(free[i] for i in drawn.tolist())
-        asked = [str(one) for one in wanted]
-        for one in asked:
-            if known is not None and one in known and one not in free:
+        wanted = frozenset(map(str, wanted))
+        for given in sorted(wanted - set(free)):
+            if known is not None and given in known:
                 raise UserError(
-                    f"attack.contexts: {one!r} is of the test split, on which the phrase is to be tried; contexts to "
+                    f"attack.contexts: {given!r} is of the test split, on which the phrase is to be tried; contexts to "
                     "learn on and to try on must not overlap. Take it from the development split, or raise "
                     "data.dev_share."
                 )
-            if one not in free:
-                raise UserError(f"attack.{name}: there is no {one!r} in the data.")
-        return frozenset(asked)
+            raise UserError(f"attack.{name}: there is no {given!r} in the data.")
+        return wanted
 
     def settings(self) -> dict[str, Any]:
         """All that its words depend on beside texts and judge, plain; not how many they are."""

@@ -27,7 +27,6 @@ class Gap:
     """A prompt with a gap right after its judged text.
 
     Attributes:
-        example, condition: what the prompt is about.
         head, tail: [tokens] int32 before and after the gap; a phrase with the blank before it stands between them.
         before, after: the characters next to the gap on its sides, without that blank.
     """
@@ -149,13 +148,7 @@ def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int
 
 @dataclass(frozen=True)
 class Fitting:
-    """Words as they read behind a stem in a gap.
-
-    Attributes:
-        words: those that survive.
-        tokens: of each the tokens that it adds.
-        dropped: how many words do not survive: the tokenizer joins them with what stands around.
-    """
+    """Words that survive behind a stem in a gap, the tokens that each adds, and how many words were dropped."""
 
     words: Sequence[str]
     tokens: Sequence[tuple[int, ...]]

@@ -26,10 +26,7 @@ class Journal:
 
     Args:
         folder: under which journals are kept.
-        identity: everything that the steps depend on, but how many there are; JSON-serialisable.
-
-    Attributes:
-        key: SHA-256 of `identity`.
+        identity: everything that the steps depend on, but how many there are; JSON-serialisable. `key` is its SHA-256.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any]):
@@ -84,13 +81,7 @@ forward_tokens are the row's share of the step's cost; dropped is how many words
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase on the way.
-
-    Attributes:
-        words: its words.
-        tokens: of each word.
-        score: its mean objective over all gaps.
-    """
+    """Words of a phrase, the tokens of each, and its mean objective over all gaps."""
 
     words: tuple[str, ...]
     tokens: tuple[tuple[int, ...], ...]
@@ -103,18 +94,12 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Walk:
-    """Settings of one search for a phrase, and what it works with.
+    """Settings of one search for a phrase; see `AdvSuffix` for those of the same name.
 
     Attributes:
-        search: how each word is chosen.
-        words: what there is to choose from.
-        length: words of the phrase.
-        beam: phrases that are kept from word to word.
-        refine: how often each position of the finished phrase is tried with other words.
-        seed: of all that is drawn.
-        journal: where finished steps are kept.
-        holds: whether a phrase's text gives these tokens in every whole prompt.
-        report: receives what is under way.
+        words: the vocabulary.
+        holds: True where a phrase's text gives these tokens in every whole prompt.
+        report: receives messages about progress.
     """
 
     search: Search
@@ -189,7 +174,7 @@ Stem = tuple[Phrase, Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class _Step:
-    """The choice of one word: its name and kind (see `TRACE`), its position, how many phrases it keeps, its seed."""
+    """The choice of one word; see `TRACE`. `beam` is how many phrases it keeps."""
 
     name: str
     kind: str
@@ -200,7 +185,7 @@ class _Step:
 
 @dataclass
 class _Steps:
-    """The steps of a search as they are taken: their rows, and how many were in the journal."""
+    """The steps of a search: their rows, and how many were in the journal."""
 
     scorer: PhraseScorer
     tokenizer: PreTrainedTokenizerBase
@@ -224,7 +209,7 @@ class _Steps:
         return float(rows["score"][0])
 
     def take(self, step: _Step, stems: Sequence[Stem]) -> list[Phrase]:
-        """The best phrases that one word more, or another one, makes of the stems."""
+        """The best phrases that one more or another word makes of the stems."""
         candidates, phrases, dropped = self._candidates(stems, step.position)
         if not candidates:
             raise UserError(
@@ -239,12 +224,13 @@ class _Steps:
             rows = self._choose(step, candidates, texts).assign(dropped=dropped)[list(TRACE)]
             self.settings.journal.put(step.name, rows)
         self.rows.append(rows)
-        ranked = np.argsort(rows["kept"].to_numpy(), kind="stable").tolist()
-        return [
-            _phrase(candidates[i], phrases[i], step.position, float(rows["score"][i]))
-            for i in ranked
-            if rows["kept"][i] >= 0
-        ]
+        best = []
+        for i in np.argsort(rows["kept"].to_numpy(), kind="stable").tolist():
+            if rows["kept"][i] >= 0:
+                before, after = phrases[i].tokens[: step.position], phrases[i].tokens[step.position + 1 :]
+                tokens = (*before, candidates[i].tokens, *after)
+                best.append(Phrase(candidates[i].words, tokens, float(rows["score"][i])))
+        return best
 
     def _choose(self, step: _Step, candidates: Sequence[WordCandidate], texts: Sequence[str]) -> pd.DataFrame:
         """The trace of a step, but for the number of words that were dropped before."""
@@ -301,8 +287,3 @@ class _Steps:
                     candidates.append(WordCandidate(ahead, behind, tokens, whole, word, number))
                     phrases.append(phrase)
         return candidates, phrases, dropped
-
-
-def _phrase(candidate: WordCandidate, stem: Phrase, position: int, score: float) -> Phrase:
-    tokens = (*stem.tokens[:position], candidate.tokens, *stem.tokens[position + 1 :])
-    return Phrase(candidate.words, tokens, score)

@@ -38,8 +38,6 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
     Never raises, whatever the text.
 
     Args:
-        text: the answer.
-        score_range: what was asked for.
         choices: letter -> the score that it stands for, where the rubric defines a multiple choice.
 
     Example:
@@ -50,18 +48,15 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
         >>> parse_answer("The answer is (B).", ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
         Score(value=4.0, status='parsed')
     """
-    return _score(_answer(_lettered(text, choices), score_range), score_range)
+    return _score(text, score_range, choices, (_final, _overall, _marked, _headed, _prose, _lone))
 
 
-def _score(value: float, score_range: ScoreRange) -> Score:
+def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None, kinds: Sequence[Evidence]) -> Score:
+    value = _answer(with_scores(text, choices) if choices else text, score_range, kinds)
     if math.isnan(value):
         return Score(float(score_range.minimum), FAILED)
     inside = float(min(max(value, score_range.minimum), score_range.maximum))
     return Score(inside, PARSED if inside == value else CLAMPED)
-
-
-def _lettered(text: str, choices: Mapping[str, float] | None) -> str:
-    return with_scores(text, choices) if choices else text
 
 
 def parse_place(text: str, choices: Mapping[str, float] | None = None, score_range: ScoreRange = PLACES) -> Score:
@@ -103,16 +98,15 @@ def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float]
         >>> parse_final("Coverage assessment: 4/5. Clarity: it is", ScoreRange(1, 5))
         Score(value=1.0, status='failed')
     """
-    kinds = (_final, _overall_score, _whole)
-    return _score(_answer(_lettered(text, choices), score_range, kinds), score_range)
+    return _score(text, score_range, choices, (_final, _overall_score, _whole))
 
 
-def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence] | None = None) -> float:
+def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence]) -> float:
     """The one number that the strongest evidence names; NaN if there is none, or several."""
     tokens = tokenize(text, score_range)
     if tokens is None:
         return math.nan
-    for evidence in kinds or (_final, _overall, _marked, _headed, _prose, _lone):
+    for evidence in kinds:
         found = {token_value(token) for token in evidence(tokens)}
         if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
             found = {value for value in found if score_range.minimum <= value <= score_range.maximum}
@@ -178,16 +172,7 @@ _TIED = re.compile(
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
 
 
-def _final(text: str) -> Sequence[str]:
-    return _FINAL.findall(text)
-
-
-def _overall(text: str) -> Sequence[str]:
-    return _OVERALL.findall(text)
-
-
-def _overall_score(text: str) -> Sequence[str]:
-    return _OVERALL_SCORE.findall(text)
+_final, _overall, _overall_score = _FINAL.findall, _OVERALL.findall, _OVERALL_SCORE.findall
 
 
 def _whole(text: str) -> Sequence[str]:
@@ -226,11 +211,7 @@ _SMALL = re.compile(
 
 
 def with_scores(text: str, choices: Mapping[str, float]) -> str:
-    """An answer with the score in the place of each letter that answers; where the choices are told again, that goes.
-
-    Args:
-        text: the answer.
-        choices: letter -> the score that it stands for.
+    """An answer with the score in the place of each letter that answers; where the choices are listed again, that goes.
 
     Example:
         >>> with_scores("A good text. Option B.", {"A": 5.0, "B": 4.0})

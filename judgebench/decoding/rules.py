@@ -21,10 +21,10 @@ class Decoding(Protocol):
 
     Attributes:
         kind: `greedy`, `expectation` or `contrastive`.
-        rule: what a score is: `argmax`, the best candidate; `expectation`, the mean of the candidates.
-        needs_assistant: whether it reads a second model's log-probabilities.
-        generates: whether it can choose the tokens of a free answer.
-        lambda_, temperature: the knobs of contrastive decoding; None for those without.
+        rule: a score is the best candidate (`argmax`), or the mean of the candidates (`expectation`).
+        needs_assistant: True where it reads a second model's log-probabilities.
+        generates: True where it can choose the tokens of a free answer.
+        lambda_, temperature: hyperparameters of contrastive decoding; None for others.
     """
 
     @property

@@ -31,8 +31,8 @@ KEYS = (
 """What identifies an example under a condition, in every table."""
 
 COMPARED = ("text_id", "rival_id", "rival_system_id", "order")
-"""What besides `KEYS` tells of a pair of texts that are compared: the judged text, its rival, what wrote that, in which
-place the judged text stands. The example_id is the pair's."""
+"""Besides `KEYS`, of texts that are compared: the judged text, its rival, what wrote that, the place of the judged text.
+The example_id is the pair's."""
 
 TIED = "tied"
 """Of texts that are compared: how much of an answer says that both are equally good, 0 to 1."""
@@ -46,25 +46,18 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     """The `KEYS` of readings, as columns; where any of them compares texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
-    compared = {
-        "text_id": [e.text_id for e in examples],
-        "rival_id": [e.rival_id for e in examples],
-        "rival_system_id": [e.rival_system_id for e in examples],
-        "order": [c.order for c in conditions],
-    }
-    return {
-        "example_id": [e.example_id for e in examples],
-        "group_id": [e.group_id for e in examples],
-        "system_id": [e.system_id for e in examples],
-        "split": [reading.split for reading in readings],
-        "dimension": [c.dimension for c in conditions],
-        "range_min": [c.range.minimum for c in conditions],
-        "range_max": [c.range.maximum for c in conditions],
-        "range_step": [c.range.step for c in conditions],
-        "attack": [c.attack for c in conditions],
-        "defense": [c.defense for c in conditions],
-        **(compared if any(compared["order"]) else {}),
-    }
+    ranges = [condition.range for condition in conditions]
+    columns = {name: [getattr(example, name) for example in examples] for name in KEYS[:3]}
+    columns["split"] = [reading.split for reading in readings]
+    columns["dimension"] = [condition.dimension for condition in conditions]
+    for name, end in (("range_min", "minimum"), ("range_max", "maximum"), ("range_step", "step")):
+        columns[name] = [getattr(score_range, end) for score_range in ranges]
+    columns |= {name: [getattr(condition, name) for condition in conditions] for name in ("attack", "defense")}
+    orders = [condition.order for condition in conditions]
+    if any(orders):
+        columns |= {name: [getattr(example, name) for example in examples] for name in COMPARED[:3]}
+        columns["order"] = orders
+    return columns
 
 
 def decode(
@@ -79,8 +72,7 @@ def decode(
 
     Args:
         readings: those of a condition share its candidates, and are all log-probabilities or all generated.
-        decodings: name -> decoding.
-        tuned: dimension and range -> the decodings that stand there for those of the same name, or beside them.
+        tuned: dimension and range -> the decodings that replace those of the same name there, or stand beside them.
 
     Returns:
         `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
@@ -130,7 +122,8 @@ def _decoded(
     parts = []
     for judge, (given, other) in judged.items():
         how = (judge, name, decoding.lambda_, decoding.temperature)
-        part = _columns(readings, *how, decoding.scores(given, other, values), _statuses(given))
+        statuses = np.where(has_answer(given), PARSED, FAILED)
+        part = _columns(readings, *how, decoding.scores(given, other, values), statuses)
         if compared:
             part[TIED] = np.zeros(len(readings))
             if len(values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
@@ -138,10 +131,6 @@ def _decoded(
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts
-
-
-def _statuses(logprobs: np.ndarray) -> np.ndarray:
-    return np.where(has_answer(logprobs), PARSED, FAILED)
 
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
@@ -213,11 +202,10 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     something between where it is their expectation. A tie, where the judge may find one, is half a win for each.
 
     An order whose answer could not be read, or named a place that there is not, is undecided, like a tie: to count it
-    as the lowest score, as for texts judged alone, would be a verdict for the rival.
+    as the lowest score would be a verdict for the rival.
 
     Args:
-        columns: of scores, as `decode` gives them, a row an order; those of texts that were judged alone, which have
-            no column `order`, are returned as they are.
+        columns: of scores, as `decode` gives them; those of texts that were judged alone are returned as they are.
 
     Returns:
         A row a pair, condition, judge and decoding, in the order in which these appear: the columns without `order`,

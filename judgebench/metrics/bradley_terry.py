@@ -82,8 +82,7 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
 
     Args:
         comparisons: of K systems in G groups.
-        weights: [B, G] how often each group counts; the first row, usually of ones, is where the others start from.
-        model: what is fitted.
+        weights: [B, G] how often each group counts; the others start from the first row, usually of ones.
     """
     count = len(weights)
     signs = _signs(comparisons, model)

@@ -22,22 +22,18 @@ _LONG = 150
 
 
 def pearson(judge: np.ndarray, human: np.ndarray) -> float:
-    """Pearson's r of two vectors [N]; 0.0 where either is constant (see `is_constant`).
+    """Pearson's r of two vectors [N]; 0.0 where either is constant.
 
     Raises:
         ValueError: other shapes, NaN or infinite values. So do `spearman` and `kendall`.
     """
     judge, human = vectors(judge, human)
-    if is_constant(judge) or is_constant(human):
-        return 0.0
     return float(pearson_rows(judge[None], human[None])[0])
 
 
 def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
-    if is_constant(judge) or is_constant(human):
-        return 0.0
     return float(spearman_rows(judge[None], human[None])[0])
 
 

@@ -26,9 +26,9 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
 
     Args:
         given: a list of mappings, or one alone, with keys split (dev), metric (spearman; of `CORRELATIONS`, or of
-            `CHANGE_METRICS`), level (dataset), judge and decoding (the series that is tuned), attack (none, or one or
-            several whose mean counts; `CHANGE_METRICS` need one), defense (none), and, to count these alone, dimension
-            and range ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
+            `CHANGE_METRICS`), level (dataset), judge and decoding (the series), attack (none, or one or several whose
+            mean counts; `CHANGE_METRICS` need one), defense (none), and, to count these alone, dimension and range
+            ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
 
     Raises:
         UserError: anything else.
@@ -126,7 +126,8 @@ def _parsed(entry: Any) -> dict[str, Any]:
     if "range" in whole:
         given = whole["range"]
         several = isinstance(given, Sequence) and given and isinstance(given[0], Sequence)
-        whole["range"] = [_ends(ScoreRange.parse(one)) for one in (given if several else [given])]
+        ranges = [ScoreRange.parse(one) for one in (given if several else [given])]
+        whole["range"] = [(score_range.minimum, score_range.maximum, score_range.step) for score_range in ranges]
     if "dimension" in whole:
         given = whole["dimension"]
         names = [given] if isinstance(given, str) else given
@@ -136,17 +137,15 @@ def _parsed(entry: Any) -> dict[str, Any]:
     return whole
 
 
-def _ends(given: ScoreRange) -> tuple[float, float, float]:
-    return given.minimum, given.maximum, given.step
-
-
 def _value(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any], position: int) -> float:
     matching = _matching(records, entry)
     if not matching:
-        kept = {key: value for key, value in entry.items() if key not in ("metric", "range")}
+        named = []
+        for key, value in entry.items():
+            if key not in ("metric", "range"):
+                named.append(f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}")
         raise UserError(
-            f"objective: no record matches entry {position + 1} "
-            f"({', '.join(f'{key} {_shown(value)}' for key, value in kept.items())}); a run has records of the splits, "
+            f"objective: no record matches entry {position + 1} ({', '.join(named)}); a run has records of the splits, "
             "judges and decodings in its metrics.json."
         )
     cells = [tuple(record[key] for key in (*_CELL, "attack")) for record in matching]
@@ -175,7 +174,3 @@ def _matching(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) ->
         and record["dimension"] in entry.get("dimension", [record["dimension"]])
         and ("range" not in entry or (record["range_min"], record["range_max"], record["range_step"]) in entry["range"])
     ]
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

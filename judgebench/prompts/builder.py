@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from judgebench.config.fields import known_keys
 from judgebench.prompts.chat import ChatFormat
 from judgebench.prompts.rubrics import Filled, are_comparative, choices_of, fill, load_rubrics, names_range, names_tie
 from judgebench.prompts.tokens import ControlTokens, encode_texts, tokenized
@@ -44,8 +45,8 @@ class Defense:
         name: in the column `defense` of every table.
         answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
             it answers as `judge.mode` has it.
-        learnable: whether a phrase can be learned under it: its words must be the same tokens wherever they stand.
-        compares: whether it can stand around two texts that are compared.
+        learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
+        compares: True where it can stand around two texts that are compared.
 
     Example:
         >>> class Plain(Defense):
@@ -66,20 +67,12 @@ class Defense:
     compares: ClassVar[bool] = True
 
     def text(self, text: str, example: Example, condition: Condition) -> str:
-        """Gives the text that stands in the place of one to be judged.
-
-        Args:
-            text: the judged text after the attack, or its rival where two are compared.
-            example, condition: what the prompt is about.
-        """
+        """Gives the text that replaces one to be judged: the judged text after the attack, or its rival."""
         return text
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         """Gives the rubric around the texts of one group: one for all, so that prompts share what comes before them.
-
-        Args:
-            said: every text of the group that is the examples' and not the rubric's.
-        """
+        `said` are all texts of the group that are the examples'."""
         return rubric
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
@@ -106,12 +99,9 @@ class PromptBuilder:
             a whole, what a decoder goes on with is not.
 
     Attributes:
-        comparative: whether the rubrics ask which of two texts is better; see `are_comparative`.
+        comparative: see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
-
-    Raises:
-        UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
     """
 
     def __init__(
@@ -155,19 +145,15 @@ class PromptBuilder:
         """From conf/prompt.
 
         Args:
-            tokenizer: the main model's.
             config: plain values: rubrics, variants, max_tokens, truncate, template_options.
-            dimensions: what is judged.
             limit: tokens of a prompt that all models can read, room for the answer already taken off.
-            closed: see `PromptBuilder`.
 
         Raises:
             UserError: a key that is unknown, missing or holds something else than it should.
         """
         if not isinstance(config, Mapping):
             raise UserError(f"prompt: {config!r} is no group of settings; conf/prompt/paper.yaml shows one.")
-        if unknown := [key for key in config if key not in _KEYS]:
-            raise UserError(f"prompt.{unknown[0]} is unknown; there are {', '.join(_KEYS)}.")
+        known_keys(config, _KEYS, "prompt")
         if missing := [key for key in _KEYS if key not in config]:
             raise UserError(f"prompt.{missing[0]} is not given; conf/prompt/paper.yaml shows what it is.")
         maximum = config["max_tokens"]

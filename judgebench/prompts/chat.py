@@ -25,12 +25,8 @@ class ChatFormat:
     it.
 
     Args:
-        tokenizer: whose.
-        options: passed to the template.
-        closed: whether a plain text ends with the tokenizer's EOS, where it would put one.
-
-    Raises:
-        UserError: an option that is not the template's.
+        options: passed to the template; `UserError` for one that is not the template's.
+        closed: True ends a plain text with the tokenizer's EOS, where it would put one.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool):
@@ -43,15 +39,12 @@ class ChatFormat:
         """Each as a model reads it."""
         try:
             parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
-            return [chat for part in parts for chat in within(partial(self._all_in_chat, part))]
+            return [chat for part in parts for chat in within(partial(list, map(self._in_chat, part)))]
         except NeverEnds:
             raise UserError(
                 f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
                 f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
             ) from None
-
-    def _all_in_chat(self, filled: Sequence[Filled]) -> list[Filled]:
-        return [self._in_chat(one) for one in filled]
 
     def _in_chat(self, filled: Filled) -> Filled:
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
@@ -99,8 +92,7 @@ def text_prompts(
     Names of control tokens are spelled as plain text (see `ControlTokens`).
 
     Args:
-        max_tokens: longest text that the model can read.
-        remedy: what to do about a longer one, for the error.
+        remedy: the last words of the error about a text that is too long.
 
     Returns:
         Prompts with an empty prefix; of no tokens where the text is empty and nothing stands before it.

@@ -56,8 +56,8 @@ class Filled:
     Attributes:
         prefix: the part that the example's whole group shares.
         tail: the rest.
-        said: [start, end) of each stretch of `prefix + tail` that is an example's text and not the rubric's.
-        judged: those of them that are to be judged: the judged text, and its rival where two are compared.
+        said: [start, end) of each stretch of `prefix + tail` that is the example's text.
+        judged: those that are to be judged: the judged text, and its rival where two are compared.
     """
 
     prefix: str
@@ -79,7 +79,6 @@ def load_rubrics(
         collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
             `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
             dimension; or the templates themselves by the names that such files would have, without `.txt`.
-        dimensions: which ones.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
 
     Raises:
@@ -103,11 +102,7 @@ def load_rubrics(
 
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
-    """True where the rubrics ask which of two texts is better, and do not judge one alone.
-
-    Raises:
-        UserError: some do and others do not.
-    """
+    """True where the rubrics ask which of two texts is better; `UserError` where some do and others judge one alone."""
     compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
     if len(set(compares.values())) > 1:
         two, one = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
@@ -143,9 +138,9 @@ def fill(
     in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
 
     Args:
-        source: stands in for the example's source where it had to be shortened.
-        output: stands in for the example's judged text where that was attacked.
-        order: in which place the judged text stands, where the rubric compares it with the example's rival.
+        source: replaces the example's source where it had to be shortened.
+        output: replaces the example's judged text where that was attacked.
+        order: place of the judged text, where the rubric compares it with the example's rival.
         more: field -> text of further `{{fields}}`.
     """
     judged = example.output if output is None else output

@@ -57,14 +57,8 @@ _LIKE_ANY_CONTROL = (
 
 
 def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:
-    """The encodings that a tokenizer gives for some texts, without the special tokens that it would add.
-
-    Args:
-        options: of the tokenizer's call.
-
-    Raises:
-        UserError: it breaks down, or does not come to an end.
-    """
+    """The encodings of some texts, without the special tokens that the tokenizer would add; `UserError` where
+    it breaks down, or does not come to an end. `options` are those of its call."""
     try:
         return within(lambda: tokenizer(list(texts), **{"add_special_tokens": False, **options}))
     except NeverEnds:
@@ -135,13 +129,8 @@ class ControlTokens:
         return filled, 0
 
     def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
-        """Positions at which `text` must be cut, so that no name of a control token that touches a span of `said` stays
-        whole.
-
-        Args:
-            text: a whole prompt.
-            said: [start, end) of what the example says in it.
-        """
+        """Positions at which a prompt must be cut, so that no name of a control token that touches a span [start, end)
+        of what the example says stays whole."""
         found, at = [], 0
         while match := self._names.search(text, at):
             start, end = match.span()
@@ -173,11 +162,10 @@ class ControlTokens:
         """The tokens of a prompt in which nothing that the example says is a control token.
 
         Args:
-            text: the prompt.
-            said: [start, end) of what the example says in it.
+            said: [start, end) of what the example says.
             allowed: control tokens of the same prompt about a harmless example.
             where: names the prompt in the error.
-            more: places where it is to be cut besides.
+            more: further positions to cut.
             whole: the tokens of the text without a cut, where they are known.
 
         Returns:
@@ -221,9 +209,9 @@ class ControlTokens:
 
     def _inner(self, parts: Sequence[str]) -> list[list[int]]:
         """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
-        rows = self._all_plainly(parts)
+        rows = encode_texts(self._tokenizer, parts)
         if self._starts_with_space:
-            started = self._all_plainly([self._mark + part for part in parts])
+            started = encode_texts(self._tokenizer, [self._mark + part for part in parts])
             return [self._behind(row, whole) for row, whole in zip(rows, started, strict=True)]
         return rows
 
@@ -236,13 +224,8 @@ class ControlTokens:
             return row[long - 1 :]
         return whole[long:]
 
-    def _all_plainly(self, texts: Sequence[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        return encode_texts(self._tokenizer, texts)
-
     def _plainly(self, text: str) -> list[int]:
-        return self._all_plainly([text])[0]
+        return encode_texts(self._tokenizer, [text])[0]
 
 
 class SpelledNames(ControlTokens):
@@ -251,7 +234,7 @@ class SpelledNames(ControlTokens):
     the message as the control token.
 
     Args:
-        counting: what counts the tokens of what is sent.
+        counting: counts the tokens of what is sent.
         tokenizer: the served model's own, where it is known.
     """
 

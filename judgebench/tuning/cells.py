@@ -80,7 +80,7 @@ class SplitExamples:
     Attributes:
         main, assistant: [N, K] float32 log-probabilities of the candidates.
         human: [N] float64.
-        groups: how many articles they are of.
+        groups: number of articles.
     """
 
     main: np.ndarray
@@ -105,7 +105,7 @@ class MeasuredSetting:
     """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example.
 
     Attributes:
-        constant: whether it gives every dev text the same score: then there is no correlation, and `dev` is 0.0 by
+        constant: True where it gives every dev text the same score: then there is no correlation, and `dev` is 0.0 by
             convention; None without dev examples.
     """
 
@@ -116,13 +116,10 @@ class MeasuredSetting:
 
 
 class MeasuredCell:
-    """A cell under one contrasting decoding: what any setting of lambda and t is worth there.
+    """A cell under one contrasting decoding, of which `alpha` and `rule` count: the worth of any setting there.
 
     Args:
-        cell: dimension and range.
         parts: split -> its examples; a split without any is left out.
-        decoding: whose `alpha` and `rule` count; lambda and t are what is looked for.
-        grid: of settings.
     """
 
     def __init__(self, cell: Cell, parts: dict[str, SplitExamples], decoding: Contrastive, grid: Grid) -> None:
@@ -148,7 +145,6 @@ class MeasuredCell:
 
     @cached_property
     def points(self) -> list[MeasuredSetting]:
-        """The grid's points, in its order."""
         return [self.at(setting) for setting in self.grid.settings]
 
     @cached_property

@@ -46,7 +46,7 @@ from typing import Any
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, SplitExamples, parts_of
+from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, parts_of
 from judgebench.tuning.optimum import EQUAL
 from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner
 from judgebench.types import Reading
@@ -60,12 +60,8 @@ EDGE = "edge"
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of tuning.
-
-    Attributes:
-        decodings: cell -> name -> decoding: those that stand there for the configured one of that name, or beside.
-        records: those of tuning.json.
-    """
+    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or stands
+    beside it; and the records of tuning.json."""
 
     decodings: Mapping[Cell, Mapping[str, Decoding]] = field(default_factory=dict)
     records: Sequence[Record] = ()
@@ -91,17 +87,12 @@ def check_tuning(
     cells: Sequence[Cell],
     models: tuple[str | None, str | None],
 ) -> None:
-    """Refuses what cannot be tuned; to be asked before anything is read.
+    """Raises `UserError` where the decodings cannot be tuned; called before anything is read.
 
     Args:
-        tuner: how lambda and t are chosen.
-        decodings: name -> decoding, as configured.
         mode: the judge's.
         splits: those that hold examples.
         cells, models: see `Tuner.check`.
-
-    Raises:
-        UserError: names the config key.
     """
     if mode != "score_tokens":
         raise UserError(
@@ -127,8 +118,7 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
 
     Args:
         readings: with log-probabilities of main model and assistant; see `check_tuning`.
-        decodings: name -> decoding, as configured.
-        tuner: how to choose; None changes nothing.
+        tuner: None changes nothing.
     """
     if tuner is None:
         return Tuned()
@@ -163,14 +153,12 @@ def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contras
 
 
 def _means(measured: Sequence[MeasuredCell], settings: Sequence[Setting]) -> dict[str, float | None]:
-    points = [one.at(setting) for one, setting in zip(measured, settings, strict=True)]
-    sides = {DEV: [point.dev for point in points], TEST: [point.test for point in points]}
-    return {side: _mean(values) for side, values in sides.items()}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+    points = [cell.at(setting) for cell, setting in zip(measured, settings, strict=True)]
+    means: dict[str, float | None] = {}
+    for split, values in ((DEV, [point.dev for point in points]), (TEST, [point.test for point in points])):
+        known = [value for value in values if value is not None]
+        means[split] = math.fsum(known) / len(known) if known and len(known) == len(values) else None
+    return means
 
 
 def _record(
@@ -188,7 +176,10 @@ def _record(
     if best is not None and best.dev is not None and exact is not None and best.constant == exact["constant"]:
         below = max(0.0, exact["dev"] - best.dev)
         below = 0.0 if below < EQUAL else below
-    sizes = {f"{split}_{what}": _size(measured.parts.get(split), what) for split in (DEV, TEST) for what in _SIZES}
+    sizes = {}
+    for split in (DEV, TEST):
+        part = measured.parts.get(split)
+        sizes |= {f"{split}_examples": len(part.human) if part else 0, f"{split}_groups": part.groups if part else 0}
     return {
         "tune": how,
         "decoding": name,
@@ -209,15 +200,6 @@ def _record(
         "exact": exact,
         "grid_below_exact": below,
     }
-
-
-_SIZES = ("examples", "groups")
-
-
-def _size(part: SplitExamples | None, what: str) -> int:
-    if part is None:
-        return 0
-    return len(part.human) if what == "examples" else part.groups
 
 
 def _point(point: MeasuredSetting) -> dict[str, float | None]:

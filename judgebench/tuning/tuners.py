@@ -44,11 +44,8 @@ class Tuner:
         decodings: names of the decodings that are tuned; None: every one that contrasts.
 
     Attributes:
-        name: what tuning.json calls it.
-        needs_dev: whether it chooses by the development split.
-
-    Raises:
-        UserError: from the constructor, anything that is not as said here.
+        name: in tuning.json.
+        needs_dev: True where it chooses by the development split.
     """
 
     name: ClassVar[str]
@@ -66,14 +63,10 @@ class Tuner:
         self.decodings = None if decodings is None else tuple(decodings)
 
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
-        """Refuses, before anything is read, cells for which nothing can be chosen.
+        """Raises `UserError`, before anything is read, for cells for which nothing can be chosen.
 
         Args:
-            cells: every dimension and range.
-            models: what config calls main model and assistant (None: it is no model of its own).
-
-        Raises:
-            UserError: names what is missing.
+            models: main model and assistant as configured (None: it is no model of its own).
         """
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
@@ -85,11 +78,11 @@ class Tuner:
         raise NotImplementedError
 
     def way(self, measured: MeasuredCell) -> str:
-        """The name of how this cell's choice is made."""
+        """The name of the tuner that chooses for this cell."""
         return self.name
 
     def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
-        """True where a choice lies at an end of what was looked at, so that the best may lie beyond."""
+        """True where a choice lies at an end of what was measured, so that the best may lie beyond."""
         return self.grid.at_edge(setting)
 
 

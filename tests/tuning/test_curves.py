@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import stats
 
-from judgebench.decoding.path import kappa_path
 from judgebench.decoding.scores import decode
 from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.readings.reading import reading_columns
 from judgebench.tuning import Dev
-from judgebench.tuning.optimum import constant_along, curves, spearman_along
+from judgebench.tuning.optimum import constant_along, curves, kappa_path, spearman_along
 from judgebench.tuning.tune import tune
 from tests.tuning.test_tune import ARGMAX, DECODINGS, by_hand, readings_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from judgebench.decoding import Contrastive, Greedy
-from judgebench.decoding.path import kappa_path
+from judgebench.tuning.optimum import kappa_path
 
 INF = math.inf
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
