@@ -31,7 +31,7 @@ KEYS = (
 """What identifies an example under a condition, in every table."""
 
 COMPARED = ("text_id", "rival_id", "rival_system_id", "order")
-"""Besides `KEYS`, of texts that are compared: the judged text, its rival, what wrote that, the place of the judged text.
+"""Besides `KEYS`, of texts that are compared: the judged text, its rival, what wrote that, the place of the first.
 The example_id is the pair's."""
 
 TIED = "tied"
