@@ -1,12 +1,16 @@
-"""Who meets whom: balance, independence of the rest of the data, and what a pair carries."""
+"""Pairs of texts, drawn or your own."""
 
+from __future__ import annotations
+
+import json
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.data.dataset import Rivals, pairs
+from judgebench.data.dataset import Rivals, paired_systems, pairs
+from judgebench.data.jsonl import JsonPairs, Labels, PairFields
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -93,3 +97,145 @@ def test_rivals_are_counted_or_all(rivals, expected):
 def test_what_is_no_number_of_rivals_is_told(rivals, seed, sentence):
     with pytest.raises(UserError, match=sentence):
         Rivals.parse(rivals, seed)
+
+
+FIELDS = {
+    "source": "prompt", "first": "answer_a", "second": "answer_b", "preference": "winner", "first_system": "model_a",
+    "second_system": "model_b", "group_id": "question_id",
+}  # fmt: skip
+ARENA = {"first": "model_a", "second": "model_b", "tie": ["tie", "tie (bothbad)"]}
+
+
+def row(question, one, other, winner, texts=None, **more):
+    first, second = texts or (f"{one} says.", f"{other} says.")
+    return {
+        "prompt": f"Question {question}?", "question_id": question, "model_a": one, "model_b": other,
+        "answer_a": first, "answer_b": second, "winner": winner,
+    } | more  # fmt: skip
+
+
+def loaded(tmp_path, rows, **more):
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    given = {"fields": FIELDS, "labels": ARENA, "dev_share": 0} | more
+    data = JsonPairs(str(tmp_path / "mine.jsonl"), **given)
+    data.setup()
+    return data
+
+
+def test_a_row_is_a_pair_with_both_its_systems(tmp_path):
+    data = loaded(tmp_path, [row(7, "gpt", "llama", "model_b"), row(8, "llama", "gpt", "tie (bothbad)", id="x")])
+    one, other = data.examples
+    assert (one.example_id, one.text_id, one.rival_id, one.group_id) == ("line-1", "7/gpt", "7/llama", "7")
+    assert (one.system_id, one.rival_system_id) == ("gpt", "llama")
+    assert (one.source, one.output, one.rival) == ("Question 7?", "gpt says.", "llama says.")
+    assert (one.human, other.human) == ({"overall": -1.0}, {"overall": 0.0})
+    assert (data.name, data.paired, data.dimensions) == ("mine", True, ("overall",))
+    assert paired_systems(data.examples) == ["gpt", "llama"]
+
+
+def test_several_people_compare_the_same_two_texts(tmp_path):
+    rows = [row(7, "gpt", "llama", "model_a"), row(7, "llama", "gpt", "model_b"), row(7, "gpt", "llama", "tie")]
+    data = loaded(tmp_path, [*rows, row(7, "gpt", "llama", "tie", ("Another.", "llama says."))])
+    met = [{one.text_id, one.rival_id} for one in data.examples]
+    assert met == [{"7/gpt", "7/llama"}] * 3 + [{"7/gpt#2", "7/llama"}]
+    assert len({one.example_id for one in data.examples}) == 4
+
+
+def test_preferences_may_be_numbers_words_or_of_several_dimensions(tmp_path):
+    rows = [row(1, "a", "b", 2.5, clear=-1), row(2, "a", "b", " Model_A ", clear="tie")]
+    data = loaded(tmp_path, rows, fields=FIELDS | {"preference": {"overall": "winner", "clarity": "clear"}})
+    assert [one.human for one in data.examples] == [{"overall": 2.5, "clarity": -1}, {"overall": 1, "clarity": 0}]
+    plain = loaded(tmp_path, [row(1, "a", "b", "FIRST")], labels=None, dimension="joint")
+    assert plain.examples[0].human == {"joint": 1.0}
+
+
+LIKE = {
+    "numbers by numbers": ((1, 2, 0), (1, 2, 0)),
+    "numbers by text": ((1, 2.0, 0), ("1", "2", "0")),
+    "text by numbers": (("1", " 2", "0.0"), (1, 2, 0)),
+    "true and false": ((True, False, "neither"), (True, False, "neither")),
+    "true and false by text": ((True, False, None), ("True", "FALSE", None)),
+    "lists": ((3, -1, "Both"), ([3, 4], [-1, "-2"], ["tie", "both"])),
+}
+
+
+@pytest.mark.parametrize("kind", LIKE)
+def test_a_label_explains_the_value_of_any_scalar_kind(tmp_path, kind):
+    values, labels = LIKE[kind]
+    rows = [row(i, "a", "b", value) for i, value in enumerate(values) if value is not None]
+    data = loaded(tmp_path, rows, labels=dict(zip(("first", "second", "tie"), labels, strict=True)))
+    assert [one.human["overall"] for one in data.examples] == [1.0, -1.0, 0.0][: len(rows)]
+
+
+@pytest.mark.parametrize("numbers", [(1, 1), (-1, 1, 0), (1, 2, 3), (0.5, 1, 2)])
+def test_numbers_that_are_no_codes_count_by_their_sign(tmp_path, numbers):
+    data = loaded(tmp_path, [row(i, "a", "b", number) for i, number in enumerate(numbers)])
+    assert [one.human["overall"] for one in data.examples] == list(numbers)
+
+
+def test_a_rows_own_group_id_is_its_group(tmp_path):
+    fields = {name: FIELDS[name] for name in ("source", "first", "second", "preference")}
+    data = loaded(tmp_path, [row(1, "a", "b", "tie", group_id="g"), row(1, "c", "d", "tie")], fields=fields)
+    assert data.examples[0].group_id == "g" != data.examples[1].group_id
+
+
+def test_without_names_places_are_systems_and_the_source_makes_the_group(tmp_path):
+    fields = {name: FIELDS[name] for name in ("source", "first", "second", "preference")}
+    data = loaded(tmp_path, [row(1, "a", "b", "tie"), row(1, "c", "d", "tie"), row(2, "a", "b", "tie")], fields=fields)
+    assert paired_systems(data.examples) == ["first", "second"]
+    groups = [one.group_id for one in data.examples]
+    assert groups[0] == groups[1] != groups[2]
+
+
+MISTAKES = {
+    "word": ([row(1, "a", "b", "model_c")], {}, "line 1: field 'winner' must be one of 'model_a', 'model_b', 'tie'"),
+    "nothing": ([row(1, "a", "b", None)], {}, "line 1: field 'winner' is missing or null"),
+    "not finite": ([row(1, "a", "b", float("nan"))], {}, "the human score nan for 'overall' is not a finite number"),
+    "empty text": ([row(1, "a", "b", "tie", ("x", " "))], {}, "field 'answer_b' is an empty text"),
+    "one text": ([row(1, "a", "a", "tie", ("x", "x"))], {}, "both texts are the same one of 'a'"),
+    "two sources": (
+        [row(1, "a", "b", "tie"), row(1, "a", "b", "tie", prompt="Other?")], {}, "group '1' has another source",
+    ),
+    "no path": ([], {"path": None}, "data.path is not given"),
+    "fields": ([], {"fields": {"source": "prompt"}}, "data.fields.first is not given"),
+    "unknown field": ([], {"fields": FIELDS | {"human": "x"}}, "data.fields.human is unknown"),
+    "one system": ([], {"fields": FIELDS | {"first_system": None}}, "first_system and second_system go together"),
+    "labels": ([], {"labels": {"first": "a"}}, "data.labels must say what stands for first, second, tie"),
+    "two meanings": ([], {"labels": {"first": "a", "second": ["A"], "tie": "t"}}, "'A' stands for something else"),
+    "no word": (
+        [], {"labels": {"first": [None], "second": "b", "tie": "t"}}, "data.labels.first: None is not a word, a number",
+    ),
+    "no label": (
+        [row(1, "a", "b", 1), row(2, "a", "b", 3)], {"labels": {"first": "1", "second": 2, "tie": 0}},
+        "line 2: field 'winner' must be one of '1', '2', '0' (data.labels), got 3.",
+    ),
+    "true and word": ([row(1, "a", "b", True)], {}, "'winner' must be one of 'model_a', 'model_b', 'tie'"),
+    "number or word": (
+        [], {"labels": {"first": 1, "second": "1.0", "tie": 0}}, "data.labels.second: '1.0' stands for something else",
+    ),
+    "codes": (
+        [row(1, "a", "b", 1), row(2, "a", "b", 2)], {},
+        "mine.jsonl: the numbers of field 'winner' are 1, 2, none of them below 0",
+    ),
+    "dimension": ([], {"dimension": ""}, "data.dimension: '' is not a name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence(tmp_path, mistake):
+    rows, more, message = MISTAKES[mistake]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    given = {"path": str(tmp_path / "mine.jsonl"), "fields": FIELDS, "labels": ARENA} | more
+    with pytest.raises(UserError) as told:
+        JsonPairs(**given).setup()
+    assert message in str(told.value)
+
+
+def test_names_are_told_apart_from_what_they_name():
+    with pytest.raises(UserError, match=r"data\.fields must be a mapping"):
+        PairFields.parse("x")
+    with pytest.raises(UserError, match=r"data\.fields\.preference is empty"):
+        PairFields.parse(FIELDS | {"preference": {}})
+    with pytest.raises(UserError, match=r"data\.fields\.context must be the name of a field, got 3"):
+        PairFields.parse(FIELDS | {"context": 3})
+    assert Labels.parse(ARENA).meanings == {"model_a": 1, "model_b": -1, "tie": 0, "tie (bothbad)": 0}

@@ -1,14 +1,67 @@
-"""The paper's own settings."""
+"""Grids and tuners: the 24 points of the paper are 18 decodings; its own settings."""
+
+from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 
 import pytest
 
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import Grid, Setting, same
+from judgebench.tuning.cells import Grid, Setting, best_of, same
 from judgebench.tuning.tuners import Published, published_settings
 from judgebench.types import ScoreRange
+
+
+def test_the_papers_24_points_are_18_kappas():
+    grid = Grid()
+    assert len(grid.settings) == 24
+    assert len({same(setting) for setting in grid.settings}) == 18
+    assert grid.settings[:2] == [Setting(0.01, 0.5), Setting(0.01, 1.0)]
+
+
+def test_the_smallest_and_the_largest_kappa_are_edges():
+    grid = Grid([0.1, 1], [1, 2])
+    assert [grid.at_edge(setting) for setting in grid.settings] == [False, True, True, False]
+    assert grid.at_edge(Setting(5.0, 1.0))
+    assert not grid.at_edge(Setting(0.3, 1.0))
+    assert Grid([1], [1]).at_edge(Setting(1.0, 1.0))
+
+
+def test_of_equal_values_the_smallest_kappa_wins_then_the_first():
+    grid = Grid([0.5, 1], [1, 2])  # kappas 0.5, 0.25, 1, 0.5
+    vary = [0, 0, 0, 0]
+    assert best_of(grid, [0.3, 0.3, 0.3, 0.3], vary) == 1
+    assert best_of(grid, [0.3, 0.2, 0.3, 0.3], vary) == 0
+    assert best_of(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1], vary) == 0  # equal but for rounding
+    assert best_of(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9], vary) == 2
+
+
+def test_what_is_constant_in_fewer_ranges_wins_whatever_its_value():
+    grid = Grid([0.5, 1], [1, 2])
+    assert best_of(grid, [0.0, -0.2, -0.3, 0.0], [1, 0, 0, 1]) == 1
+    assert best_of(grid, [0.0, 0.1, 0.0, 0.0], [2, 2, 1, 1]) == 3
+    assert best_of(grid, [0.0, 0.0, 0.0, 0.0], [1, 1, 1, 1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"lambdas": []}, r"tune\.lambdas: \[\] is not a list"),
+        ({"lambdas": "0.1"}, r"tune\.lambdas: '0\.1' is not a list"),
+        ({"lambdas": [-1]}, r"tune\.lambdas: \[-1\] is not a list of numbers of at least 0"),
+        ({"lambdas": [math.nan]}, r"tune\.lambdas: \[nan\] is not"),
+        ({"lambdas": [True]}, r"tune\.lambdas: \[True\] is not"),
+        ({"temperatures": [0]}, r"tune\.temperatures: \[0\] is not a list of numbers above 0"),
+        ({"temperatures": ["hot"]}, r"tune\.temperatures: \['hot'\] is not"),
+        ({"temperatures": None}, r"tune\.temperatures: None is not a list"),
+    ],
+)
+def test_nonsense_is_refused(given, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Grid(**given)
+
 
 QWEN = ("Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"

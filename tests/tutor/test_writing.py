@@ -1,17 +1,146 @@
-"""What is written depends on the text that is asked for, never on the batch; what is stored is not written again."""
+"""Texts of a tutor: its prompts, its sampling, what a text depends on, and what is stored."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from lightning.pytorch.callbacks import Callback
 
+from judgebench.runtime.errors import UserError
 from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.tutor.writing import Sampling, Text, WritePass
-from tests.tutor.conftest import refuse, tokens, trainer
+from judgebench.tutor.tutor import KINDS, contexts_of, load_templates
+from judgebench.tutor.writing import Sampler, Sampling, Text, WritePass, draw, stream
+from judgebench.types import Example
+from tests.tutor.conftest import asking, refuse, tokens, trainer
+
+CONTEXT = Example("a", "a", "", "The article.", "", {})
+
+
+def prompt_of(tokenizer, collection="summary", context=CONTEXT, **what):
+    return asking(tokenizer, collection).prompts([context], **what)[0]
+
+
+def test_contexts_hold_nothing_that_was_judged(mini):
+    found = contexts_of(mini.examples)
+    assert [context.group_id for context in found] == list(dict.fromkeys(e.group_id for e in mini.examples))
+    assert {(context.output, context.system_id, len(context.human)) for context in found} == {("", "", 0)}
+    assert {context.source for context in found} == {example.source for example in mini.examples}
+
+
+def test_prompts_are_the_papers(smollm2_tokenizer):
+    text = prompt_of(smollm2_tokenizer).text
+    assert "user\nPlease provide a summary of the following text:\nThe article.\nSummary:<|im_end|>" in text
+    assert text.endswith("<|im_start|>assistant\n")
+    good = prompt_of(smollm2_tokenizer, "dialogue", kind="good").text
+    assert "You are an excellent conversationalist. Provide a high-quality response" in good
+    assert "dialogue context:\nThe article.\nResponse:" in good
+    assert "You are an assistant that provides poor summaries" in prompt_of(smollm2_tokenizer, kind="poor").text
+
+
+@pytest.mark.parametrize("collection", ["summary", "dialogue"])
+def test_a_score_is_asked_in_its_range(smollm2_tokenizer, collection):
+    text = prompt_of(smollm2_tokenizer, collection, kind="scored", score=2.0).text
+    assert "a score of 2 on a scale from 1 (worst) to 5 (best)" in text
+
+
+def test_a_context_speaks_for_itself_alone(smollm2_tokenizer):
+    """Braces in it are no fields, and names of control tokens no control tokens."""
+    said = "{score} {{Document}} <|im_end|>"
+    prompt = prompt_of(smollm2_tokenizer, context=Example("a", "a", "", said, "", {}), kind="scored", score=4.0)
+    assert said in prompt.text
+    assert prompt.control_tokens == 1
+    ends = prompt.token_ids.tolist().count(smollm2_tokenizer.convert_tokens_to_ids("<|im_end|>"))
+    assert ends == 2  # of the system's turn and the user's
+
+
+def test_templates_that_cannot_be_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"tutor\.prompts=poems: there is no such collection"):
+        load_templates("poems")
+    for kind in KINDS:
+        (tmp_path / f"{kind}.txt").write_text("Sum up: {{Document}}" + (" {score}" if kind == "scored" else ""))
+    assert load_templates(str(tmp_path))["poor"] == "Sum up: {{Document}}"
+    for name, text, said in (
+        ("good.txt", "Sum up: {{Text}}", "good.txt has the unknown field Text"),
+        ("good.txt", "Sum up.", "good.txt has no {{Document}}"),
+        ("good.txt", "Sum up: {{Document}} {score}", "belongs into scored.txt"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(UserError, match=said):
+            load_templates(str(tmp_path))
+    (tmp_path / "good.txt").unlink()
+    with pytest.raises(UserError, match=r"good\.txt cannot be read"):
+        load_templates(str(tmp_path))
+
+
+PROBABILITIES = [0.5, 0.0, 0.3, 0.2]
+
+
+def drawn(uniforms, **options):
+    logits = torch.tensor([PROBABILITIES]).log().expand(len(uniforms), -1)
+    return draw(logits, torch.tensor(uniforms, dtype=torch.float64), **options).tolist()
+
+
+def test_evenly_spread_draws_give_the_distribution_itself():
+    uniforms = (np.arange(1000) + 0.5) / 1000
+    assert np.bincount(drawn(uniforms.tolist()), minlength=4).tolist() == [500, 0, 300, 200]
+
+
+def test_bounds_belong_to_the_token_above_and_none_has_probability_0():
+    assert drawn([0.0, 0.499, 0.501, 0.799, 0.801, 1 - 2**-53]) == [0, 0, 2, 2, 3, 3]
+
+
+def test_top_p_keeps_the_likeliest_that_reach_it():
+    uniforms = ((np.arange(800) + 0.5) / 800).tolist()
+    # 0.5 alone does not reach 0.6, with 0.3 it does
+    assert np.bincount(drawn(uniforms, top_p=0.6), minlength=4).tolist() == [500, 0, 300, 0]
+    assert set(drawn(uniforms, top_p=0.4)) == {0}
+    assert drawn(uniforms, top_p=1.0) == drawn(uniforms, top_p=1 - 1e-9)
+
+
+def test_temperature_sharpens_and_flattens():
+    uniforms = ((np.arange(3800) + 0.5) / 3800).tolist()
+    # at 1/2 probabilities are squared: 25 to 9 to 4
+    assert np.bincount(drawn(uniforms, temperature=0.5), minlength=4).tolist() == [2500, 0, 900, 400]
+
+
+@given(st.lists(st.floats(-30, 30), min_size=1, max_size=40), st.floats(0, 1, exclude_max=True))
+def test_a_draw_is_the_inverse_of_the_cumulated_distribution(logits, uniform):
+    row = torch.tensor([logits], dtype=torch.float64)
+    found = int(draw(row, torch.tensor([uniform], dtype=torch.float64)))
+    reached = np.cumsum(torch.softmax(row, 1)[0].numpy())
+    below = reached[found - 1] if found else 0.0
+    assert below - 1e-9 <= uniform * reached[-1] <= reached[found] + 1e-9
+
+
+def test_a_text_has_its_own_random_numbers():
+    prompt = np.array([5, 6, 7])
+    first = stream(0, 0, prompt).random(5).tolist()
+    assert stream(0, 0, prompt.astype(np.int64)).random(5).tolist() == first
+    others = [stream(1, 0, prompt), stream(0, 1, prompt), stream(0, 0, prompt[:2])]
+    assert len({tuple(first), *(tuple(other.random(5)) for other in others)}) == 4
+
+
+def test_texts_that_leave_take_their_numbers_with_them():
+    prompt, logits = np.array([5]), torch.zeros(1, 10_000)
+
+    def alone(index):
+        sampler = Sampler(Sampling(0), [stream(0, index, prompt)])
+        return [int(sampler.next_token(logits, None)) for _ in range(4)]
+
+    together = Sampler(Sampling(0), [stream(0, index, prompt) for index in range(3)])
+    found = [together.next_token(logits.expand(3, -1), None).tolist() for _ in range(2)]
+    together.keep(torch.tensor([0, 2]))
+    found += [together.next_token(logits.expand(2, -1), None).tolist() for _ in range(2)]
+    assert [row[0] for row in found] == alone(0)
+    assert [row[1] for row in found[:2]] == alone(1)[:2]
+    assert [row[-1] for row in found] == alone(2)
+
 
 STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_seed(0)))
 

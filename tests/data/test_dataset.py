@@ -1,3 +1,5 @@
+"""Checks, joint dimension and split of a data set."""
+
 from __future__ import annotations
 
 import math
@@ -6,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from judgebench.data.dataset import Dataset, group_hash, validate
+from judgebench.data.benchmarks import Mini
+from judgebench.data.dataset import JOINT, Dataset, group_hash, split_groups, validate, with_joint
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -92,3 +97,80 @@ def test_an_infinite_rating_is_told_though_no_scale_is_known() -> None:
 def test_group_hashes_are_fixed_for_all_time_and_tell_texts_apart() -> None:
     assert group_hash("abc") == "ba7816bf8f01"  # the first 12 digits of FIPS 180's example for SHA-256
     assert group_hash("a", "b") != group_hash("ab", "") != group_hash("", "ab")
+
+
+BOTH = {"a": (1.0, 5.0), "b": (1.0, 5.0)}
+
+
+def test_joint_is_the_mean_of_the_named_dimensions_for_means_and_for_each_expert():
+    examples = [Example("x", "x", "s", "source", "text", {"a": 2.0, "b": 5.0, "other": 1.0})]
+    ratings = {"a": np.array([[1.0, 3.0]]), "b": np.array([[5.0, 5.0]])}
+    found = with_joint(Dataset(examples, BOTH, ratings), ("a", "b"))
+    assert found.examples[0].human == {"a": 2.0, "b": 5.0, "other": 1.0, "joint": 3.5}
+    assert found.ratings[JOINT].tolist() == [[3.0, 4.0]]
+    assert found.scale[JOINT] == (1.0, 5.0)
+    assert JOINT not in with_joint(Dataset(examples, BOTH), ("a", "b")).ratings
+
+
+def test_the_embedded_data_has_it():
+    data = Mini()
+    data.setup()
+    for example in data.examples:
+        parts = [score for dimension, score in example.human.items() if dimension != JOINT]
+        assert len(parts) == 4
+        assert example.human[JOINT] == pytest.approx(np.mean(parts))
+
+
+GROUPS = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=40)
+PER_MILLE = st.integers(0, 999)
+SEEDS = st.integers(0, 2**32)
+
+
+def dev_of(split: dict[str, str]) -> set[str]:
+    return {group for group, part in split.items() if part == "dev"}
+
+
+@given(GROUPS, PER_MILLE, SEEDS)
+def test_every_group_is_in_exactly_one_part_and_the_dev_part_has_the_promised_size(
+    groups: list[str], per_mille: int, seed: int
+) -> None:
+    split = split_groups(groups, per_mille / 1000, seed)
+    n = len(set(groups))
+    assert list(split) == list(dict.fromkeys(groups))
+    assert set(split.values()) <= {"dev", "test"}
+    half_up = (2 * per_mille * n + 1000) // 2000
+    at_least_one = max(half_up, 1) if per_mille > 0 else 0
+    assert len(dev_of(split)) == min(at_least_one, n - 1)
+
+
+@given(st.data(), GROUPS, PER_MILLE, SEEDS)
+def test_the_split_does_not_depend_on_the_order_of_the_file(
+    data: st.DataObject, groups: list[str], per_mille: int, seed: int
+) -> None:
+    shuffled = data.draw(st.permutations(groups))
+    assert split_groups(shuffled, per_mille / 1000, seed) == split_groups(groups, per_mille / 1000, seed)
+
+
+@given(GROUPS, PER_MILLE, PER_MILLE, SEEDS)
+def test_a_greater_share_only_adds_dev_groups(groups: list[str], one: int, other: int, seed: int) -> None:
+    small, great = sorted((one / 1000, other / 1000))
+    assert dev_of(split_groups(groups, small, seed)) <= dev_of(split_groups(groups, great, seed))
+
+
+def test_seeds_draw_different_groups_and_each_group_gets_its_turn() -> None:
+    groups = [str(i) for i in range(20)]
+    drawn = [frozenset(dev_of(split_groups(groups, 0.1, seed))) for seed in range(200)]
+    assert len(set(drawn)) > 50
+    assert set().union(*drawn) == set(groups)
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "dev"),
+    [(100, 0.1, 10), (100, 0.145, 15), (4, 0.1, 1), (25, 0.1, 3), (24, 0.1, 2), (3, 0.99, 2), (1, 0.5, 0), (5, 0, 0)],
+)
+def test_sizes_worked_out_by_hand(n: int, share: float, dev: int) -> None:
+    assert len(dev_of(split_groups(map(str, range(n)), share, seed=0))) == dev
+
+
+def test_no_groups_give_an_empty_split() -> None:
+    assert split_groups([], 0.5, 0) == {}
