@@ -355,7 +355,7 @@ PHRASES = {
     "an empty length": ('{"phrase": "a b", "by_length": ["", "a b"]}', "by_length must hold the best phrases"),
     "no length": ('{"phrase": "a b", "by_length": []}', "by_length must hold the best phrases"),
     "another phrase": ('{"phrase": "a b", "by_length": ["a", "a c"]}', "end with phrase, 'a b'; or leave it out"),
-    "no list": ('{"phrase": "a b", "contexts": "mini-01"}', "must be lists of texts"),
+    "no list": ('{"phrase": "a b", "contexts": "mini-01"}', "contexts must be a list"),
 }
 
 

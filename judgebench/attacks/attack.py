@@ -17,7 +17,7 @@ from judgebench.components import (
 )
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
-from judgebench.runtime.parsing import read_json
+from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
 _TEXT, _NO_TEXT = "text", "no_text"
@@ -228,7 +228,10 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
 
 
 ADV_SUFFIX = "adv_suffix"
-"""What attacks by learned phrases are called, before their length."""
+"""The name of attacks by learned phrases, before their length."""
+
+_LEARNED = {"by_length?": [str], "contexts?": [str], "systems?": [str], "learned?": {str: object}}
+"""Shape of a phrase file besides its phrase, see `check_shape`."""
 
 
 @dataclass(frozen=True)
@@ -286,26 +289,13 @@ class PhraseFile:
 
     def load(self) -> LearnedPhrase:
         content = read_phrase(Path(self.phrase_file).expanduser(), "attack.phrase_file")
-        by_length = content.get("by_length", [content["phrase"]])
-        listed = {name: content.get(name, []) for name in ("contexts", "systems")}
-        known = content.get("learned", {})
-        lists = (by_length, *listed.values())
-        texts = all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists)
-        if not texts or not isinstance(known, Mapping):
-            raise UserError(
-                f"attack.phrase_file={self.phrase_file}: by_length, contexts and systems must be lists of texts, and "
-                "learned an object; leave out what is not known."
-            )
-        by_length = [phrase.strip() for phrase in by_length]
+        check_shape(content, _LEARNED, f"attack.phrase_file={self.phrase_file}", "leave out what is not known")
+        by_length = [phrase.strip() for phrase in content.get("by_length", [content["phrase"]])]
         if not all(by_length) or by_length[-1:] != [content["phrase"]]:
             raise UserError(
                 f"attack.phrase_file={self.phrase_file}: by_length must hold the best phrases of 1, 2, ... words, none "
                 f"of them empty, and end with phrase, {content['phrase']!r}; or leave it out."
             )
-        return LearnedPhrase(
-            by_length,
-            str(content.get("against", "expectation")),
-            frozenset(listed["contexts"]),
-            frozenset(listed["systems"]),
-            known,
-        )
+        contexts, systems = (frozenset(content.get(name, ())) for name in ("contexts", "systems"))
+        against = str(content.get("against", "expectation"))
+        return LearnedPhrase(by_length, against, contexts, systems, content.get("learned", {}))

@@ -17,7 +17,7 @@ from judgebench.defenses.settings import DefenseSettings
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
-from judgebench.runtime.parsing import read_json
+from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import Condition, Example
 
 
@@ -125,9 +125,13 @@ MAXIMUM_POINTS = 200
 """Of a curve, in its record."""
 
 _KEY = "defense.detectors"
-_TEXTS = ("dataset", "helper", "helper_sha256")
-_COLUMNS = ("thresholds", "precision", "recall")
-_LARGEST = 1e300
+_RECORD = {
+    **dict.fromkeys(("dataset", "helper", "helper_sha256"), str),
+    "threshold": float,
+    "training": {"groups": [str]},
+    "curve": {"thresholds": [float], "precision": [float], "recall": [float]},
+}
+"""Shape of a detector's record, see `check_shape`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,11 +290,13 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
             f"defenses, or set {_KEY}=null to fit it."
         )
     record = dict(records[names.index(detector.name)])
-    if (fault := _fault(record, detector)) is not None:
-        raise UserError(
-            f"{where}: the record of {detector.name} is damaged ({fault}); take the file as the run has left it, or "
-            "fit the detector again."
-        )
+    damaged = f"{where}: the record of {detector.name} is damaged"
+    remedy = "take the file as the run has left it, or fit the detector again"
+    check_shape(record, _RECORD, damaged, remedy)
+    try:
+        detector.values(np.zeros((1, 2)), record)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{damaged}: its learned parameters are not there ({error!r}); {remedy}.") from error
     for name, value in detector.settings.items():
         if record.get(name) != value:
             raise UserError(
@@ -298,29 +304,3 @@ def load_detector(path: str, detector: Detector) -> dict[str, Any]:
                 f"set defense.{name}={record.get(name)}."
             )
     return record
-
-
-def _fault(record: Mapping[str, Any], detector: Detector) -> str | None:
-    """The fault of a record, if it has one."""
-    if missing := [name for name in _TEXTS if not isinstance(record.get(name), str)]:
-        return f"{missing[0]} is no text"
-    if not _finite(record.get("threshold")):
-        large = type(record.get("threshold")) is int
-        return f"threshold is {'a number of too many digits' if large else repr(record.get('threshold'))}"
-    training, curve = record.get("training"), record.get("curve")
-    groups = training.get("groups") if isinstance(training, Mapping) else None
-    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        return "training has no groups"
-    columns = [curve.get(name) for name in _COLUMNS] if isinstance(curve, Mapping) else []
-    if not columns or not all(isinstance(column, list) and all(map(_finite, column)) for column in columns):
-        return "its curve is none"
-    try:
-        detector.values(np.zeros((1, 2)), record)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        return f"what it has learned is not there: {error!r}"
-    return None
-
-
-def _finite(value: object) -> bool:
-    # compared, not converted: a whole number may be too long to be a float
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

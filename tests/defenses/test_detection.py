@@ -280,14 +280,14 @@ def saved(tiny_pair, tmp_path_factory):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"threshold": None}, "damaged .threshold is None"),
+        ({"threshold": None}, "damaged: threshold must be a number"),
         ({"threshold": math.nan}, "not valid JSON .NaN is no number"),
         ({"threshold": 10**400}, "not valid JSON .the number 1000.*too large"),
-        ({"helper_sha256": 3}, "damaged .helper_sha256 is no text"),
-        ({"training": {}}, "damaged .training has no groups"),
-        ({"curve": {"thresholds": [1]}}, "damaged .its curve is none"),
-        ({"coefficients": [1.0]}, "damaged .what it has learned is not there"),
-        ({"intercept": "x"}, "damaged .what it has learned is not there"),
+        ({"helper_sha256": 3}, "damaged: helper_sha256 must be text"),
+        ({"training": {}}, "damaged: training.groups is missing"),
+        ({"curve": {"thresholds": [1]}}, "damaged: curve.precision is missing"),
+        ({"coefficients": [1.0]}, "damaged: its learned parameters are not there"),
+        ({"intercept": "x"}, "damaged: its learned parameters are not there"),
         ({"defense": "clasifier"}, "holds no detector classifier, but clasifier, windowed_perplexity; "),
     ],
 )
