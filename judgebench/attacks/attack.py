@@ -24,10 +24,8 @@ _TEXT, _NO_TEXT = "text", "no_text"
 _MADE_TWICE = 8
 """Texts that are made twice, which reveals an attack that draws without a seed of the text's own."""
 FIELDS = (_TEXT, _NO_TEXT, "min_range", "max_range", "dimension")
-"""What a template may name: the judged text, its absence, the ends of the score range, the judged dimension.
-
-Where the judged text is compared with a rival, the ends are what serves it worst and best: the rival's place and its
-own. An attacker who names them is taken to know in which place the text will stand.
+"""Fields of a template: the judged text, its absence, the ends of the score range, the judged dimension. Where the
+judged text is compared with a rival, the ends are the rival's place and its own.
 """
 
 
@@ -39,8 +37,8 @@ class Attack:
     (or on PYTHONPATH). The entry's other keys are passed to the class; scores, intervals, tables and report then come
     as for any other attack.
 
-    All must give the same for the same arguments, in every process: texts are made anew whenever they are needed. What
-    is drawn at random is to be drawn from a seed and the text, as in `random.Random(f"{self.seed} {text}")`.
+    All must give the same for the same arguments, in every process. What is drawn at random is to be drawn from a seed
+    and the text, as in `random.Random(f"{self.seed} {text}")`.
 
     Attributes:
         name: in the column `attack` of every table.

@@ -43,8 +43,7 @@ class Decoding(Protocol):
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         """Scores from the log-probabilities of the score candidates, computed in float64.
 
-        A row's additive constant changes nothing, so it does not matter whether log-probabilities are normalized over
-        the vocabulary or over the candidates. Ties go to the first candidate, the lowest score; so does a row whose
+        A row's additive constant changes nothing. Ties go to the first candidate, the lowest score; so does a row whose
         candidates all have probability 0 (see `has_answer`).
 
         Args:
@@ -82,15 +81,14 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
 
     Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" with p_asst = softmax(e / t). As
     log softmax(e / t) is e / t minus a constant of the row, and e is the log-probability at t = 1 plus another, the
-    adjusted score is `main - (lambda / t) * assistant` plus a constant of the row. Neither argmax nor softmax over
-    the row sees that constant: both depend on kappa = lambda / t alone, and for both it is one whether the rows were
-    normalized over the vocabulary, over the candidates, or not at all.
+    adjusted score is `main - (lambda / t) * assistant` plus a constant of the row, which neither argmax nor softmax
+    sees: both depend on kappa = lambda / t alone, however the rows were normalized.
 
     Probabilities of 0 (-inf):
         - of the main model stay impossible: -inf, whatever the assistant says;
         - of the assistant alone would make a candidate infinitely good. A 0 is in truth an underflow, or a token that a
-          served model did not list, so it is read as the smallest probability that the assistant does give in that
-          row. A row in which the assistant gives none says nothing and leaves `main` as it is.
+          served model did not list, so it is read as the smallest probability of the assistant in that row; a row
+          without any leaves `main` as it is.
 
     The plausibility constraint of Li et al. (2023) drops what has p_main < alpha * max p_main; alpha = 0 keeps all.
 
@@ -119,10 +117,8 @@ def floored(assistant: torch.Tensor) -> torch.Tensor:
 
 
 def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
-    """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main.
-
-    Whatever alpha is, a row of zeros (-inf) keeps them all, and they stay impossible.
-    """
+    """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main; everywhere in a row
+    of zeros (-inf)."""
     if alpha == 0:
         return ~main.isnan()  # of which there are none
     return ~(main < main.amax(dim=1, keepdim=True) + math.log(alpha))
@@ -148,11 +144,8 @@ def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def has_answer(main: np.ndarray) -> np.ndarray:
-    """True for rows with a candidate of a probability above 0: [N, K] log-probabilities -> [N] bool.
-
-    A row without one (a served model that listed no candidate) decodes to the lowest score, which then is a failure
-    and not a judgment.
-    """
+    """True for rows with a candidate of a probability above 0: [N, K] log-probabilities -> [N] bool. Other rows (a
+    served model that listed no candidate) decode to the lowest score, which then is a failure and not a judgment."""
     return np.asarray(~np.isneginf(main).all(axis=1))
 
 
@@ -266,9 +259,6 @@ class Contrastive:
         alpha: plausibility (Li et al. 2023): what has p_main < alpha * max p_main is dropped; 0 keeps all. Over the
             candidates in `scores`, over the vocabulary in `next_token`.
         rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the candidates.
-
-    Raises:
-        UserError: a value outside of what is said above.
 
     Example:
         >>> main, assistant = np.log([[0.6, 0.4]]), np.log([[0.9, 0.1]])

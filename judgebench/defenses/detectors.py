@@ -84,12 +84,7 @@ FEATURES = ("log_perplexity", "tokens")
 
 @dataclass(frozen=True)
 class Logistic:
-    """P(attacked) = 1 / (1 + exp(-(intercept + sum of coefficient * (feature - center) / scale))).
-
-    Attributes:
-        center, scale, coefficients: one for each of `FEATURES`.
-        intercept: of the standardized features.
-    """
+    """P(attacked) = 1 / (1 + exp(-(intercept + sum of coefficient * (feature - center) / scale)))."""
 
     center: tuple[float, ...]
     scale: tuple[float, ...]
@@ -115,11 +110,7 @@ class Logistic:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Logistic:
-        """From what `to_json` gives.
-
-        Raises:
-            KeyError, TypeError, ValueError: it holds something else.
-        """
+        """From the result of `to_json`; KeyError, TypeError or ValueError where it is another."""
         center, scale, learned = rows = [tuple(map(float, given[name])) for name in ("center", "scale", "coefficients")]
         logistic = cls(center, scale, learned, float(given["intercept"]))
         numbers = np.array([*center, *scale, *learned, logistic.intercept])
@@ -188,23 +179,13 @@ class Detector:
         raise NotImplementedError
 
     def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
-        """Parameters learned to turn features into values, plain, for its record.
-
-        Args:
-            features: [texts, features] without NaN, of training data.
-            attacked: [texts] bool, of both kinds.
-        """
+        """Parameters learned to turn features [texts, features], without NaN, into values, plain, for its record;
+        attacked [texts] is of both kinds."""
         return {}
 
     def values(self, features: np.ndarray, fitted: Mapping[str, Any]) -> np.ndarray:
-        """[texts, features] -> [texts] float64; NaN where a feature is.
-
-        Args:
-            fitted: what `fit` gives, or a record that holds it.
-
-        Raises:
-            KeyError, TypeError, ValueError: it does not hold it.
-        """
+        """[texts, features] -> [texts] float64; NaN where a feature is. `fitted` holds the result of `fit`; else
+        KeyError, TypeError or ValueError."""
         return features[:, 0]
 
 

@@ -34,14 +34,12 @@ class Helper:
 
     @cached_property
     def source(self) -> ModelSource:
-        """Source of the model."""
         return ModelSource(
             self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="defense.helper"
         )
 
     @cached_property
     def most_tokens(self) -> int:
-        """Tokens that it can read."""
         text = self.source.config().get_text_config(decoder=True)
         return int(getattr(text, "max_position_embeddings", None) or 2**31)
 

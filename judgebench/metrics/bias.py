@@ -73,9 +73,7 @@ _NOISE = 0.95  # the quantile of what sampling alone brings about
 def bias(
     judge: np.ndarray, human: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> dict[str, float | None]:
-    """Distance of the judge's scores as a whole from the humans', whatever their order.
-
-    The humans are mapped linearly to the range. For `bias_kl` both are rounded half up to the nearest candidate.
+    """Distance of the judge's scores as a whole from the humans', who are mapped linearly to the range.
 
     Args:
         judge: [n] scores in the range.
@@ -83,8 +81,8 @@ def bias(
 
     Returns:
         bias_wasserstein: `wasserstein` of the two; bias_kl: `kl_divergence` of the judge's from the humans';
-        bias_shift: the judge's mean less the humans', as a share of the range, above 0 where the judge scores too high.
-        None without a scale of some length, or without a rating.
+        bias_shift: the judge's mean less the humans', as a share of the range. None without a scale of some length, or
+        without a rating.
     """
     target = mapped(human, scale, score_range) if scale is not None and len(human) else None
     if target is None:

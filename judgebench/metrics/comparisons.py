@@ -25,9 +25,9 @@ class Comparisons:
     """Counts of who met whom and how it ended, group by group.
 
     Attributes:
-        systems: how many there are, K.
+        systems: number of systems, K.
         one, other: [E] numbers of the two, `one` below `other`; several entries may be about the same two.
-        place: [E] 1 where `one` stood in place one, -1 where `other` did, 0 where that is not told.
+        place: [E] 1 where `one` stood in place one, -1 where `other` did, 0 where that is unknown.
         attacked: [E] 1 where the text of `one` was attacked, -1 where that of `other` was, else 0.
         counts: [3 * E, G] how often `one` won, both tied, `one` lost, in each group.
     """

@@ -124,8 +124,7 @@ class Preferences:
                 None where none could be chosen.
 
         Returns:
-            - tau: Kendall's tau-b of the two preferences' signs, over pairs of texts: concordant less discordant pairs
-              by the geometric mean of how many either side decides;
+            - tau: Kendall's tau-b of the two preferences' signs, over pairs of texts;
             - auc: the chance that the judge's preference for a text over its rival is greater where the humans prefer
               the text than where they prefer the rival; ties count half;
             - accuracy: share of pairs in which both name one text, or both a tie (Deutsch, Foster and Freitag, "Ties
@@ -159,12 +158,11 @@ class Preferences:
         }
 
     def margins(self, bins: int, weights: np.ndarray) -> list[dict[str, Any]]:
-        """Agreement by how far apart the humans find the texts: bins with as many pairs each as can be.
+        """Agreement by how far apart the humans find the texts, in bins of as equal numbers of pairs as can be.
 
         Returns:
-            A record a bin, the closest first: above, up_to (of the humans' difference); pairs; agreement, the share in
-            which the judge names the humans' text, undecided ones half, with `_low` and `_high`. Empty where the humans
-            prefer nothing.
+            A record a bin, the closest first: above, up_to (of the humans' difference), and what `named` gives. Empty
+            where the humans prefer nothing.
         """
         wide = np.where(self.sides != 0, np.abs(self.human), np.nan)
         known = np.isfinite(wide)

@@ -92,23 +92,16 @@ class Resampled:
         return [float(row.std(ddof=1)) if len(row) > 1 else None for row in self.resampled]
 
     def minus(self, other: Resampled) -> Resampled:
-        """The paired difference: resample by resample, so that what both owe to easy or hard groups cancels.
-
-        Raises:
-            ValueError: the two do not rest on as many groups and resamples.
-        """
+        """The paired difference, resample by resample; `ValueError` for other numbers of groups or resamples."""
         if self.resampled.shape != other.resampled.shape or self.jackknife.shape != other.jackknife.shape:
             raise ValueError("a paired difference needs two statistics over the same groups and resamples")
         return Resampled(self.values - other.values, self.resampled - other.resampled, self.jackknife - other.jackknife)
 
 
 def expanded(groups: int) -> tuple[float, float]:
-    """The ends at which the percentile interval of a mean over few groups holds the truth in 95 % of cases, as
-    Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The plain
-    interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's.
-
-    Args:
-        groups: G, two at least.
+    """The ends at which the percentile interval of a mean over few groups (two at least) holds the truth in 95 % of
+    cases, as Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The
+    plain interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's.
 
     Example:
         >>> [round(end, 4) for end in expanded(6)]
@@ -130,7 +123,7 @@ def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> 
     """The 95 % interval, corrected for bias and acceleration: Efron, "Better Bootstrap Confidence Intervals" (1987).
 
     Where no resample lies on one side of the value, the bias is taken as large as B resamples can show, and where the
-    jackknife does not vary, the acceleration as 0: the interval exists wherever `percentile_interval` does.
+    jackknife does not vary, the acceleration as 0, so that there is always an interval.
 
     Args:
         value: the statistic of the data.
@@ -171,11 +164,7 @@ def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.nda
 
 def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
     """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
-    name_high; `ends` as `percentile_interval` takes them.
-
-    Resamples that do not hold what the number is about say nothing of it and are left out, unless the number itself is
-    unknown: then all three are None.
-    """
+    name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is itself."""
     value, resampled = float(values[0]), values[1:]
     if np.isnan(value):
         return unknown((name,))

@@ -90,9 +90,7 @@ class KappaPath:
 
 
 def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alpha: float = 0.0) -> KappaPath:
-    """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax.
-
-    Zeros (-inf) are read as `contrast` reads them. alpha does not depend on kappa: it takes lines away. Time goes as
+    """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax. Time goes as
     N * K * K at worst.
 
     Args:

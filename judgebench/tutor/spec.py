@@ -19,13 +19,7 @@ PRINTED_TOKENS = {"summary": 128, "dialogue": 64}
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model.
-
-    Attributes:
-        layers: how many.
-        hidden: numbers in a hidden state.
-        most: tokens that it can read.
-    """
+    """Numbers of a model's layers, of entries of a hidden state, and of tokens that it can read at most."""
 
     layers: int
     hidden: int
@@ -107,16 +101,11 @@ class TutorSpec:
 
     @cached_property
     def source(self) -> ModelSource:
-        """Source of the model."""
         return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="tutor")
 
     @cached_property
     def sizes(self) -> Sizes:
-        """The model's own configuration.
-
-        Raises:
-            UserError: it is an encoder-decoder model, whose states are not a text's alone.
-        """
+        """The model's own; `UserError` for an encoder-decoder model, whose states are not a text's alone."""
         self.source.check_decoder_only("write texts that are steered")
         text = self.source.config().get_text_config(decoder=True)
         most = int(getattr(text, "max_position_embeddings", None) or 2**31)
@@ -124,11 +113,7 @@ class TutorSpec:
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest text.
-
-        Raises:
-            UserError: neither given nor known for these prompts.
-        """
+        """Tokens of the longest text; `UserError` where they are neither given nor known for these prompts."""
         if self.max_new_tokens is not None:
             return self.max_new_tokens
         if self.prompts not in PRINTED_TOKENS:

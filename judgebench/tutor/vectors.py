@@ -180,14 +180,11 @@ class StandardVectors:
     Attributes:
         high, low: [layers, hidden] float32: hv and lv of each layer.
         layer: the chosen one, counted from 1.
-        separability: [layers] float64, equation 3.
-        chance: [layers] float64: what separability seldom surpasses by chance (`standards.chance_separability`).
+        separability, chance: [layers] float64, see `separability` and `chance_separability`.
         norms: [layers] float64: mean length of the retained states, on whose scale alpha acts.
         scores: [candidates] float64: the judge's scores of all candidates that had one.
-        low_threshold, high_threshold: scores.
         low_points, high_points: [texts, 2] float64 the retained states in their chosen layer's plane.
         shares: [2] float64 share of the variance along its axes.
-        origin: what they were made of.
     """
 
     high: np.ndarray
