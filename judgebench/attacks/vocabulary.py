@@ -139,7 +139,9 @@ def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int
     elif vocabulary == FREQUENT:
         found = frequent_words(words or 20_000)
     else:
-        found = _of_file(vocabulary)
+        remedy = f"give {TOKENIZER}, {FREQUENT}, or a UTF-8 file with one word a line"
+        text = read_text(Path(vocabulary).expanduser(), f"attack.vocabulary={vocabulary}: it", remedy=remedy)
+        found = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     found = list(dict.fromkeys(found))[:words]
     if not found:
         raise UserError(f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least.")
@@ -181,9 +183,3 @@ def fitting(
             kept.append(word)
             tokens.append(tuple(ids[head : len(ids) - tail]))
     return Fitting(kept, tokens, len(words) - len(kept))
-
-
-def _of_file(path: str) -> list[str]:
-    remedy = f"give {TOKENIZER}, {FREQUENT}, or a UTF-8 file with one word a line"
-    lines = read_text(Path(path).expanduser(), f"attack.vocabulary={path}: it", remedy=remedy).splitlines()
-    return [" ".join(line.split()) for line in lines if line.strip()]

@@ -71,7 +71,13 @@ class ReferenceDefense(Prepared):
     compares: ClassVar[bool] = False
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        return replace(rubric, template=rubric.forms.get(WITH_REFERENCES) or _with_references(rubric.template))
+        if WITH_REFERENCES in rubric.forms:
+            return replace(rubric, template=rubric.forms[WITH_REFERENCES])
+        field_ = JUDGED_FIELD.search(rubric.template)
+        assert field_ is not None  # a rubric has one
+        heading = _HEADING.search(rubric.template[: field_.start()])
+        at = heading.start() if heading else field_.start()
+        return replace(rubric, template=rubric.template[:at] + _BLOCK + rubric.template[at:])
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
         """See `Defense.more`; a prompt about nothing (group_id "") has references of nothing."""
@@ -209,15 +215,6 @@ def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> Pla
             "model), tutor=smollm2, or tutor=local tutor.path=DIR."
         )
     return PlannedReferences(name, tutor, swapped)
-
-
-def _with_references(template: str) -> str:
-    field_ = JUDGED_FIELD.search(template)
-    assert field_ is not None  # a rubric has one
-    before = template[: field_.start()]
-    heading = _HEADING.search(before)
-    at = heading.start() if heading else len(before)
-    return template[:at] + _BLOCK + template[at:]
 
 
 def _standard_record(vectors: StandardVectors, layer: int, condition: Condition) -> dict[str, Any]:

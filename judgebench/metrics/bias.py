@@ -187,7 +187,8 @@ def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]
             np.array([list(readings[name][row]) for row in rows], dtype=np.float64)
             for name in ("main_logprobs", "assistant_logprobs")
         )
-        record = dict(zip(_CONDITION, (_json(value) for value in key), strict=True)) | {"n": len(rows)}
+        plain = (value.item() if isinstance(value, np.generic) else value for value in key)
+        record = dict(zip(_CONDITION, plain, strict=True)) | {"n": len(rows)}
         record |= family_similarity(main, assistant)
         candidates = [str(text) for text in readings["candidates"][rows[0]]]
         for name, logprobs in (("main", main), ("assistant", assistant)):
@@ -196,7 +197,3 @@ def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]
             record |= {f"{name}_mode_share": float(counts.max() / len(rows))}
         records.append(record)
     return records
-
-
-def _json(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

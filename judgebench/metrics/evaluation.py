@@ -82,9 +82,12 @@ def evaluate(
     rows_of = cells(columns)
     parts = {cell: {name: columns[name][rows] for name in used} for cell, rows in rows_of.items()}
     described = {cell: _described(cell, part, scale, resamples, seed) for cell, part in parts.items()}
-    correlated = {
-        (cell, level): _correlated(level, part, resamples, seed) for cell, part in parts.items() for level in levels
-    }
+    correlated = {}
+    for cell, part in parts.items():
+        rated = np.isfinite(part["human"])
+        judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
+        for level in levels:
+            correlated[cell, level] = correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(rows_of).values():
         series = list(ranges.values())
@@ -112,12 +115,6 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     # numbers of numpy are taken from who calls from Python
     numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
     MetricSettings(levels, *numbers)
-
-
-def _correlated(level: str, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> Correlated:
-    rated = np.isfinite(part["human"])
-    judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
-    return correlate(level, judge, human, groups, systems, resamples=resamples, seed=seed)
 
 
 def _measured(found: Correlated) -> dict[str, Any]:

@@ -131,12 +131,10 @@ def correlate(
         facts: dict[str, Any] = {"n": len(judge), "constant": is_constant(judge), "constant_humans": is_constant(human)}
     else:
         values = correlations_at(level, judge, human, group, system, np.ones((1, count), dtype=np.int32))[:, 0]
-        of_level = _document_facts if level == "document" else _system_facts
-        facts = of_level(judge, human, group, system, count)
-        if level == "system" and facts["n"] >= _FEWEST_SYSTEMS:
-            # Another stream than those of groups and flips, which are drawn with the same seed.
-            rng = np.random.default_rng([seed, 2])
-            facts["over_systems"] = _of_systems(judge, human, group, system, drawn, rng)
+        if level == "document":
+            facts = _document_facts(judge, human, group, system, count)
+        else:
+            facts = _system_facts(judge, human, group, system, drawn, seed)
     return Correlated(values, resampled, jackknife, groups=count, missing=missing, **facts)
 
 
@@ -178,11 +176,16 @@ def _document_facts(
 
 
 def _system_facts(
-    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, count: int
+    judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, drawn: np.ndarray, seed: int
 ) -> dict[str, Any]:
-    every = np.ones((1, count), dtype=np.int32)
-    judge, human = (_means(side, group, system)(every)[0] for side in (judge, human))
-    return {"n": len(judge), "constant": is_constant(judge), "constant_humans": is_constant(human)}
+    every = np.ones((1, drawn.shape[1]), dtype=np.int32)
+    ours, theirs = (_means(side, group, system)(every)[0] for side in (judge, human))
+    facts = {"n": len(ours), "constant": is_constant(ours), "constant_humans": is_constant(theirs)}
+    if len(ours) >= _FEWEST_SYSTEMS:
+        # Another stream than those of groups and flips, which are drawn with the same seed.
+        rng = np.random.default_rng([seed, 2])
+        facts["over_systems"] = _of_systems(judge, human, group, system, drawn, rng)
+    return facts
 
 
 def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:

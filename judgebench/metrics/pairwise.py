@@ -126,7 +126,10 @@ def _record(
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
         judge, humans = (_Side(side.comparisons, None, side.unranked or note, None) for side in (judge, humans))
-    missing = [_undetermined(side) for side in (judge, humans)]
+    missing = []  # of each side the share of resamples without strengths
+    for fitted in (judge.fitted, humans.fitted):
+        drawn = [] if fitted is None else fitted.strengths[1:]
+        missing.append(float((~np.isfinite(drawn).all(axis=1)).mean()) if len(drawn) else 0.0)
     apart = pairs.one != pairs.other
     record: dict[str, Any] = {
         "pairs": round(float(pairs.share[apart].sum()), 9),
@@ -202,13 +205,6 @@ def _determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) 
 def _listed(names: Sequence[str], most: int = 4) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _undetermined(side: _Side) -> float:
-    """The share of resamples without strengths."""
-    if side.fitted is None or len(side.fitted.strengths) < 2:
-        return 0.0
-    return float((~np.isfinite(side.fitted.strengths[1:]).all(axis=1)).mean())
 
 
 def _bounded(name: str, values: np.ndarray | None, missing: float) -> dict[str, float | None]:

@@ -72,21 +72,10 @@ class KappaPath:
 
     def scores(self, piece: int) -> np.ndarray:
         """The scores [N] float64 on a piece."""
-        held = self.start.copy()
-        self._change(held, 0, int(self.reached[piece]))
-        return self.values[held]
-
-    def all_scores(self) -> Iterator[np.ndarray]:
-        """The scores [N] float64 on every piece, one after the other, at the cost of what changes between them."""
-        held, done = self.start.copy(), 0
-        for reached in self.reached.tolist():
-            self._change(held, done, reached)
-            done = reached
-            yield self.values[held]
-
-    def _change(self, held: np.ndarray, done: int, upto: int) -> None:
+        candidate, changed = self.start.copy(), slice(int(self.reached[piece]))
         # where an example changes several times, numpy's assignment leaves the last
-        held[self.example[done:upto]] = self.after[done:upto]
+        candidate[self.example[changed]] = self.after[changed]
+        return self.values[candidate]
 
 
 def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alpha: float = 0.0) -> KappaPath:

@@ -19,6 +19,7 @@ from judgebench.readings.reading import reading_columns
 from judgebench.tuning import Dev
 from judgebench.tuning.optimum import constant_along, curves, kappa_path, optimum, spearman_along
 from judgebench.tuning.tune import tune
+from tests.tuning.test_path import every
 from tests.tuning.test_tune import ARGMAX, DECODINGS, by_hand, readings_of
 
 
@@ -39,14 +40,14 @@ def test_each_piece_has_the_correlation_of_its_scores(given_):
     path, human = given_
     found = spearman_along(path, human)
     assert found.shape == (len(path),)
-    expected = [spearman(scores, human) for scores in path.all_scores()] if len(human) else [0.0]
+    expected = [spearman(scores, human) for scores in every(path)] if len(human) else [0.0]
     assert found == pytest.approx(expected, abs=1e-9)
 
 
 @given(judged())
 def test_each_piece_is_constant_where_its_scores_are(given_):
     path, _ = given_
-    assert constant_along(path).tolist() == [is_constant(scores) for scores in path.all_scores()]
+    assert constant_along(path).tolist() == [is_constant(scores) for scores in every(path)]
 
 
 def readings(count, candidates, seed=0):
@@ -59,14 +60,14 @@ def test_it_is_scipys():
     main, assistant, rng = readings(40, 5)
     path, human = kappa_path(main, assistant, np.arange(5) + 1.0), rng.integers(3, 16, 40) / 3
     assert len(path) > 40
-    expected = [stats.spearmanr(scores, human).statistic for scores in path.all_scores()]
+    expected = [stats.spearmanr(scores, human).statistic for scores in every(path)]
     assert spearman_along(path, human) == pytest.approx(expected, abs=1e-12)
 
 
 def test_41_candidates_and_continuous_humans():
     main, assistant, rng = readings(60, 41)
     path, human = kappa_path(main, assistant, np.arange(41) / 10 + 1), rng.normal(size=60)
-    expected = [spearman(scores, human) for scores in path.all_scores()]
+    expected = [spearman(scores, human) for scores in every(path)]
     assert spearman_along(path, human) == pytest.approx(expected, abs=1e-12)
 
 

@@ -21,6 +21,11 @@ fine = st.floats(-20, 0).map(lambda x: float(np.float32(round(x, 3))))
 elements = st.one_of(coarse, fine)
 
 
+def every(path):
+    """The scores on every piece."""
+    return [path.scores(piece) for piece in range(len(path))]
+
+
 @st.composite
 def pairs(draw):
     """Main model's and assistant's log-probabilities, [N, K] float32 each, and the candidates [K]."""
@@ -51,7 +56,7 @@ def piece_of(path, kappa):
 @given(pairs(), ALPHAS)
 def test_on_every_piece_it_is_contrastive_decoding_bit_by_bit(pair, alpha):
     path = kappa_path(*pair, alpha)
-    everywhere = list(path.all_scores())
+    everywhere = every(path)
     assert len(everywhere) == len(path)
     for piece, scores in enumerate(everywhere):
         assert np.array_equal(scores, path.scores(piece))
@@ -106,7 +111,7 @@ def test_by_hand():
     main, assistant = np.array([[-1.0, -2.0, -4.0]]), np.array([[-1.0, -2.5, -4.5]])
     path = kappa_path(main, assistant, VALUES[:3])
     assert path.kappa == pytest.approx([2 / 3, 1.0], rel=1e-15)
-    assert [scores.tolist() for scores in path.all_scores()] == [[1.0], [2.0], [3.0]]
+    assert [scores.tolist() for scores in every(path)] == [[1.0], [2.0], [3.0]]
     assert path.low == pytest.approx([0, 2 / 3, 1])
     assert piece_of(path, 2 / 3) is None
     assert piece_of(path, 0.0) == 0
@@ -123,7 +128,7 @@ def test_a_tie_of_the_main_model_is_decided_by_order_at_0_and_by_the_assistant_a
     main, assistant = np.array([[-1.0, -1.0]]), np.array([[-1.0, -2.0]])
     path = kappa_path(main, assistant, VALUES[:2])
     assert (path.low[0], path.high[0]) == (0, 0)
-    assert [scores.tolist() for scores in path.all_scores()] == [[1.0], [2.0]]
+    assert [scores.tolist() for scores in every(path)] == [[1.0], [2.0]]
     assert Contrastive(1e-9).scores(main, assistant, VALUES[:2]).tolist() == [2.0]
     # where the assistant prefers the second, nothing changes and 0 is no piece of its own
     assert len(kappa_path(main, assistant[:, ::-1], VALUES[:2])) == 1
@@ -131,7 +136,7 @@ def test_a_tie_of_the_main_model_is_decided_by_order_at_0_and_by_the_assistant_a
 
 def test_equal_lines_give_the_first_candidate():
     main, assistant = np.array([[-2.0, -1.0, -1.0]]), np.array([[-9.0, -5.0, -5.0]])
-    assert [scores.tolist() for scores in kappa_path(main, assistant, VALUES[:3]).all_scores()] == [[2.0], [1.0]]
+    assert [scores.tolist() for scores in every(kappa_path(main, assistant, VALUES[:3]))] == [[2.0], [1.0]]
 
 
 def test_three_lines_through_one_point_change_once():
@@ -148,9 +153,9 @@ def test_zeros_are_read_as_contrast_reads_them():
     main, assistant = np.array([[-1.0, -2.0, -INF]]), np.array([[-1.0, -INF, -3.0]])
     path = kappa_path(main, assistant, values)
     assert path.kappa.tolist() == [0.5]  # the assistant's zero counts as its -3, the main model's stays impossible
-    assert [scores.tolist() for scores in path.all_scores()] == [[1.0], [2.0]]
+    assert [scores.tolist() for scores in every(path)] == [[1.0], [2.0]]
     assert len(kappa_path(main, silent, values)) == 1
-    assert [scores.tolist() for scores in kappa_path(silent, assistant, values).all_scores()] == [[1.0]]
+    assert [scores.tolist() for scores in every(kappa_path(silent, assistant, values))] == [[1.0]]
 
 
 def test_alpha_takes_lines_away():
