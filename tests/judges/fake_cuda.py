@@ -163,8 +163,6 @@ def place() -> str:
 class Counted(TorchDispatchMode):
     """Kernels, roofline seconds and peak memory of what runs on fake CUDA tensors within it.
 
-    Elementwise operations inside a function that is compiled count as `region` says.
-
     Attributes:
         kernels: operation -> how often.
         seconds: the larger of arithmetic and memory traffic of each kernel, 2.5 us at least, summed.
@@ -308,9 +306,7 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
         patch.setattr(kernels, "_agrees", lambda *_: True)
         patch.setattr(kernels.Segments, "to", sent)
         patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
-        patch.setattr(
-            torch, "compile", lambda function, dynamic: partial(counted.region, function) if counting else function
-        )
+        patch.setattr(torch, "compile", compiled)
         patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
         for cached in caches:
             cached.cache_clear()

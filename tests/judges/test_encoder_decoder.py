@@ -1,6 +1,5 @@
 """Encoder-decoder judges say what the whole model says, candidate by candidate, whoever is read beside whom."""
 
-import copy
 import json
 import shutil
 
@@ -24,6 +23,7 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
+from tests.judges.test_engine import large_weights
 
 STACK = {"vocab_size": 300, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
 CONFIGS = {
@@ -50,11 +50,7 @@ TRIE = CandidateTrie(["1", "2", "2.5", "10", "2.6"], WAYS)
 
 
 def model_of(name, dtype=torch.float32, seed=0):
-    torch.manual_seed(seed)
-    model = tf.AutoModelForSeq2SeqLM.from_config(copy.deepcopy(CONFIGS[name]), dtype=dtype).eval().requires_grad_(False)
-    for parameter in model.parameters():
-        if parameter.ndim > 1:
-            parameter.normal_(0, 0.2)  # larger than at initialisation, so that a wrong mask shows
+    model = large_weights(tf.AutoModelForSeq2SeqLM, CONFIGS[name], dtype, seed)
     if name == "bart":
         model.generation_config.forced_bos_token_id = 0  # as its checkpoints have it
     return model

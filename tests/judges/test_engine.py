@@ -58,8 +58,12 @@ TRIE = CandidateTrie(["1", "2", "2.5", "10"], [[(1,), (9, 1)], [(2,), (9, 2)], [
 
 
 def model_of(name, dtype=torch.float32):
-    torch.manual_seed(0)
-    model = tf.AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), dtype=dtype).eval().requires_grad_(False)
+    return large_weights(tf.AutoModelForCausalLM, CONFIGS[name], dtype)
+
+
+def large_weights(kind, config, dtype, seed=0):
+    torch.manual_seed(seed)
+    model = kind.from_config(copy.deepcopy(config), dtype=dtype).eval().requires_grad_(False)
     for parameter in model.parameters():
         if parameter.ndim > 1:
             parameter.normal_(0, 0.2)  # larger than at initialisation, so that a wrong mask shows

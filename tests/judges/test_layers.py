@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, Phi3Config, Qwen2Config
+from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from judgebench.judges.engine import hardware, kernels, layers
@@ -15,29 +15,15 @@ from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_ou
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.runtime.errors import UserError
 from tests.judges.fake_cuda import restore_rotary
-from tests.judges.test_engine import CHAIN, TRIE, model_of, prompts
+from tests.judges.test_engine import CHAIN, CONFIGS, TRIE, model_of, prompts
 
-SIZES = {
-    "vocab_size": 60,
-    "hidden_size": 32,
-    "intermediate_size": 56,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "pad_token_id": 0,
-}
-CONFIGS = {
-    "llama": LlamaConfig(**SIZES),
-    "qwen2": Qwen2Config(**SIZES),  # biases
-    "gemma2": Gemma2Config(**SIZES),  # GELU
-    "phi3": Phi3Config(**SIZES),  # gate and up in one
-}
+FAMILIES = {"llama": 4, "qwen2": 4, "gemma2": 4, "phi3": 0}
+"""Gated blocks of each; Qwen2 has biases, Gemma 2 GELU, and Phi-3 gate and up in one."""
 
 
 def made(name: str, dtype: torch.dtype) -> nn.Module:
     torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name], dtype=dtype).eval()
+    model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), dtype=dtype).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             nn.init.normal_(parameter)
@@ -48,7 +34,7 @@ def kinds(model: nn.Module, kind: type) -> int:
     return sum(isinstance(module, kind) for module in model.modules())
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 2e-5), (torch.bfloat16, 0.1)])
 @torch.inference_mode()
 def test_same_logits_for_rows_of_any_length(name, dtype, most):
@@ -64,7 +50,7 @@ def test_same_logits_for_rows_of_any_length(name, dtype, most):
 
 
 def test_every_layer_of_the_decoder_is_laid_out_and_gated_blocks_are_fused():
-    for name, blocks in (("llama", 2), ("qwen2", 2), ("gemma2", 2), ("phi3", 0)):
+    for name, blocks in FAMILIES.items():
         model = made(name, torch.float32)
         linears = kinds(model.get_decoder(), nn.Linear)
         lay_out(model)
@@ -90,7 +76,7 @@ def test_what_is_more_than_a_linear_layer_is_left_alone():
     model = made("llama", torch.float32)
     layer = model.get_decoder().layers[0]
     layer.self_attn.q_proj.register_forward_hook(lambda module, given, output: output + 1)
-    layer.self_attn.k_proj = type("Adapted", (nn.Linear,), {})(32, 16, bias=False)
+    layer.self_attn.k_proj = type("Adapted", (nn.Linear,), {})(64, 32, bias=False)
     layer.self_attn.v_proj.weight = model.get_decoder().layers[1].self_attn.v_proj.weight
     lay_out(model)
     for name in ("q_proj", "k_proj", "v_proj"):

@@ -83,23 +83,17 @@ def test_packed_texts_are_as_likely_as_alone(name):
             np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
 
 
-def test_attention_written_out_reads_the_same(monkeypatch):
-    model = model_of("llama")
-    (ours,) = PrefixEngine(model).likelihoods(prompts())
-    monkeypatch.setattr(kernels, "attend", attend_plain)
-    (theirs,) = PrefixEngine(model).likelihoods(prompts())
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [(kernels, "attend", attend_plain), (plain, "_CHUNK_BYTES", 4 * 300 * 3)],  # three rows of logits
+)
+def test_attention_written_out_and_logits_in_pieces_are_the_same(monkeypatch, module, name, value):
+    engine = PrefixEngine(model_of("llama"))
+    (ours,) = engine.likelihoods(prompts())
+    monkeypatch.setattr(module, name, value)
+    (theirs,) = engine.likelihoods(prompts())
     for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
-
-
-def test_logits_in_pieces_are_the_same(monkeypatch):
-    model = model_of("llama")
-    engine = PrefixEngine(model)
-    (whole,) = engine.likelihoods(prompts())
-    monkeypatch.setattr(plain, "_CHUNK_BYTES", 4 * 300 * 3)  # three rows of logits
-    (pieces,) = engine.likelihoods(prompts())
-    for one, other in zip(whole, pieces, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+        torch.testing.assert_close(one, other, atol=1e-4 if module is kernels else 1e-5, rtol=0)
 
 
 def test_the_real_model_reads_texts_as_transformers_does(smollm2, smollm2_tokenizer):

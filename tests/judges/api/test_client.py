@@ -61,23 +61,19 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_that_may_pass_is_tried_again(small_server, name):
+def test_a_fault_that_may_pass_is_tried_again_and_given_up_in_a_sentence(small_server, name):
     fault, kind = FAULTS[name]
     small_server.replies = [fault, fault]
     (found,), account = send(spec_of(small_server.url, retries=2))
     assert found.text == "4"
     assert (len(small_server.seen), account.requests, account.retries) == (3, 1, 2)
     assert account.failures == {kind: 2}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_and_given_up_in_a_sentence_when_it_does_not(small_server, name):
-    small_server.otherwise = FAULTS[name][0]
+    small_server.otherwise = fault
     found, account = send(spec_of(small_server.url, retries=1))
     told = the_error(found)
     assert f"judge.url={small_server.url}" in told
     assert "tried 2 times" in told
-    assert (len(small_server.seen), account.requests) == (2, 0)
+    assert (len(small_server.seen), account.requests) == (3 + 2, 0)
 
 
 @pytest.mark.parametrize("fault", [silence, drip])
