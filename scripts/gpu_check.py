@@ -413,7 +413,7 @@ def models(bench: Bench) -> Outcome:
     outcome.expect(len(loads) == len(set(pair)), f"{len(loads)} loads for ten texts.")
     if bench.gpu:
         outcome.figures["GiB held"] = round(torch.cuda.memory_allocated(bench.device) / 2**30, 1)
-        held._held.clear()
+        held._loaded.clear()
         outcome.figures["GiB after"] = round(torch.cuda.memory_allocated(bench.device) / 2**30, 1)
     return outcome
 

@@ -228,15 +228,15 @@ class ModelSource:
         seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
         kind: Any = seq2seq if self.encoder_decoder else causal
         known = getattr(torch, dtype) if dtype in DTYPES else "auto"
-        asked = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
-        model, report = self._loading(lambda: kind.from_pretrained(**asked), "model")
+        options = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
+        model, report = self._loading(lambda: kind.from_pretrained(**options), "model")
         if self._gguf:
             forget(folder / self._gguf)
         # transformers fills what lacks with random numbers, and only warns
-        lacking = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
-        if lacking:
+        missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+        if missing:
             raise UserError(
-                f"{self.role}.path={self.path}: its model lacks {len(lacking)} of its weights, {lacking[0]} among "
+                f"{self.role}.path={self.path}: its model lacks {len(missing)} of its weights, {missing[0]} among "
                 "them; a file of it is damaged, or of another model: fetch it again."
             )
         return model.eval().requires_grad_(False)
@@ -332,9 +332,9 @@ def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedToken
     ours, theirs = main.get_vocab(), assistant.get_vocab()
     if ours == theirs:
         return
-    odd = sorted(set(ours.items()) ^ set(theirs.items()), key=lambda item: (item[1], item[0]))[0]
+    different = sorted(set(ours.items()) ^ set(theirs.items()), key=lambda item: (item[1], item[0]))[0]
     raise UserError(
         f"The assistant's vocabulary differs from the main model's ({len(theirs)} tokens against {len(ours)}; for one, "
-        f"token {odd[1]} {odd[0]!r} is not the same in both); choose an assistant of the same family, or "
+        f"token {different[1]} {different[0]!r} is not the same in both); choose an assistant of the same family, or "
         "assistant=early_exit."
     )

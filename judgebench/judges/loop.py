@@ -47,24 +47,24 @@ class Models:
     """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading."""
 
     def __init__(self) -> None:
-        self._held: dict[ModelSource, PreTrainedModel] = {}
+        self._loaded: dict[ModelSource, PreTrainedModel] = {}
         self.seconds = 0.0
 
     def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
         """The model of a source; where it is not in memory, `load` loads it, or `ModelSource.model`."""
-        if source not in self._held:
+        if source not in self._loaded:
             began = time.perf_counter()
             with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
-                self._held[source] = source.model() if load is None else load(source)
+                self._loaded[source] = source.model() if load is None else load(source)
             self.seconds += time.perf_counter() - began
-        return self._held[source]
+        return self._loaded[source]
 
     def make_room(self, sources: Collection[ModelSource]) -> None:
         """Lets go of all others where those that are needed, and what they compute, have no room beside them."""
         return_freed()
-        needed = sum(source.weight_bytes() for source in sources if source not in self._held)
+        needed = sum(source.weight_bytes() for source in sources if source not in self._loaded)
         device = hardware().device
-        idle = {model.device for source, model in self._held.items() if source not in sources}
+        idle = {model.device for source, model in self._loaded.items() if source not in sources}
 
         def crowded() -> bool:
             return any(
@@ -74,7 +74,7 @@ class Models:
 
         # machines may differ in their memory, but models that are split are loaded by all processes or by none
         if here().agree(crowded):
-            self._held = {source: model for source, model in self._held.items() if source in sources}
+            self._loaded = {source: model for source, model in self._loaded.items() if source in sources}
             gc.collect()  # a compiled block refers to itself, and would hold its weights until Python looks
         return_freed()
 
@@ -331,7 +331,7 @@ class Pace:
 
     @property
     def seconds(self) -> float | None:
-        """Wall seconds of what is left; None where nothing was read to tell by."""
+        """Wall seconds of what is left; None where nothing was read."""
         if not self.left:
             return 0.0
         return self.left * self.took / self.read if self.read else None

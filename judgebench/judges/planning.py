@@ -37,10 +37,10 @@ class Batch:
 def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
     """Condition -> the tokens that all of its prompts begin with, read once for them all; attacked or not, the same."""
     shared = {
-        asked: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
-        for asked, groups in _together(prompts).items()
+        condition: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
+        for condition, groups in _by_condition(prompts).items()
     }
-    return {condition: shared[_asked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+    return {condition: shared[_unattacked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
@@ -59,31 +59,31 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     order in which conditions and groups appear."""
     batches: list[Batch] = []
     known = roots(prompts)
-    for groups in _together(prompts).values():
-        held: list[tuple[Prompt, ...]] = []
+    for groups in _by_condition(prompts).values():
+        batch: list[tuple[Prompt, ...]] = []
         size = 0
         root = len(known[next(iter(groups.values()))[0].condition])
         for members in groups.values():
             for part in _split(tuple(members), token_budget * _SPLIT_ABOVE, root):
                 cost = unique_tokens([[prompt.token_ids for prompt in part]], root=root)
-                if held and size + cost > token_budget:
-                    batches.append(Batch(tuple(held)))
-                    held, size = [], 0
-                held.append(part)
+                if batch and size + cost > token_budget:
+                    batches.append(Batch(tuple(batch)))
+                    batch, size = [], 0
+                batch.append(part)
                 size += cost
-        batches.append(Batch(tuple(held)))
+        batches.append(Batch(tuple(batch)))
     return batches
 
 
-def _together(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
+def _by_condition(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
     """Condition, but for the attack -> group_id -> prompts."""
     together: dict[Condition, dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        together.setdefault(_asked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
+        together.setdefault(_unattacked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
     return together
 
 
-def _asked(condition: Condition) -> Condition:
+def _unattacked(condition: Condition) -> Condition:
     return replace(condition, attack="")
 
 

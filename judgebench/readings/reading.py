@@ -77,15 +77,15 @@ class FoundReadings(dict[str, ModelReading]):
 def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
     """CRC-32 over a row's key and content, each bytes or None; None where a part is of another kind, as in a damaged
     row. It shows every change of up to 32 neighboring bits, and of one bit in any place."""
-    logs, said, tokens = logprobs or b"", text or b"", ids or b""
+    logs, words, tokens = logprobs or b"", text or b"", ids or b""
     try:
         head = _pack(
             -1 if logprobs is None else len(logs),
-            -1 if text is None else len(said),
+            -1 if text is None else len(words),
             -1 if ids is None else len(tokens),
             seconds or 0.0,
         )
-        return crc32(b"".join((key, head, logs, said, tokens)))
+        return crc32(b"".join((key, head, logs, words, tokens)))
     except (TypeError, struct.error):
         return None
 

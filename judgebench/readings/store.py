@@ -74,7 +74,7 @@ class ReadingStore:
 
     def __init__(self, path: Path):
         self.path = path
-        self._place = Path(os.path.abspath(path))
+        self._absolute = Path(os.path.abspath(path))
         self._damaged_keys: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,12 +83,12 @@ class ReadingStore:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("PRAGMA cell_size_check=ON")
             new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-            found = self._db.execute("PRAGMA user_version").fetchone()[0]
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if not new and self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                 raise UserError(f"store={path}: this is the database of another program; name another file.")
-            if found not in (0, 1, _FORMAT):
+            if version not in (0, 1, _FORMAT):
                 raise UserError(
-                    f"store={path}: this store has format {found}, and this version of judgebench reads format "
+                    f"store={path}: this store has format {version}, and this version of judgebench reads format "
                     f"{_FORMAT}; name another file."
                 )
             self._db.executescript(_SCHEMA)
@@ -96,7 +96,7 @@ class ReadingStore:
             self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
             self._network = on_network(path)
-            self._file = _identity(self._place, self._network)
+            self._file = _identity(self._absolute, self._network)
         # a damaged file may also say in what is no text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
@@ -159,13 +159,13 @@ class ReadingStore:
         rows, values = self._intact(set(keys))
         readings, start = [], 0
         for key, logprobs, text, seconds, ids, _ in rows:
-            held = None
+            numbers = None
             if logprobs is not None:
                 end = start + len(logprobs) // 4
-                held, start = values[start:end], end
-            said = None if text is None else text.decode()
+                numbers, start = values[start:end], end
+            answer = None if text is None else text.decode()
             tokens = None if ids is None else np.frombuffer(ids, np.int32)
-            readings.append(ModelReading(key.decode(), held, said, seconds, tokens))
+            readings.append(ModelReading(key.decode(), numbers, answer, seconds, tokens))
         return FoundReadings(self.path, readings)
 
     def file_digest(self, path: Path) -> str:
@@ -182,7 +182,7 @@ class ReadingStore:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         mark = checksum(_name(state), None, digest.encode(), 0.0, None)
-        # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading will tell
+        # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading reports it
         with suppress(sqlite3.OperationalError):
             self._db.execute(
                 "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES (?, ?, ?, ?, ?)",
@@ -207,7 +207,7 @@ class ReadingStore:
             ]
             values = _joined([row[1] for row in rows])
         if len(rows) < len(found):
-            self._tell_damaged(keys.difference(row[0].decode() for row in rows), found)
+            self._warn_of_damage(keys.difference(row[0].decode() for row in rows), found)
         return rows, values
 
     def _check_possible(self, logprobs: Sequence[bytes | None]) -> None:
@@ -217,19 +217,19 @@ class ReadingStore:
                 "no number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
             )
 
-    def _tell_damaged(self, missing: set[str], found: Sequence[tuple[Any, ...]]) -> None:
+    def _warn_of_damage(self, missing: set[str], found: Sequence[tuple[Any, ...]]) -> None:
         named = {row[0].decode("utf-8", "replace") for row in found if isinstance(row[0], bytes)}
         new = (missing & named) - self._damaged_keys
         self._damaged_keys |= new
         if new:
-            _tell(
+            _warn(
                 f"store={self.path}: {len(new):,} of its readings do not match their checksums, as after a fault of "
                 "the disk, or hold what no model says; they are read anew."
             )
 
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
-        if self._file is not None and _identity(self._place, self._network) != self._file:
+        if self._file is not None and _identity(self._absolute, self._network) != self._file:
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
                 "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
@@ -251,7 +251,7 @@ class ReadingStore:
                     "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
                 ).rowcount
                 if count:
-                    _tell(
+                    _warn(
                         f"store={self.path}: an earlier version of judgebench wrote this store without checksums; its "
                         f"{count:,} readings have them now, and stay."
                     )
@@ -336,18 +336,18 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
     logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
     text, ids = reading.text, None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
     try:
-        said = None if text is None else text.encode()
+        encoded = None if text is None else text.encode()
     except UnicodeEncodeError as error:
         raise UserError(
             f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a surrogate without its "
             "partner), so it is not stored."
         ) from error
-    mark = checksum(reading.key.encode(), logprobs, said, reading.seconds, ids)
+    mark = checksum(reading.key.encode(), logprobs, encoded, reading.seconds, ids)
     return reading.key, logprobs, text, reading.seconds, mark, ids
 
 
 def _joined(logprobs: Sequence[bytes | None]) -> np.ndarray:
-    return np.frombuffer(b"".join([one for one in logprobs if one is not None]), np.float32)
+    return np.frombuffer(b"".join([values for values in logprobs if values is not None]), np.float32)
 
 
 def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
@@ -375,5 +375,5 @@ def _identity(path: Path, network: bool) -> tuple[int, int] | None:
     return (0, 0) if network else (stat.st_dev, stat.st_ino)
 
 
-def _tell(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     print(f"judgebench: {sentence}", file=sys.stderr)

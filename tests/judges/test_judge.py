@@ -164,7 +164,7 @@ def test_two_models_that_fit_together_are_loaded_once_for_many_texts(monkeypatch
             self.name, self.device = name, device
 
     def free(_):
-        return 80e9 - sum(sizes[model.name] for model in models._held.values())
+        return 80e9 - sum(sizes[model.name] for model in models._loaded.values())
 
     monkeypatch.setattr(ModelSource, "weight_bytes", lambda self: sizes[self.path])
     monkeypatch.setattr(ModelSource, "model", lambda self: loads.append(self.path) or Loaded(self.path))
@@ -183,7 +183,7 @@ def test_two_models_that_fit_together_are_loaded_once_for_many_texts(monkeypatch
     assert loads == ["14B", "3B"]
     sizes["72B"] = 45e9  # quantized; beside the others there is no room for it
     models.make_room({ModelSource("72B")})
-    assert not models._held
+    assert not models._loaded
 
 
 def test_ddp_sends_no_weights(tiny_pair, smollm2_tokenizer):

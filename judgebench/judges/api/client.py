@@ -102,7 +102,7 @@ class Client:
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._requests = RateLimit(spec.requests_per_minute)
         self._tokens = RateLimit(spec.tokens_per_minute)
-        self._held_until = 0.0
+        self._paused_until = 0.0
         self.stopped = False
 
     async def close(self) -> None:
@@ -139,13 +139,13 @@ class Client:
                 wait = min(self._spec.longest_wait, self._spec.backoff * 2**attempt) * draw.uniform(0.5, 1.0)
                 if failure.wait is not None:
                     wait = max(wait, failure.wait)
-                    # whoever else is about to send would only be told the same
-                    self._held_until = max(self._held_until, time.monotonic() + failure.wait)
+                    # others that are about to send would get the same answer
+                    self._paused_until = max(self._paused_until, time.monotonic() + failure.wait)
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
     async def _turn(self, request: Request) -> Answer:
-        while (rest := self._held_until - time.monotonic()) > 0 and not self.stopped:
+        while (rest := self._paused_until - time.monotonic()) > 0 and not self.stopped:
             await asyncio.sleep(rest)
         await self._requests.take()
         ratio = min(self._account.ratio, _LARGEST_RATIO)
@@ -200,27 +200,27 @@ class Client:
                 f"said that the texts may go there; if you trust that address, give it as {role}.url."
             )
         if status in (401, 403):  # whose text may repeat parts of the key
-            held = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
+            used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
             return UserError(
-                f"{self._where}: it does not let us in (HTTP {status}) with {held}; give a key that it takes."
+                f"{self._where}: it does not let us in (HTTP {status}) with {used}; give a key that it takes."
             )
         words = self._words(response)
-        said = f": {words}" if words else ""
+        reason = f": {words}" if words else ""
         if status == 404:
             return UserError(
-                f"{self._where}: it knows no such address or model (HTTP 404{said}); see {role}.url and "
+                f"{self._where}: it knows no such address or model (HTTP 404{reason}); see {role}.url and "
                 f"{role}.model={self._spec.model}."
             )
         if status in _TEMPORARY or status >= 500:
             if "insufficient_quota" in words:
-                return UserError(f"{self._where}: the account's quota is used up (HTTP {status}{said}).")
-            return _Failure(str(status), f"it answers HTTP {status}{said}", _retry_after(response))
+                return UserError(f"{self._where}: the account's quota is used up (HTTP {status}{reason}).")
+            return _Failure(str(status), f"it answers HTTP {status}{reason}", _retry_after(response))
         hint = ""
         if "logprob" in words:
             hint = f"; where the model gives no such lists, take {role}.scores_from=samples or {role}.scores_from=text"
         elif "max_completion_tokens" in words or "max_tokens" in words:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
-        return UserError(f"{self._where}: it refuses the request (HTTP {status}{said}){hint}.")
+        return UserError(f"{self._where}: it refuses the request (HTTP {status}{reason}){hint}.")
 
     def _words(self, response: Response) -> str:
         try:

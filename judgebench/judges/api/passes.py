@@ -71,7 +71,7 @@ class ApiPass:
     def keys(self, prompt: Prompt) -> list[str]:
         raise NotImplementedError
 
-    def asked(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
+    def answered(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
         raise NotImplementedError
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
@@ -125,7 +125,7 @@ class ApiPass:
     async def _one(self, prompt: Prompt, key: str) -> ModelReading:
         assert self._client is not None
         try:
-            reading = await self.asked(prompt, key)
+            reading = await self.answered(prompt, key)
             self.store.put([reading])
         except UserError:
             self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
@@ -181,7 +181,7 @@ class ListedPass(ApiPass):
             return 1
         return 1 + max(map(len, prompt.condition.range.candidates))
 
-    async def asked(self, prompt: Prompt, key: str) -> ModelReading:
+    async def answered(self, prompt: Prompt, key: str) -> ModelReading:
         began = time.perf_counter()
         tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
         answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
@@ -266,7 +266,7 @@ class AnswerPass(ApiPass):
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
 
-    async def asked(self, prompt: Prompt, key: str) -> ModelReading:
+    async def answered(self, prompt: Prompt, key: str) -> ModelReading:
         began = time.perf_counter()
         answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
         return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)

@@ -254,10 +254,10 @@ def served_estimate(judge: ApiSpec, task: ReadingTask) -> str:
     lines: list[str] = []
     costs: list[float | None] = []
     for spec in reader.sides.values():
-        asked, cost = _expected([pass_ for pass_ in reader.passes if pass_.spec.role == spec.role], spec)
+        requests, cost = _expected([pass_ for pass_ in reader.passes if pass_.spec.role == spec.role], spec)
         money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
         model = f" for {spec.model}" if len(reader.sides) > 1 else ""
-        lines.append(f"Requests to {spec.url}{model}: {asked} Cost: {money}.")
+        lines.append(f"Requests to {spec.url}{model}: {requests} Cost: {money}.")
         costs.append(cost)
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs) > 1:
@@ -271,7 +271,7 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
     """Requests to one model, in words, and their cost in USD at most."""
     requests = follow = tokens = cost_tokens = answers = 0
     for pass_ in passes:
-        # what is asked alike is asked once
+        # equal requests are sent once
         distinct = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
         for prompt in distinct.values():
             first, after = pass_.expected(prompt)

@@ -58,21 +58,21 @@ class Roots:
 
     def __init__(self, room: int = 0):
         self.room = room
-        self._held: OrderedDict[bytes, Root] = OrderedDict()
+        self._roots: OrderedDict[bytes, Root] = OrderedDict()
 
     def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
         """The keys and values of `root` [tokens], from `read` where they are not in memory."""
         name = root.tobytes()
-        if name in self._held:
-            self._held.move_to_end(name)
-            return self._held[name]
-        self._held[name] = read()
-        while len(self._held) > 1 and sum(held.bytes for held in self._held.values()) > self.room:
-            self._held.popitem(last=False)
-        return self._held[name]
+        if name in self._roots:
+            self._roots.move_to_end(name)
+            return self._roots[name]
+        self._roots[name] = read()
+        while len(self._roots) > 1 and sum(each.bytes for each in self._roots.values()) > self.room:
+            self._roots.popitem(last=False)
+        return self._roots[name]
 
     def clear(self) -> None:
-        self._held.clear()
+        self._roots.clear()
 
 
 @dataclass

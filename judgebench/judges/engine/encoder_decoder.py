@@ -188,8 +188,8 @@ def _start_tokens(model: PreTrainedModel) -> list[int]:
     """Tokens before the decoder's first word: its start token, and the forced first one (BART's BOS)."""
     tokens = []
     for name in ("decoder_start_token_id", "forced_bos_token_id"):
-        said = [getattr(where, name, None) for where in (model.generation_config, model.config)]
-        tokens.append(next((token for token in said if type(token) is int), None))
+        given = [getattr(where, name, None) for where in (model.generation_config, model.config)]
+        tokens.append(next((token for token in given if type(token) is int), None))
     if tokens[0] is None:
         raise UserError(
             f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id in "
@@ -221,7 +221,7 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     ]
     own = torch.stack(theirs).float().log_softmax(-1)
     if own.isnan().any():
-        return float("nan")  # no fault of the engine's; whoever reads is told
+        return float("nan")  # no fault of the engine's; refuse_nan reports it
     gap = (torch.stack(ours, dim=1).log_softmax(-1) - own).abs()
     places = own.flatten(0, 1)
     worst, share = float(gap.max()), float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())

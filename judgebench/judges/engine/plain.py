@@ -64,7 +64,7 @@ class Engine(Protocol):
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
 
         Args:
-            following: what will be asked next, with the same groups: packed while a device is at work, if it is one.
+            following: the next arguments, with the same groups: packed while a GPU is at work.
         """
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> Continuations:
@@ -185,7 +185,7 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
         own = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
     ours = head.logits(captured()[0][0]).log_softmax(-1)
     if own.isnan().any():
-        return  # no fault of the head's; whoever reads is told
+        return  # no fault of the head's; refuse_nan reports it
     # half precision rounds the model's own logits, by less than they differ from place to place
     gap, between = (ours - own).abs().mean(), (own - own.roll(1, dims=0)).abs().mean()
     if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):

@@ -191,10 +191,10 @@ def refuse_unpackable(model: PreTrainedModel) -> None:
     config = model.config.get_text_config(decoder=True)
     remedy = "Set judge.engine=plain to read its prompts one by one."
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if odd := kinds - {"full_attention", "sliding_attention"}:
+    if unknown := kinds - {"full_attention", "sliding_attention"}:
         raise UserError(
-            f"{type(model).__name__} has layers of kind {', '.join(sorted(odd))}, whose state cannot be shared among "
-            f"prompts. {remedy}"
+            f"{type(model).__name__} has layers of kind {', '.join(sorted(unknown))}, whose state cannot be shared "
+            f"among prompts. {remedy}"
         )
     if getattr(model, "_is_stateful", False) or not getattr(model, "_supports_attention_backend", False):
         raise UserError(f"{type(model).__name__} does not take an attention function of judgebench's. {remedy}")
@@ -226,33 +226,30 @@ def check_packing(engine: PrefixEngine) -> float:
         for article, owns in ((first, (3, 6)), (second, (4,)))
     ]
     following = torch.tensor(tokens(3))
-    plain = PlainEngine(model, exits)
-    packed_answers, plain_answers = engine.start(groups), plain.start(groups)
-    ours, theirs = [_normalized(packed_answers)], [_normalized(plain_answers)]
-    packed_answers.step(following)
-    plain_answers.step(following)
-    ours.append(_normalized(packed_answers))
-    theirs.append(_normalized(plain_answers))
     short = [[ids[-12:] for ids in group] for group in groups]
     space, one, two, zero = tokens(4)
     tries = [  # inner branches in a chain, and in a fork
         CandidateTrie(("1", "2"), [[(one,), (space, one)], [(two,), (space, two)]]),
         CandidateTrie(("1", "10"), [[(one,), (space, one)], [(one, zero), (space, one, zero)]]),
     ]
-    for trie in tries:
-        ours.append(engine.at_branches(short, trie))
-        theirs.append(plain.at_branches(short, trie))
+
+    def read(reader: PrefixEngine | PlainEngine, generate: bool = True) -> list[torch.Tensor]:
+        answers = reader.start(groups)
+        seen = [_normalized(answers), *(reader.at_branches(short, trie) for trie in tries)]
+        if generate:
+            answers.step(following)
+            seen.append(_normalized(answers))
+        return seen
+
+    ours, theirs = read(engine), read(PlainEngine(model, exits))
     if any(each.isnan().any() for each in theirs):
-        return float("nan")  # no fault of packing; whoever reads is told
+        return float("nan")  # no fault of packing; refuse_nan reports it
     worst = max(float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True))
     if model.dtype == torch.float32:
         fine = worst <= _CHECK_TOLERANCE
     else:
-        exact = PlainEngine(model, exits, exact=True)
-        right = [_normalized(exact.start(groups))]
-        for trie in tries:
-            right.append(exact.at_branches(short, trie))
-        del ours[1], theirs[1]  # the generated token, which the exact way has no cache for
+        right = read(PlainEngine(model, exits, exact=True), generate=False)  # it has no cache to generate with
+        ours, theirs = ours[: len(right)], theirs[: len(right)]
         rounding = torch.stack([_typical(a, b).max() for a, b in zip(theirs, right, strict=True)]).median()
         gaps = [torch.minimum(_typical(a, b), _typical(a, c)) for a, b, c in zip(ours, theirs, right, strict=True)]
         fine = max(float(gap.max()) for gap in gaps) <= _CHECK_FACTOR * float(rounding)
