@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.components import TARGET, build_component
+from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys
 from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
@@ -71,18 +72,22 @@ def _of(kind: str, scores: np.ndarray, humans: np.ndarray) -> Estimate:
     return Estimate(kind, tuple(map(float, scores)), tuple(map(float, np.maximum.accumulate(humans))))
 
 
-_SETTINGS = {"metric": "spearman", "estimate": "linear"}
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """The config key `calibrate`; `UserError` of values that cannot be."""
+
+    metric: Annotated[str, OneOf(tuple(CORRELATIONS))] = "spearman"
+    estimate: Annotated[str, OneOf(KINDS)] = "linear"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "calibrate")
 
 
-def settings_of(config: DictConfig) -> dict[str, str]:
-    """The config key `calibrate`; `UserError` where it is no such mapping, or asks for what ends in no card."""
+def settings_of(config: DictConfig) -> CalibrationSettings:
+    """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
     given: Any = OmegaConf.to_container(config.calibrate, resolve=True) if config.get("calibrate") else {}
-    if not isinstance(given, Mapping) or set(given) - set(_SETTINGS):
-        raise UserError(f"calibrate: has {', '.join(map(str, given))}; it may have {', '.join(_SETTINGS)}.")
-    settings = {**_SETTINGS, **given}
-    check_metric(settings["metric"])
-    if settings["estimate"] not in KINDS:
-        raise UserError(f"calibrate.estimate: {settings['estimate']!r} is not one of {', '.join(KINDS)}.")
+    known_keys(given, ("metric", "estimate"), "calibrate")
+    settings = CalibrationSettings(**given)
     for entry in config.get("defenses") or ():
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
@@ -100,40 +105,54 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     settings = settings_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
-    about, dimensions = _about(data), OmegaConf.to_container(config.dimensions)
-    return [_card(config, results, settings, data, about, str(name)) for name in dimensions]  # type: ignore[union-attr]
+    splits = list(data.split.values())
+    about = {
+        "name": data.name,
+        "sha256": fingerprint(data),
+        "groups_are": data.groups_are,
+        "examples": len(data.examples),
+        "dev_groups": splits.count(DEV),
+        "test_groups": splits.count(TEST),
+        "seed": data.seed,
+    }
+    return [_card(config, results, settings, data, about, str(dimension)) for dimension in config.dimensions]
 
 
 def _card(
     config: DictConfig,
     results: Results,
-    settings: Mapping[str, str],
+    settings: CalibrationSettings,
     data: JudgeDataModule,
     about: Mapping[str, Any],
     dimension: str,
 ) -> JudgeCard:
     tried = candidates(results.metrics, dimension)
-    selected = best(tried, settings["metric"], dimension)
+    selected = best(tried, settings.metric, dimension)
     score_range = ScoreRange(*(selected[name] for name in CELL[:3]))
     scale = data.scale.get(dimension)
     # a text without a score has no estimate either, neither here nor where the card is used
     rows = {split: part[part["status"] != FAILED] for split, part in _rows(results.scores, selected, dimension).items()}
     judged, human = (rows[DEV][name].to_numpy() for name in ("score", "human"))
-    estimate = fit(settings["estimate"], judged, human, score_range, scale)
+    estimate = fit(settings.estimate, judged, human, score_range, scale)
     figures = {split: agreement(selected[split]) for split in (DEV, TEST)}
     if estimate is not None and len(rows[TEST]):
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
         figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
     attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
+    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True)
+    rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]
     environment = results.environment
     prints = environment["model_fingerprints"]
     parts = _parts(config, selected, results.folder)
-    _fix_dtypes(parts, prints)
+    for role, model in (("judge", "main"), ("assistant", "assistant")):
+        dtype = prints.get(model, {}).get("dtype")
+        if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
+            parts[role]["dtype"] = dtype
     return JudgeCard(
         dimension=dimension,
         range=score_range,
         series={"judge": selected["judge"], "decoding": selected["decoding"]},
-        rubric=_rubric(config, dimension),
+        rubric={dimension: rubric.template, **{f"{dimension}.{form}": text for form, text in rubric.forms.items()}},
         parts=parts,
         models={role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"},
         estimate=estimate,
@@ -142,12 +161,12 @@ def _card(
         attacks=attacks,
         tried=[_figures(candidate) for candidate in tried],
         data=about,
-        limits=limits(settings["metric"], len(tried), figures, estimate, settings["estimate"], attacks, about),
+        limits=limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about),
         made_with={
             "packages": {name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")},
             "git_commit": environment["git_commit"],
             "device": environment["device"],
-            "chosen_by": f"{settings['metric']} on the development split",
+            "chosen_by": f"{settings.metric} on the development split",
         },
         files=_files(parts, results.folder),
         folder=results.folder,
@@ -160,19 +179,6 @@ def fingerprint(data: JudgeDataModule) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def _about(data: JudgeDataModule) -> dict[str, Any]:
-    splits = list(data.split.values())
-    return {
-        "name": data.name,
-        "sha256": fingerprint(data),
-        "groups_are": data.groups_are,
-        "examples": len(data.examples),
-        "dev_groups": splits.count(DEV),
-        "test_groups": splits.count(TEST),
-        "seed": data.seed,
-    }
-
-
 def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """`PARTS`, with nothing that the chosen judge does not need; files are named as they lie beside the card."""
     parts: dict[str, Any] = {}
@@ -182,11 +188,14 @@ def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[st
     parts["decoding"] = {chosen["decoding"]: _decoding(parts["decoding"], chosen)}
     if chosen["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
-    own = {_name(entry): entry for entry in parts["defenses"]}
+    own: dict[str, Any] = {}  # by their names in tables
+    for entry in parts["defenses"]:
+        named = entry if isinstance(entry, Mapping) else {"template": entry}
+        own[str(named.get("name") or Path(str(named["template"])).stem)] = entry
     parts["defenses"] = [_kept(own[chosen["defense"]], chosen["defense"], path)] if chosen["defense"] in own else []
     # thresholds of this development split, to be used again
-    found = "defense/detectors.json"
-    parts["defense"]["detectors"] = found if (path / found).is_file() else None
+    detectors = "defense/detectors.json"
+    parts["defense"]["detectors"] = detectors if (path / detectors).is_file() else None
     if chosen["defense"] not in REFERENCE_DEFENSES:
         parts["tutor"] = None
     elif parts["tutor"] is not None and any((path / "defense").glob("vectors_*.safetensors")):
@@ -195,31 +204,17 @@ def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[st
     return masked
 
 
-def _fix_dtypes(parts: dict[str, Any], prints: Mapping[str, Any]) -> None:
-    """Writes out the dtype that `auto` stood for where the card was calibrated; elsewhere it may stand for another."""
-    for role, model in (("judge", "main"), ("assistant", "assistant")):
-        dtype = prints.get(model, {}).get("dtype")
-        if dtype in DTYPES and parts[role].get("dtype") == "auto":
-            parts[role]["dtype"] = dtype
-
-
-def _name(entry: Any) -> str:
-    """The name in tables of a defense that the configuration names."""
-    given = entry if isinstance(entry, Mapping) else {"template": entry}
-    return str(given.get("name") or Path(str(given["template"])).stem)
-
-
 def _kept(entry: Any, name: str, path: Path) -> Any:
     """A defense as a card names it: the user's own template is copied beside the card."""
     if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
         return entry
     given = entry["template"] if isinstance(entry, Mapping) else entry
     content = Path(given).expanduser().read_bytes()
-    place = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
+    copy = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
     (path / "defense").mkdir(exist_ok=True)
-    with atomic(path / place) as temporary:
+    with atomic(path / copy) as temporary:
         temporary.write_bytes(content)
-    return {"template": place, "name": name}
+    return {"template": copy, "name": name}
 
 
 def _files(parts: Mapping[str, Any], path: Path) -> dict[str, str]:
@@ -241,28 +236,22 @@ def _decoding(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, 
     return node
 
 
-def _rubric(config: DictConfig, dimension: str) -> dict[str, str]:
-    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True)
-    rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]
-    return {dimension: rubric.template, **{f"{dimension}.{form}": text for form, text in rubric.forms.items()}}
-
-
 def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> dict[str, pd.DataFrame]:
     """split -> the chosen judge's scores of clean texts."""
     own = (scores["dimension"] == dimension) & (scores["attack"] == "none")
     for name in CELL:
         own &= scores[name].isna() if chosen[name] is None else scores[name] == chosen[name]
-    held = scores[own & scores["human"].notna()]
-    return {split: held[held["split"] == split] for split in (DEV, TEST)}
+    rated = scores[own & scores["human"].notna()]
+    return {split: rated[rated["split"] == split] for split in (DEV, TEST)}
 
 
 def _figures(one: Mapping[str, Any]) -> dict[str, Any]:
     """A judge that was tried, in a line of the card."""
-    told = {name: one[name] for name in CELL if one[name] is not None}
+    line = {name: one[name] for name in CELL if one[name] is not None}
     for split in (DEV, TEST):
         if one[split] is not None:
-            told |= {f"{split}_{name}": one[split][name] for name in CORRELATIONS}
-    return told
+            line |= {f"{split}_{name}": one[split][name] for name in CORRELATIONS}
+    return line
 
 
 CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
@@ -271,24 +260,17 @@ CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", 
 _OWN = ("main", "pair")  # what an assistant says by itself is no candidate: it would be a judge of its own
 
 
-def check_metric(metric: Any) -> str:
-    """`calibrate.metric`, if it is one; else `UserError`."""
-    if metric not in CORRELATIONS:
-        raise UserError(f"calibrate.metric: {metric!r} is not one of {', '.join(CORRELATIONS)}.")
-    return str(metric)
-
-
 def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
     """The judges of one dimension on clean texts, over all pairs of the data set: `CELL`, and `dev` and `test`, the
     record of each split (None where there is none)."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    judges: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in records:
         clean = record["attack"] == "none" and record["level"] == "dataset" and record["dimension"] == dimension
         if clean and record["judge"] in _OWN:
             key = tuple(record[name] for name in CELL)
-            held = found.setdefault(key, {**dict(zip(CELL, key, strict=True)), DEV: None, TEST: None})
-            held[record["split"]] = record
-    return list(found.values())
+            judge = judges.setdefault(key, {**dict(zip(CELL, key, strict=True)), DEV: None, TEST: None})
+            judge[record["split"]] = record
+    return list(judges.values())
 
 
 def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Mapping[str, Any]:

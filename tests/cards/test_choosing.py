@@ -2,7 +2,7 @@
 
 import pytest
 
-from judgebench.cards.calibration import best, candidates, check_metric
+from judgebench.cards.calibration import CalibrationSettings, best, candidates
 from judgebench.runtime.errors import UserError
 
 
@@ -51,6 +51,6 @@ def test_ties_go_to_the_first():
 
 
 def test_unknown_metrics_are_refused():
-    assert check_metric("kendall") == "kendall"
-    with pytest.raises(UserError, match=r"calibrate\.metric"):
-        check_metric("accuracy")
+    assert CalibrationSettings("kendall").metric == "kendall"
+    with pytest.raises(UserError, match=r"calibrate\.metric: 'accuracy' is not one of pearson, spearman, kendall"):
+        CalibrationSettings("accuracy")
