@@ -156,7 +156,6 @@ def _sentence(error: Exception) -> str | None:
 
 
 def _mistake(error: BaseException | None) -> UserError | None:
-    """The user's mistake behind an exception; Hydra wraps what a constructor raises."""
     cause = error.__cause__ if isinstance(error, InstantiationException) else error
     return cause if isinstance(cause, UserError) else None
 

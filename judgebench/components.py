@@ -115,7 +115,6 @@ class Catalog(Generic[Component]):
             )
 
     def _of_class(self, entry: Mapping[str, Any]) -> Component:
-        """The component that a class of the user's makes of the entry's other keys."""
         key, base, target = self.key, self.base, entry[TARGET]
         remedy = f"subclass judgebench.{key}.{base.__name__}, as its docstring shows"
         try:

@@ -107,7 +107,6 @@ def run_pipeline(config: DictConfig) -> Results | None:
 
 
 def _begin(config: DictConfig, stack: ExitStack) -> Job:
-    """Everything that can be checked before models are loaded."""
     console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
@@ -141,7 +140,6 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
 
 
 def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
-    """Scores, metrics and comparisons of what was read."""
     config, experiment = job.config, job.experiment
     with job.clock("decode"):
         tuned = tune(read.readings, experiment.decodings, experiment.tuner)
@@ -178,7 +176,6 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:
-    """Writes the run folder, draws the report, and logs."""
     folder = job.folder
     cost: dict[str, Any] = {
         "device": read.device,

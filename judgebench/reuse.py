@@ -58,12 +58,10 @@ class Read:
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Columns of readings.parquet."""
         return reading_columns(self.readings)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The columns as a table."""
         return pd.DataFrame(self.columns)
 
 

@@ -61,7 +61,6 @@ class JudgeCardMetric(BaseMetric):
         return await asyncio.to_thread(self.measure, test_case)
 
     def is_successful(self) -> bool:
-        """True where the last test case passed."""
         return bool(self.success)
 
     @property

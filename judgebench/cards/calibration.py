@@ -218,7 +218,6 @@ def _kept(entry: Any, name: str, path: Path) -> Any:
 
 
 def _files(parts: Mapping[str, Any], path: Path) -> dict[str, str]:
-    """The files that parts name, and their SHA-256."""
     names = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
     names += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     if (parts["tutor"] or {}).get("vectors") == "defense":
@@ -246,7 +245,6 @@ def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> di
 
 
 def _figures(one: Mapping[str, Any]) -> dict[str, Any]:
-    """A judge that was tried, in a line of the card."""
     line = {name: one[name] for name in CELL if one[name] is not None}
     for split in (DEV, TEST):
         if one[split] is not None:

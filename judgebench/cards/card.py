@@ -123,7 +123,6 @@ class JudgeCard:
 
     @property
     def title(self) -> str:
-        """A line that names it."""
         names = " with ".join(str(model["title"]) for model in self.models.values())
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
@@ -177,7 +176,6 @@ class JudgeCard:
 
     @classmethod
     def _of(cls, content: Mapping[str, Any]) -> JudgeCard:
-        """A card of what has the shape of one."""
         parts = {name: content["parts"][name] for name in PARTS}
         dimension, series = content["dimension"], {name: content["series"][name] for name in ("judge", "decoding")}
         check_card_parts(parts, series, dimension)

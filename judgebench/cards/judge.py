@@ -183,7 +183,6 @@ _ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
 def _target(config: DictConfig) -> Path:
-    """The file of scores."""
     target = path_of(config, "out")
     if target.suffix not in _ENDINGS:
         raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")

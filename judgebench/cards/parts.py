@@ -158,12 +158,7 @@ def _taken(target: str) -> dict[str, Any]:
 
 
 def _shape_of(hint: Any) -> Any:
-    """The shape that an annotation describes.
-
-    Example:
-        >>> _shape_of(Sequence[float] | None)
-        ([<class 'float'>], None)
-    """
+    """The shape that an annotation describes."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return tuple(map(_shape_of, arguments))
@@ -233,7 +228,6 @@ def _host(url: Any) -> str:
 
 
 def _command(more: Sequence[str]) -> str:
-    """The command under way, with more arguments."""
     known = [masked_argument(one) for one in typed_overrides()]
     if not any(one.startswith("card=") for one in known):
         return " ".join(more)

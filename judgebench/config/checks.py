@@ -206,7 +206,6 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
 
 
 def _check_attacks(config: DictConfig) -> None:
-    """Checks attacks that no class of the user's makes."""
     given = list_at(config, "attacks")
     select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
 

@@ -161,7 +161,6 @@ def _words(hint: Any) -> str:
 
 
 def _bounds(marks: Sequence[Any]) -> str:
-    """The bounds of a number, in words."""
     low = next((mark for mark in marks if isinstance(mark, Ge | Gt)), None)
     high = next((mark for mark in marks if isinstance(mark, Le | Lt)), None)
     if isinstance(low, Ge) and isinstance(high, Le):

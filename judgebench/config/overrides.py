@@ -136,7 +136,6 @@ class Overrides:
         mistakes.tell()
 
     def check_package(self, package: str) -> None:
-        """Refuses a `--package` under which nothing stands."""
         config = self.first()
         if package not in ("_global_", "") and OmegaConf.select(config, package) is None:
             meant = nearest(package, [str(name) for name in config])
@@ -284,7 +283,6 @@ def _shown(one: Override) -> str:
 
 
 def _fixable(one: Override, sentence: str, right: str) -> UserError:
-    """A mistake that another argument would not be."""
     return UserError(sentence, fix={str(one.input_line): [right]})
 
 

@@ -60,7 +60,6 @@ class Rule:
     fix: Sequence[str] | Callable[[Any], Sequence[str]] = ()
 
     def check(self, asked: Any, mistakes: Mistakes) -> None:
-        """Adds a mistake where the rule is broken."""
         names = self.when(asked)
         if not names or (self.needs is not None and self._kept(asked)):
             return
@@ -102,7 +101,6 @@ class Asked:
 
     @cached_property
     def defenses(self) -> list[Any]:
-        """Entries of `defenses`."""
         return list_at(self.config, "defenses")
 
     @cached_property
@@ -127,7 +125,6 @@ class Asked:
 
     @property
     def taken_tune(self) -> str:
-        """The tuner that is taken, in words."""
         return self.tune or "none"
 
     @property
@@ -137,7 +134,6 @@ class Asked:
 
     @property
     def learns(self) -> bool:
-        """True if a phrase is learned."""
         return str(OmegaConf.select(self.config, "attack._target_")).endswith(".AdvSuffix")
 
     @property
@@ -153,7 +149,6 @@ class Asked:
 
 
 def _without(asked: Asked, left_out: Callable[[Decoding], bool]) -> list[str]:
-    """Overrides that leave some decodings out."""
     kept = [name for name, decoding in asked.decodings.items() if not left_out(decoding)] or ["greedy"]
     return [f"decoding=[{','.join(kept)}]"]
 
@@ -415,17 +410,14 @@ class AskedTexts:
 
     @property
     def config(self) -> DictConfig:
-        """The configuration."""
         return self.asked.config
 
     @property
     def shown_ranges(self) -> str:
-        """The ranges, for people to read."""
         return ", ".join(map(str, self.ranges))
 
     @property
     def compares(self) -> bool:
-        """True if the rubrics compare two texts."""
         return self.builder.comparative
 
 

@@ -101,12 +101,10 @@ class Mistakes:
             self._errors.append(error)
 
     def add(self, sentence: str, fix: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Adds one; see `UserError`."""
         self._errors.append(UserError(sentence, fix=fix))
 
     @property
     def found(self) -> bool:
-        """True if there is one."""
         return bool(self._errors)
 
     def tell(self) -> None:

@@ -193,7 +193,6 @@ def on_network(path: Path, mounts: str | None = None) -> bool:
 
 
 def _unescaped(name: str) -> str:
-    """Linux writes blanks in names as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
 
 

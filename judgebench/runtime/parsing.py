@@ -201,7 +201,6 @@ def _real(text: str) -> float:
 
 
 def _bounded(text: str) -> str:
-    """A number's text, if some float holds it."""
     if len(text) > _LONGEST_NUMBER or math.isinf(float(text)):
         raise _Refused(f"the number {shown(text)[1:-1]} is too large or too long")
     return text

@@ -76,7 +76,6 @@ class Watch:
         self._seen: dict[int, tuple[Any, float]] = {}
 
     def dead(self, trial: FrozenTrial) -> bool:
-        """True where the worker of a running trial is gone."""
         given = trial.user_attrs.get(WORKER) or {}
         try:
             lives = Worker(str(given["host"]), int(given["pid"]), float(given["started"])).lives()
@@ -165,7 +164,6 @@ class Standing:
         return standing
 
     def count(self, *states: TrialState) -> int:
-        """The number of holders in one of the states."""
         return sum(trial.state in states for trial in self.holders.values())
 
 
@@ -195,7 +193,6 @@ class Claims:
         self._taken: set[int] = set()
 
     def trials(self) -> list[FrozenTrial]:
-        """All trials of the study, as they are now."""
         return self.storage.get_all_trials(self._study_id, deepcopy=False)
 
     def standing(self) -> Standing:
@@ -241,7 +238,6 @@ class Claims:
             return False
 
     def trial_id(self, number: int) -> int:
-        """A trial's number in the storage."""
         return self.storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def _left(self, trial: FrozenTrial) -> bool:

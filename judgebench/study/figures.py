@@ -236,7 +236,6 @@ def _name(trial: Trial, objective: int) -> str:
 
 
 def _under(trial: Trial) -> str:
-    """Under which attacks and defense each value was taken."""
     told = []
     for objective in (0, 1):
         cell = _cell(trial, objective)

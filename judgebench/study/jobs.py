@@ -189,7 +189,6 @@ class SweepSummary(Callback):
             hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *given])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Keeps what a multirun's job returned."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
             complete = job_return.status == JobStatus.COMPLETED
             result = job_return._return_value if complete else None
@@ -212,7 +211,6 @@ class SweepSummary(Callback):
                 job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Writes and prints the summary."""
         # takes seconds to import, and most starts are no multirun
         from judgebench.study.summary import finish_sweep, jobs_as_trials, study_trials
 

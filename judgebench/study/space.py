@@ -201,7 +201,6 @@ class Space:
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """Key -> distribution."""
         return {key: param.distribution for key, param in self.params.items()}
 
     def grid(self) -> Iterator[dict[str, Value]]:
@@ -226,7 +225,6 @@ class Space:
         return [*self.fixed, *(f"{key}={self.params[key].text(point[key])}" for key in self.params)]
 
     def shown(self, point: Mapping[str, Value]) -> str:
-        """A point as a reader sees it."""
         return " ".join(f"{key.lstrip('+')}={_short(self.params[key].text(point[key]))}" for key in self.params)
 
     def described(self) -> dict[str, Any]:

@@ -167,7 +167,6 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
 
 
 def _cell_record(key: Cell, rows: Rows, direction: str, exact: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The entry of a cell in sweep.json."""
     first = rows[0][1]
     split = first.get("split", DEV)
     best = None
@@ -202,7 +201,6 @@ def _means(
     directions: Sequence[str],
     optima: Mapping[Cell, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The entry of an objective in the means of sweep.json."""
     direction = direction_of(position, directions)
     best = [_cell_record(key, rows, direction, None)["best"] for key, rows in tried.items()]
     split = next(iter(tried.values()))[0][1].get("split", DEV)

@@ -252,7 +252,6 @@ class Live:
         _say(head, f"{point:<{self._width}}", _number(trial.values), tail)
 
     def waits(self, running: int) -> None:
-        """Says that nothing is free, but other workers may die on what they have."""
         _say(f"waiting for {running} {'trial' if running == 1 else 'trials'} of other workers")
 
 

@@ -69,7 +69,6 @@ class QuietWandbLogger(WandbLogger):
     @property
     @rank_zero_experiment
     def experiment(self) -> wandb.Run:
-        """The W&B run, started at the first call."""
         if self._experiment is None:
             # Even offline, W&B's background service looks for its telemetry server; it reads this when it starts.
             os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
