@@ -66,11 +66,14 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
             np.testing.assert_allclose(row[f"{role}_logprobs"], expected, atol=1e-4)
 
 
-def test_lambda_zero_is_greedy_exactly(judgebench, tiny_pair):
-    judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", "decoding.lambda=0", "ranges=[[1,5],[1,10]]")
+def test_lambda_zero_is_greedy_exactly_beside_another_lambda(judgebench, tiny_pair):
+    strong = "+decoding.strong={_target_: judgebench.decoding.Contrastive, lambda_: 2.0}"
+    command = ("decoding=[greedy,contrastive]", "decoding.lambda=0", strong, "ranges=[[1,5],[1,10]]")
+    judgebench(*pair(tiny_pair), *QUICK, *command)
     scores = RunFolder.open("run").read("scores")
+    assert sorted(scores[scores.judge == "pair"]["lambda"].unique()) == [0.0, 2.0]
     greedy = scores[(scores.judge == "main") & (scores.decoding == "greedy")]
-    zero = scores[scores.judge == "pair"]
+    zero = scores[(scores.judge == "pair") & (scores.decoding == "contrastive")]
     assert (greedy.score.to_numpy() == zero.score.to_numpy()).all()
     assert len(zero) == 48
 
@@ -160,18 +163,13 @@ def test_a_large_main_model_leaves_before_the_assistant_comes(judgebench, tiny_p
     assert seen == [[], [False]]
 
 
-def test_two_contrastive_decodings_in_one_run(judgebench, tiny_pair):
-    other = "+decoding.strong={_target_: judgebench.decoding.Contrastive, lambda_: 2.0}"
-    judgebench(*pair(tiny_pair), *QUICK, "decoding=[greedy,contrastive]", other)
-    scores = RunFolder.open("run").read("scores")
-    assert sorted(scores[scores.judge == "pair"]["lambda"].unique()) == [0.5, 2.0]
-
-
 def test_a_dry_run_shows_what_would_be_read_and_writes_nothing(judgebench, tiny_pair):
-    code, out, _ = judgebench(*pair(tiny_pair), *QUICK, "dry_run=true", "ranges=[[1,5],[2,6]]")
+    attacks = "attacks=[escape_characters,bed]"  # beside none
+    code, out, _ = judgebench(*pair(tiny_pair), *QUICK, "dry_run=true", "ranges=[[1,5],[2,6]]", attacks)
     assert code == 0
     assert "unique tokens" in out
-    assert out.count("first prompt: coherence") == 2
+    assert "EVALUATION DIRECTIVE" in out
+    assert out.count("first prompt: coherence") == 2 * 3
     assert "What is the coherence of the summary above?" in out
     assert list(Path().iterdir()) == []
 
@@ -214,12 +212,6 @@ def test_what_is_asked_about_nothing_is_not_attacked(judgebench, tiny_pair, mode
         assert len({tuple(row) for row in readings.assistant_logprobs}) == 1
 
 
-def test_a_dry_run_shows_the_attacked_prompts(judgebench, tiny_pair):
-    _, out, _ = judgebench(*pair(tiny_pair), *QUICK, "dry_run=true", "attacks=[escape_characters,bed]")
-    assert out.count("first prompt: coherence") == 3
-    assert "EVALUATION DIRECTIVE" in out
-
-
 def test_truncated_articles_are_recorded(judgebench, tiny_pair):
     judgebench("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "prompt.max_tokens=500", "prompt.truncate=source")
     readings = RunFolder.open("run").read("readings")
@@ -232,13 +224,10 @@ def broken(tmp_path, **changes):
     row |= {"human": {"coherence": 3}} | changes
     path = tmp_path / "data.jsonl"
     path.write_text(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
-    return [
-        *("data=jsonl", f"data.path={path}", "data.scale=[1,5]"),
-    ]
+    return ["data=jsonl", f"data.path={path}", "data.scale=[1,5]"]
 
 
 MISTAKES = {
-    "missing file": (["data=summeval", "data.path=/nowhere.jsonl"], "/nowhere.jsonl"),
     "unknown dimension": (["dimensions=[charm]"], "charm"),
     "range upside down": (["ranges=[[5,1]]"], "minimum must lie below the maximum"),
     "range of one value": (["ranges=[[3,3]]"], "minimum must lie below the maximum"),
@@ -255,11 +244,9 @@ MISTAKES = {
         "assistant.layer: None is not a layer; say after which of the judge's layers",
     ),
     "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
-    "no such model": (["judge.path=/nowhere"], "judge.path=/nowhere"),
     "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),
     "unknown level": (["metrics.levels=[planet]"], "planet"),
     "resamples": (["metrics.resamples=-1"], "metrics.resamples"),
-    "seed": (["metrics.seed=a"], "metrics.seed"),
     "no decoding": (["decoding=[]"], "decoding: none is chosen"),
     "no decoding's class": (["+decoding.mine={_target_: builtins.dict}"], "decoding.mine: dict is no decoding"),
     "no devices": (["trainer.devices=0"], "trainer"),
@@ -271,7 +258,6 @@ MISTAKES = {
     "layer that is true": (["assistant=early_exit", "assistant.layer=true"], "assistant.layer"),
     "no store": (["store=null"], "store: None is not a path"),
     "no run folder": (["run_dir=null"], "run_dir: None is not a path"),
-    "a part taken away": (["~assistant"], "assistant"),
     "draft without assistant": (["judge.draft_tokens=3"], "judge.draft_tokens"),
     "dry_run maybe": (["dry_run=maybe"], "dry_run"),
     "unknown attack": (["attacks=[dsy]"], "there is no attack 'dsy'"),
@@ -300,12 +286,8 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, m
     ],
 )
 def test_broken_rows_are_named(judgebench, tiny_pair, tmp_path, changes, expected):
-    told(
-        judgebench(
-            "judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *broken(tmp_path, **changes), mistaken=True
-        ),
-        expected,
-    )
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", "run_dir=run", *broken(tmp_path, **changes))
+    told(judgebench(*given, mistaken=True), expected)
 
 
 def test_broken_json_is_named_by_file_and_line(judgebench, tiny_pair, tmp_path):
@@ -343,12 +325,8 @@ def test_nan_is_told_and_not_stored(judgebench, tmp_path, smollm2_tokenizer):
     folder = sick_model(tmp_path, smollm2_tokenizer)
     for engine in ("prefix", "plain"):
         given = ("judge=local", f"judge.path={folder}", f"judge.engine={engine}", *QUICK)
-        code, _, err = judgebench(*given, mistaken=True)
-        assert code == 2
-        assert "NaN" in err
-        assert "Traceback" not in err
+        told(judgebench(*given, mistaken=True), "NaN")
         assert rows(Path("outputs/readings.sqlite")) == {}
-        assert not Path("run").exists()
 
 
 def told(result, expected):

@@ -154,9 +154,10 @@ def logged(run_dir):
     return logged_files(run_dir)[1]
 
 
-def test_config_is_logged_with_secrets_masked(logged):
+def test_config_is_logged_with_secrets_masked_and_the_run_is_finished(logged):
     assert logged.config["judge"] == {"name": "smol", "api_key": "***"}
     assert logged.config["ranges"] == [[1, 5]]
+    assert logged.exit_code == 0
 
 
 def test_scalars_have_readable_names(logged):
@@ -166,9 +167,6 @@ def test_scalars_have_readable_names(logged):
     assert logged.summary["dev/coherence/1-5/main/greedy/spearman"] == 0.9
     assert -1.0 not in logged.summary.values()
     assert not any("low" in name for name in logged.summary)
-
-
-def test_differences_have_readable_names(logged):
     assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/difference"] == 0.125
     assert logged.summary["test/coherence/mean/pair contrastive minus/main greedy/difference"] == 0.0625
     assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/p_holm"] == 1.0
@@ -252,10 +250,6 @@ def test_figures_are_images(run_dir, logged):
     assert told["caption"] == "What is to be seen."
     with Image.open(logged_files(run_dir)[0] / "files" / told["path"]) as image:
         assert image.size == (800, 600)
-
-
-def test_run_is_finished(logged):
-    assert logged.exit_code == 0
 
 
 def test_nothing_leaks(run_dir):
