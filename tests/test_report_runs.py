@@ -5,7 +5,6 @@ import numpy as np
 from judgebench.report.__main__ import main
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.html import render_report
 from judgebench.results.results import Results
 from tests.test_cli import QUICK, pair
@@ -30,7 +29,7 @@ def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
     assert len(changed) == (run.readings["attack"] == "dsi").sum()
 
     # the bars of the pair are the law's: the highest is the score that the run itself wrote
-    judged = JudgedRun.of(run)
+    judged = run
     index = index_of([judged])
     series = next(i for i, one in enumerate(index.series) if one.judge == "pair")
     seen = 0

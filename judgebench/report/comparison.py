@@ -12,7 +12,6 @@ import pandas as pd
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
-from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.figures.correlations import correlation_figure
 from judgebench.report.figures.style import MOST_SERIES
 from judgebench.report.formats import short, three, two
@@ -78,7 +77,7 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
         raise UserError(f"a comparison takes 2 to {len(_LETTERS)} run folders, got {len(runs)}.")
     named = [NamedRun(letter, run) for letter, run in zip(_LETTERS, runs, strict=False)]
     compared = Compared(named, paired_differences(named, resamples, seed))
-    browser = browse([JudgedRun.of(run.content, run.letter) for run in named])
+    browser = browse({run.letter: run.content for run in named})
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
     pictures = [shown_figure("spearman", figure)] if figure else []
     sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))

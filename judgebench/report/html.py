@@ -10,7 +10,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from judgebench.report.browser.data import Browser, browse
-from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.layout import EXAMPLES, PAGE, Drawn, PageSection, Part
 from judgebench.report.page import macros, render_page, shown_figure
 from judgebench.report.render import to_html
@@ -24,7 +23,7 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     Args:
         figures: what `draw_all` returned; their captions become the page's.
     """
-    browser = browse([JudgedRun.of(results)]) if len(results.readings) else None
+    browser = browse({"": results}) if len(results.readings) else None
     pictures = [shown_figure(name, figure) for name, figure in figures.items()]
     title, lead = headline(results)
     sections = rendered(PAGE, results, pictures, browser_part(browser, results.examples_word))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding import Contrastive
-from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
-from judgebench.report.browser.data import browse, index_data
+from judgebench.report.browser.chunks import bounds, plausibility, reading_chunks, text_chunks
+from judgebench.report.browser.data import browse, index_data, pack, unpack
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
-from judgebench.report.browser.judged import JudgedRun
-from judgebench.report.browser.packing import pack, unpack
 from judgebench.results.results import Results
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
@@ -47,7 +45,7 @@ def content(run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def index(content):
-    return index_of([JudgedRun.of(content)])
+    return index_of([content])
 
 
 def test_every_score_stands_in_its_row_and_column(content, index):
@@ -79,8 +77,8 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
     records = [dict(one) | {"flags": []} for one in run.records]
     marked = next(one for one in records if one["split"] == "test" and one["range_min"] == 2)
     marked["flags"] = ["constant"]
-    judged = JudgedRun.of(Results.load(write_run(run, tmp_path).path))
-    judged = type(judged)(**{**judged.__dict__, "readings": readings, "records": records})
+    judged = Results.load(write_run(run, tmp_path).path)
+    judged = dataclasses.replace(judged, readings=readings, metrics=records)
     found = index_of([judged])
     rows = rows_of(found, judged, readings)
     assert found.flags[CUT].tolist() == [rows[3]]
@@ -97,7 +95,7 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
 
 
 def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(content, index):
-    judged = JudgedRun.of(content)
+    judged = content
     cuts = bounds(index, [judged])
     held = [row for chunk in reading_chunks(index, [judged], cuts) for row in chunk["rows"].items()]
     pair = [one.label for one in index.series].index("pair, contrastive")
@@ -114,9 +112,9 @@ def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(conten
 
 def test_plausibility_is_the_config_s(run, tmp_path):
     entry = {"contrastive": {"alpha": 0.5}}
-    judged = JudgedRun.of(Results.load(write_run(run, tmp_path, decoding=entry).path))
-    assert judged.alpha("contrastive") == judged.alpha("contrastive_per_range") == 0.5
-    assert judged.alpha("greedy") == 0.0
+    judged = Results.load(write_run(run, tmp_path, decoding=entry).path)
+    assert plausibility(judged.config, "contrastive") == plausibility(judged.config, "contrastive_per_range") == 0.5
+    assert plausibility(judged.config, "greedy") == 0.0
     found = index_of([judged])
     chunks = reading_chunks(found, [judged], bounds(found, [judged]))
     pair = str([one.label for one in found.series].index("pair, contrastive"))
@@ -130,7 +128,7 @@ def test_plausibility_is_the_config_s(run, tmp_path):
 
 
 def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch):
-    judged = JudgedRun.of(content)
+    judged = content
     monkeypatch.setattr("judgebench.report.browser.chunks.CHARACTERS", 3000)
     cuts = bounds(index, [judged])
     assert (cuts[0], cuts[-1]) == (0, len(index.examples))
@@ -146,7 +144,7 @@ def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch)
 
 
 def test_prompts_are_put_together_again_to_the_letter(content, index):
-    judged = JudgedRun.of(content)
+    judged = content
     cuts = bounds(index, [judged])
     prompts = {}
     for first, chunk in zip(cuts, reading_chunks(index, [judged], cuts), strict=False):
@@ -168,7 +166,7 @@ def test_prompts_are_put_together_again_to_the_letter(content, index):
 
 
 def test_the_index_is_plain_json_with_its_columns_of_one_length(content, index):
-    data = index_data(index, [JudgedRun.of(content)], [0, len(index.examples)])
+    data = index_data(index, [content], [0, len(index.examples)])
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert {len(data[name]) for name in ("example", "place", "human")} == {len(index.example)}
     assert {len(scores) for scores in data["scores"]} == {len(index.example)}
@@ -178,11 +176,10 @@ def test_the_index_is_plain_json_with_its_columns_of_one_length(content, index):
 
 def test_runs_of_one_data_set_share_their_rows(run, builder, content):
     other = builder(articles=5)
-    first, second = JudgedRun.of(content, "A"), JudgedRun.of(content, "B")
-    second = type(second)(**{**second.__dict__, "scores": other.scores, "readings": other.readings, "texts": None})
-    both = index_of([first, second])
+    second = dataclasses.replace(content, scores=other.scores, readings=other.readings, examples=None)
+    both = index_of([content, second], ["A", "B"])
     assert len(both.examples) == 160
-    assert len(both.example) == len(index_of([first]).example)
+    assert len(both.example) == len(index_of([content]).example)
     assert [one.run for one in both.series] == sorted(one.run for one in both.series)
     of_b = [i for i, one in enumerate(both.series) if one.label == "B: main, greedy"]
     seen = {both.examples[both.example[row]][1] for row in np.flatnonzero(np.isfinite(both.scores[of_b[0]]))}
@@ -192,7 +189,7 @@ def test_runs_of_one_data_set_share_their_rows(run, builder, content):
 def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
     read = Results.load(write_run(run, tmp_path, texts=False).path)
     assert read.examples is None
-    found = browse([JudgedRun.of(read)])
+    found = browse({"": read})
     assert found.texts == []
     whole = json.dumps([unpack(found.index), *(unpack(piece) for piece in found.readings)])
     for said in ("council", "alert", "Rate coherence"):
@@ -200,14 +197,14 @@ def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
 
 
 def test_nothing_was_judged_nothing_is_shown(run, tmp_path):
-    judged = JudgedRun.of(Results.load(write_run(run, tmp_path).path))
-    empty = type(judged)(**{**judged.__dict__, "scores": judged.scores.head(0)})
-    assert browse([empty]) is None
+    judged = Results.load(write_run(run, tmp_path).path)
+    empty = dataclasses.replace(judged, scores=judged.scores.head(0))
+    assert browse({"": empty}) is None
 
 
 def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
     run = builder(articles=3, generated=True, assistant=False)
-    judged = JudgedRun.of(Results.load(write_run(run, tmp_path).path))
+    judged = Results.load(write_run(run, tmp_path).path)
     found = index_of([judged])
     chunks = reading_chunks(found, [judged], bounds(found, [judged]))
     said = [reading["said"] for chunk in chunks for (reading,) in chunk["rows"].values()]
@@ -216,10 +213,9 @@ def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
 
 
 def test_examples_come_back_from_their_files(run, tmp_path):
-    texts = JudgedRun.of(Results.load(write_run(with_attack(run), tmp_path).path)).texts
-    assert texts.examples["output"].tolist() == [output_of(one) for one in texts.examples["example_id"]]
-    assert HOSTILE in texts.examples["output"][0]
-    assert texts.examples["dimensions"][0] == ["coherence", "fluency"]
-    assert len(texts.changed) == 160 * 4
-    assert all(text.endswith(ATTACK) for text in texts.changed["text"])
-    assert isinstance(texts.examples, pd.DataFrame)
+    read = Results.load(write_run(with_attack(run), tmp_path).path)
+    assert read.examples["output"].tolist() == [output_of(one) for one in read.examples["example_id"]]
+    assert HOSTILE in read.examples["output"][0]
+    assert read.examples["dimensions"][0] == ["coherence", "fluency"]
+    assert len(read.texts) == 160 * 4
+    assert all(text.endswith(ATTACK) for text in read.texts["text"])

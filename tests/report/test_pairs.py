@@ -18,7 +18,6 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
-from judgebench.report.browser.judged import JudgedRun
 from judgebench.report.dry_run import dry_run_view
 from judgebench.report.figures.draw import draw_all
 from judgebench.report.views.pairs import PAIRS, pair_frame, pair_sentences
@@ -156,7 +155,7 @@ def test_the_report_has_a_section_and_draws_no_humans(run):
 
 
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
-    judged = JudgedRun.of(run.results)
+    judged = run.results
     index = index_of([judged])
     assert len(index.example) == 48 * 2
     assert {str(one.range) for one in index.places} == {"0.0-1.0 by 0.5"}

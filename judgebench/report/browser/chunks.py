@@ -13,7 +13,8 @@ import torch
 
 from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import Index, rows_of
-from judgebench.report.browser.judged import JudgedRun
+from judgebench.results.results import Results
+from judgebench.tuning.tuners import PER_RANGE
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -23,13 +24,13 @@ _LEAST = 24
 """Characters from which on a text is referred to and not repeated."""
 
 
-def bounds(index: Index, runs: Sequence[JudgedRun]) -> list[int]:
+def bounds(index: Index, runs: Sequence[Results]) -> list[int]:
     """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A group is never
     divided."""
     sizes = np.zeros(len(index.examples))
-    for run, texts in ((run, run.texts) for run in runs if run.texts is not None):
-        at = {key: i for i, key in enumerate(index.examples)}
-        for one, source, output in texts.examples[["example_id", "source", "output"]].itertuples(index=False):
+    at = {key: i for i, key in enumerate(index.examples)}
+    for run, examples in ((run, run.examples) for run in runs if run.examples is not None):
+        for one, source, output in examples[["example_id", "source", "output"]].itertuples(index=False):
             if (place := at.get((run.dataset, one))) is not None:
                 sizes[place] = max(sizes[place], len(output) + len(source) / 8)
     sizes += np.bincount(index.example, minlength=len(sizes)) * CHARACTERS / _ROWS
@@ -43,13 +44,13 @@ def bounds(index: Index, runs: Sequence[JudgedRun]) -> list[int]:
     return [*cuts, len(sizes)]
 
 
-def text_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def text_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
     `rival` and `human` scores. An article stands once, however many texts answer to it."""
     known: dict[tuple[str, str], Any] = {}
     for run in runs:
-        if run.texts is not None:
-            for one in run.texts.examples.to_dict("records"):
+        if run.examples is not None:
+            for one in run.examples.to_dict("records"):
                 known.setdefault((run.dataset, one["example_id"]), one)
     written = _references(runs)
     chunks = []
@@ -72,7 +73,7 @@ def text_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) ->
     return chunks
 
 
-def reading_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`, the text between what
     the example itself says, and of letters for that: s source, c context, o output, x changed text, r rival."""
     chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
@@ -115,9 +116,7 @@ def reading_chunks(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int])
 _KEY = ("example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
 
 
-def _contrasted(
-    index: Index, which: int, run: JudgedRun, rows: Sequence[int | None]
-) -> dict[int, dict[str, list[Any]]]:
+def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
     """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
     series' own lambda and t."""
     found: dict[int, dict[str, list[Any]]] = {}
@@ -136,28 +135,38 @@ def _contrasted(
             if series.run != which or series.judge != "pair" or (number, place) not in index.knobs:
                 continue
             _, decoding, lambda_, temperature = index.knobs[number, place]
-            adjusted = contrast(main, assistant, lambda_ / temperature, run.alpha(decoding))
+            adjusted = contrast(main, assistant, lambda_ / temperature, plausibility(run.config, decoding))
             likely = torch.nan_to_num(torch.softmax(adjusted, dim=1)).numpy().round(4).tolist()
             for at, values in zip(held, likely, strict=True):
                 found.setdefault(at, {})[str(number)] = values
     return found
 
 
-def _own_texts(run: JudgedRun) -> dict[str, dict[str, str]] | None:
-    if run.texts is None:
+def plausibility(config: Mapping[str, Any], decoding: str) -> float:
+    """The constraint alpha of a decoding, which scores.parquet does not have.
+
+    Args:
+        config: of the run.
+    """
+    entries = config.get("decoding") or {}
+    entry = entries.get(decoding) or entries.get(decoding.removesuffix(PER_RANGE))
+    return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)
+
+
+def _own_texts(run: Results) -> dict[str, dict[str, str]] | None:
+    if run.examples is None:
         return None
     names = {"s": "source", "c": "context", "o": "output", "r": "rival"}
-    frame = run.texts.examples
-    columns = {short: frame[name].tolist() for short, name in names.items()}
+    columns = {short: run.examples[name].tolist() for short, name in names.items()}
     return {
-        one: {short: columns[short][i] or "" for short in names} for i, one in enumerate(frame["example_id"].tolist())
+        one: {short: columns[short][i] or "" for short in names} for i, one in enumerate(run.examples["example_id"])
     }
 
 
-def _changed(run: JudgedRun) -> dict[tuple[Any, ...], str]:
-    if run.texts is None:
+def _changed(run: Results) -> dict[tuple[Any, ...], str]:
+    if run.examples is None:
         return {}
-    rows = run.texts.changed[[*_KEY, "order", "text"]].itertuples(index=False)
+    rows = run.texts[[*_KEY, "order", "text"]].itertuples(index=False)
     return {(*key, order or ""): text for *key, order, text in rows}
 
 
@@ -183,12 +192,12 @@ def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], intern
     return found
 
 
-def _references(runs: Sequence[JudgedRun]) -> dict[tuple[str, str], list[list[Any]]]:
+def _references(runs: Sequence[Results]) -> dict[tuple[str, str], list[list[Any]]]:
     """(data set, group) -> [run, dimension, defense, good text, poor text, score of each]."""
     found: dict[tuple[str, str], list[list[Any]]] = {}
     names = ["group_id", "dimension", "defense", "high", "low", "score_high", "score_low"]
     for which, run in enumerate(runs):
-        if run.texts is None:
+        if run.examples is None:
             continue
         for group, dimension, defense, high, low, *scores in run.references[names].itertuples(index=False):
             known = [which, dimension, defense, high, low, *(_number(score, 3) for score in scores)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +13,9 @@ import numpy as np
 
 from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of
-from judgebench.report.browser.judged import JudgedRun
-from judgebench.report.browser.packing import pack
 from judgebench.report.humans import spans
 from judgebench.report.views.flags import FLAGS
+from judgebench.results.results import Results
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,15 @@ class Browser:
     examples: int
 
 
-def browse(runs: Sequence[JudgedRun]) -> Browser | None:
-    """The examples of the runs; None where none of them has a score."""
-    runs = [run for run in runs if len(run.scores)]
-    if not runs:
+def browse(named: Mapping[str, Results]) -> Browser | None:
+    """The examples of runs by name; None where none of them has a score."""
+    scored = {name: run for name, run in named.items() if len(run.scores)}
+    if not scored:
         return None
-    index = index_of(runs)
+    runs = list(scored.values())
+    index = index_of(runs, list(scored))
     cuts = bounds(index, runs)
-    with_texts = any(run.texts is not None for run in runs)
+    with_texts = any(run.examples is not None for run in runs)
     texts = text_chunks(index, runs, cuts) if with_texts else []
     return Browser(
         pack(index_data(index, runs, cuts)),
@@ -51,15 +54,15 @@ def browse(runs: Sequence[JudgedRun]) -> Browser | None:
     )
 
 
-def index_data(index: Index, runs: Sequence[JudgedRun], cuts: Sequence[int]) -> dict[str, Any]:
+def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> dict[str, Any]:
     """The index as JSON: names once, rows column by column, what is rare as lists of rows."""
     group, groups = _coded(index.group)
     system, systems = _coded(index.system)
     split, splits = _coded(index.split)
     statuses = [[int(s), int(row), int(index.status[s, row])] for s, row in np.argwhere(index.status > 0).tolist()]
     return {
-        "runs": [run.name for run in runs],
-        "texts": any(run.texts is not None for run in runs),
+        "runs": list(index.runs),
+        "texts": any(run.examples is not None for run in runs),
         "statuses": list(STATUSES),
         "series": [
             {
@@ -126,13 +129,31 @@ def _numbers(values: np.ndarray) -> list[float | int | None]:
     return [int(one) if one is not None and one == int(one) else one for one in shown]
 
 
-def _scale(dataset: str, dimension: str, runs: Sequence[JudgedRun]) -> list[float] | None:
+def _scale(dataset: str, dimension: str, runs: Sequence[Results]) -> list[float] | None:
     """The human scale; None where human and judge cannot be laid beside each other."""
     found = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
     return [float(end) for end in found] if found is not None and spans(found) else None
 
 
-def _compared(runs: Sequence[JudgedRun]) -> list[str]:
+def _compared(runs: Sequence[Results]) -> list[str]:
     """Answers of a judge that compares texts: the candidates of its readings."""
     run = next((run for run in runs if run.compares and len(run.readings)), None)
     return [] if run is None else [str(one) for one in run.readings["candidates"].iloc[0]]
+
+
+def pack(content: Any) -> str:
+    """JSON in UTF-8, gzip, base64: letters, digits and `+/=` alone, so that nothing in it can end its element. Equal
+    content gives equal text.
+
+    Example:
+        >>> unpack(pack({"said": "</script><!--"}))
+        {'said': '</script><!--'}
+    """
+    plain = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # a lone half of a surrogate pair, which broken data may hold, has no place in UTF-8
+    return base64.b64encode(gzip.compress(plain.encode("utf-8", "replace"), 6, mtime=0)).decode("ascii")
+
+
+def unpack(text: str) -> Any:
+    """The value that `pack` was given; in the page, assets/examples.js does this."""
+    return json.loads(gzip.decompress(base64.b64decode(text)))

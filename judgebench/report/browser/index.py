@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.levels import shown_level
-from judgebench.report.browser.judged import JudgedRun
+from judgebench.results.results import Results
 from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting
 from judgebench.types import CLAMPED, FAILED, PARSED, ScoreRange
 
@@ -53,6 +53,7 @@ class Index:
     """Every row of the table, column by column.
 
     Attributes:
+        runs: their names.
         examples: (data set, example_id), those of a group together, the groups by appearance.
         group, system, split: [examples].
         places: the conditions.
@@ -65,6 +66,7 @@ class Index:
         raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
     """
 
+    runs: Sequence[str]
     examples: Sequence[tuple[str, str]]
     group: Sequence[str]
     system: Sequence[str]
@@ -87,9 +89,13 @@ class Index:
         return self.place * len(self.examples) + self.example
 
 
-def index_of(runs: Sequence[JudgedRun]) -> Index:
+def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     """The rows of one run, or of several side by side: where they judged the same example under the same condition,
-    it is one row."""
+    it is one row.
+
+    Args:
+        names: tell the runs apart on the page; empty for one that stands alone.
+    """
     about = _examples(runs)
     numbers = {key: i for i, key in enumerate(about)}
     places: dict[Place, int] = {}
@@ -97,11 +103,10 @@ def index_of(runs: Sequence[JudgedRun]) -> Index:
     settings: dict[tuple[int, int], str] = {}
     knobs: dict[tuple[int, int], tuple[str, str, float, float]] = {}
     parts = []
-    for which, run in enumerate(runs):
+    for which, (run, name) in enumerate(zip(runs, names, strict=True)):
         found = SeriesIndex.from_frame(run.scores)
         own = {one: len(series) + i for i, one in enumerate(found.all)}
-        name = f"{run.name}: " if run.name else ""
-        series += [ShownSeries(which, one.judge, f"{name}{one}") for one in found.all]
+        series += [ShownSeries(which, one.judge, _named(name, str(one))) for one in found.all]
         kinds = distinct(run.scores, [*CELL, *_HOW])
         at = []
         for kind in kinds:
@@ -119,6 +124,7 @@ def index_of(runs: Sequence[JudgedRun]) -> Index:
     human[rows] = table["human"]
     group, system, split = ([one[i] for one in about.values()] for i in range(3))
     index = Index(
+        runs=names,
         examples=list(about),
         group=group,
         system=system,
@@ -138,7 +144,7 @@ def index_of(runs: Sequence[JudgedRun]) -> Index:
     return _with_flags(index, runs, numbers)
 
 
-def _scored(run: JudgedRun, at: Sequence[tuple[int, int]], numbers: Mapping[tuple[str, str], int]) -> pd.DataFrame:
+def _scored(run: Results, at: Sequence[tuple[int, int]], numbers: Mapping[tuple[str, str], int]) -> pd.DataFrame:
     """A run's scores by the numbers of example, place and series.
 
     Args:
@@ -158,7 +164,7 @@ def _scored(run: JudgedRun, at: Sequence[tuple[int, int]], numbers: Mapping[tupl
     )
 
 
-def _examples(runs: Sequence[JudgedRun]) -> dict[tuple[str, str], tuple[str, str, str]]:
+def _examples(runs: Sequence[Results]) -> dict[tuple[str, str], tuple[str, str, str]]:
     """(data set, example_id) -> group, system and split, those of a group together."""
     names = ["example_id", "group_id", "system_id", "split"]
     found: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -196,14 +202,14 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
     return order
 
 
-def _with_flags(index: Index, runs: Sequence[JudgedRun], numbers: Mapping[tuple[str, str], int]) -> Index:
+def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[str, str], int]) -> Index:
     found: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     for code, name in enumerate(STATUSES):
         if code and (index.status == code).any():
             found[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
     splits = np.array(index.split, dtype=object)[index.example]
-    for run in runs:
+    for which, run in enumerate(runs):
         for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
             marked = run.readings[run.readings[column] > 0]
             at = [row for row in rows_of(index, run, marked, numbers) if row is not None]
@@ -212,13 +218,13 @@ def _with_flags(index: Index, runs: Sequence[JudgedRun], numbers: Mapping[tuple[
         for flag, place, split, who in _of_conditions(index, run):
             rows = np.flatnonzero((index.place == place) & (splits == split))
             found.setdefault(flag, set()).update(rows.tolist())
-            raised.setdefault((flag, place, split), []).append(who)
+            raised.setdefault((flag, place, split), []).append(_named(index.runs[which], who))
     flags = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in found.items()}
     return replace(index, flags=flags, raised=raised)
 
 
 def rows_of(
-    index: Index, run: JudgedRun, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
+    index: Index, run: Results, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
 ) -> list[int | None]:
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
     of winning, whatever the places are called."""
@@ -243,13 +249,16 @@ def rows_of(
     return found
 
 
-def _of_conditions(index: Index, run: JudgedRun) -> Iterator[tuple[str, int, str, str]]:
+def _of_conditions(index: Index, run: Results) -> Iterator[tuple[str, int, str, str]]:
     """Flags that metrics.json has of a whole condition, at the level that is shown: flag, place, split, and whose."""
-    level = shown_level(str(record["level"]) for record in run.records)
-    for record in run.records:
+    level = shown_level(str(record["level"]) for record in run.metrics)
+    for record in run.metrics:
         place = _place(run.dataset, record)
         if record["level"] != level or not record.get("flags") or place not in index.places:
             continue
-        who = f"{record['judge']}, {record['decoding']}"
         for flag in record["flags"]:
-            yield str(flag), index.places.index(place), record["split"], f"{run.name}: {who}" if run.name else who
+            yield str(flag), index.places.index(place), record["split"], f"{record['judge']}, {record['decoding']}"
+
+
+def _named(run: str, text: str) -> str:
+    return f"{run}: {text}" if run else text
