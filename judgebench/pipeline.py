@@ -32,18 +32,14 @@ from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.robustness import cost_records, suffix_records
-from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.layout import terminal_blocks
+from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.paper import check_tables, paper_tables
-from judgebench.report.render import to_terminal
-from judgebench.report.terminal import WIDTH, Terminal
-from judgebench.report.views.served import served_notes
+from judgebench.report.render import WIDTH, Terminal, to_terminal
+from judgebench.report.views.run import dry_run_view, served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
-from judgebench.results.results import Results
-from judgebench.results.texts import examples_frame, texts_frame
+from judgebench.results.results import Results, examples_frame, texts_frame
 from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError

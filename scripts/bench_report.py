@@ -22,12 +22,11 @@ import pandas as pd
 from wordfreq import top_n_list
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
-from judgebench.results.results import Results
-from judgebench.results.texts import examples_frame
+from judgebench.results.results import Results, examples_frame
 from judgebench.types import Example, ScoreRange
 
 WORDS = np.array(top_n_list("en", 5000))

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.dry_run import dry_run_view
-from judgebench.report.terminal import Terminal
+from judgebench.report.render import Terminal
+from judgebench.report.views.run import dry_run_view
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.types import Condition, ScoreRange
 from tests.report.test_dry_run import prompt

@@ -12,7 +12,7 @@ from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.data.dataset import DEV, TEST
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import CONFIDENCE, expanded, means, weights_of, with_interval
-from judgebench.report.views.flags import FLAGS
+from judgebench.report.views.answers import FLAGS
 
 _AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
 _FEW_GROUPS = 20

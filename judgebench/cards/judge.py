@@ -23,8 +23,8 @@ from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
 from judgebench.pipeline import show_dry_run, trainer_of
-from judgebench.report.terminal import Terminal
-from judgebench.report.views.served import served_lines
+from judgebench.report.render import Terminal
+from judgebench.report.views.run import served_lines
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import as_csv, atomic
 from judgebench.types import FAILED

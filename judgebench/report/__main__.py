@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError

@@ -12,12 +12,11 @@ import pandas as pd
 from judgebench.metrics.cells import COLUMNS
 from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
-from judgebench.report.figures.correlations import correlation_figure
+from judgebench.report.figures.scores import correlation_figure
 from judgebench.report.figures.style import MOST_SERIES
 from judgebench.report.formats import short, three, two
-from judgebench.report.html import browser_part, rendered
+from judgebench.report.html import browser_part, render_page, rendered, shown_figure
 from judgebench.report.layout import EXAMPLES, Drawn, PageSection
-from judgebench.report.page import render_page, shown_figure
 from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
 from judgebench.report.views.comparisons import (
     COMPARISONS,

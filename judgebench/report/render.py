@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import jinja2
 from markupsafe import Markup
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.formats import UNKNOWN
-from judgebench.report.page import macros
 from judgebench.report.table import Block, Col, Facts, Folded, Heading, Paragraph, Table, TableCell
+from judgebench.runtime.errors import escape_control
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -29,6 +32,37 @@ _FONTS = {"_": "underline", "/": "textit", "*": "textbf"}
 _KEPT = 20
 """Widths from which a column of a terminal is never narrower."""
 
+WIDTH = 100
+"""Columns that tables are made for; a console narrower than this folds cells."""
+
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
+    undefined=jinja2.StrictUndefined,
+    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def macros() -> Any:
+    """Macros that write each kind of block in a page, by the block's name."""
+    return TEMPLATES.get_template("blocks.html.j2").module
+
+
+class Terminal(Console):
+    """A rich console whose text holds no character that steers a terminal; colors and cursor are rich's own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """See `Console.render`."""
+        return _printed(super().render(renderable, options))
+
+
+def _printed(segments: Iterable[Segment]) -> Iterator[Segment]:
+    for segment in segments:
+        shown = segment.text if segment.control else escape_control(segment.text)
+        yield segment if shown == segment.text else type(segment)(shown, segment.style)
+
 
 def to_terminal(blocks: Iterable[Any]) -> RenderableType:
     """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the tables' titles."""
@@ -41,8 +75,15 @@ def to_html(blocks: Iterable[Block]) -> Markup:
     return Markup("").join(getattr(written, type(block).__name__.lower())(block) for block in blocks)
 
 
-def to_markdown(table: Table, caption: str, notes: Sequence[str] = ()) -> str:
-    """A table in Markdown that is also readable as it stands, its caption above it and notes below."""
+def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = None) -> str:
+    """A table in Markdown that is also readable as it stands, emphasized cells bold.
+
+    Args:
+        caption: stands above it; empty takes its title.
+        notes: stand below it; None takes its own.
+    """
+    caption = caption or f"**{_title(table)}**"
+    notes = list(filter(None, [_note(table, "Bold")])) if notes is None else notes
     rows = [[f"{column.title}, {column.group}" if column.group else column.title for column in table.columns]]
     for section in table.sections:
         rows += [[section.title, *[""] * (len(table.columns) - 1)]] if section.title else []
@@ -51,7 +92,7 @@ def to_markdown(table: Table, caption: str, notes: Sequence[str] = ()) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in cells]
-    return "\n".join([caption, "", *lines, "", *(f"- {note}" for note in notes)]) + "\n"
+    return "\n".join([caption, "", *lines, *(["", *(f"- {note}" for note in notes)] if notes else [])]) + "\n"
 
 
 def to_latex(table: Table, caption: str, marks: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from judgebench.metrics.robustness import CLEAN
 from judgebench.results.folder import ARTIFACT, RunFolder, plain_frame
 from judgebench.results.schema import (
     ARTIFACTS,
+    EXAMPLES_SCHEMA,
     READINGS_SCHEMA,
     REFERENCES_SCHEMA,
     SCORES_SCHEMA,
@@ -25,6 +26,7 @@ from judgebench.results.schema import (
 )
 from judgebench.results.series import shown_split
 from judgebench.runtime.errors import UserError
+from judgebench.types import Example, Prompt
 
 if TYPE_CHECKING:
     from judgebench.defenses import Findings
@@ -224,3 +226,43 @@ class Results:
 def unattacked(records: Records) -> Records:
     """The records of clean texts; all of them where none is of clean texts."""
     return [record for record in records if record["attack"] == CLEAN] or list(records)
+
+
+def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.DataFrame:
+    """The judged examples as examples.parquet holds them.
+
+    Args:
+        split: group_id -> dev or test.
+    """
+    rows = [_example(example, split[example.group_id]) for example in examples]
+    return plain_frame(pa.Table.from_pylist(rows, EXAMPLES_SCHEMA))
+
+
+def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
+    """The changed texts as texts.parquet holds them.
+
+    Args:
+        changed: prompts, and what each has in the place of its example's own text.
+    """
+    return plain_frame(pa.Table.from_pylist([_changed(prompt, text) for prompt, text in changed], TEXTS_SCHEMA))
+
+
+def _example(one: Example, split: str) -> dict[str, Any]:
+    own = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
+    human = {"dimensions": list(one.human), "human": [float(value) for value in one.human.values()]}
+    return {name: getattr(one, name) for name in own} | {"split": split} | human
+
+
+def _changed(prompt: Prompt, text: str) -> dict[str, Any]:
+    condition = prompt.condition
+    return {
+        "example_id": prompt.example.example_id,
+        "dimension": condition.dimension,
+        "range_min": condition.range.minimum,
+        "range_max": condition.range.maximum,
+        "range_step": condition.range.step,
+        "attack": condition.attack,
+        "defense": condition.defense,
+        "order": condition.order,
+        "text": text,
+    }

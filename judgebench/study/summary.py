@@ -25,9 +25,8 @@ from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
 from judgebench.report.figures.style import save_figures
 from judgebench.report.formats import UNKNOWN, three
-from judgebench.report.render import to_terminal
+from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
-from judgebench.report.terminal import WIDTH, Terminal
 from judgebench.results.folder import RunFolder
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError

@@ -18,7 +18,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 from PIL import Image
 
-from judgebench.report.views.served import served_scalars
+from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError

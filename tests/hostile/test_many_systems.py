@@ -11,7 +11,7 @@ from judgebench.metrics.paired import compare
 from judgebench.metrics.pairwise import MOST_RANKED, pairwise_records
 from judgebench.metrics.robustness import Paired, robustness
 from judgebench.report.views.correlations import LEVELS
-from judgebench.report.views.rankings import ranking_records, ranking_sentences
+from judgebench.report.views.pairwise import ranking_records, ranking_sentences
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 

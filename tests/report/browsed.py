@@ -11,7 +11,7 @@ import pandas as pd
 from judgebench.metrics.evaluation import evaluate
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
-from judgebench.results.texts import examples_frame, texts_frame
+from judgebench.results.results import examples_frame, texts_frame
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import RULES, Run, columns
 

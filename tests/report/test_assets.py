@@ -5,7 +5,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from judgebench.report.page import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset
+from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset
 
 
 def vendoring():

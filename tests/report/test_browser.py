@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
+from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.runtime.errors import escape_control
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run

@@ -9,8 +9,8 @@ import pytest
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.render import to_markdown
+from judgebench.report.views.answers import FLAGS, flags
 from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame, experts
-from judgebench.report.views.flags import FLAGS, flags
 from judgebench.results.results import Results
 from judgebench.results.series import SeriesIndex
 from judgebench.types import ScoreRange

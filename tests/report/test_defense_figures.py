@@ -20,8 +20,8 @@ from judgebench.report.figures.defenses import (
     strengths_figure,
     unbeaten,
 )
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.figures.style import STANDARDS, defense_marks
+from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import FIGURE
 from tests.report.attacked import results_of, with_cot

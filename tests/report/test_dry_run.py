@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from judgebench.report.dry_run import dry_run_view
+from judgebench.report.views.run import dry_run_view
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 EXACT = (

@@ -11,12 +11,10 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.figures.correlations import correlation_figure
-from judgebench.report.figures.draw import draw_all
-from judgebench.report.figures.scores import logprob_figure, score_figure
+from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
 from judgebench.report.figures.style import HUMANS, MOST_SERIES, marks, save_figures, shorten, svg_without_caption
-from judgebench.report.humans import human_scores, shares, to_range
-from judgebench.report.views.bias import favorites
+from judgebench.report.layout import draw_all
+from judgebench.report.views.bias import favorites, human_scores, shares, to_range
 from judgebench.results.folder import RunFolder
 from judgebench.results.series import Series, ranges_of
 from judgebench.types import ScoreRange

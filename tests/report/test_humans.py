@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.report.humans import MAPPING_NOTE, human_scores, mapping_note, most_frequent, shares, to_range
+from judgebench.report.views.bias import MAPPING_NOTE, human_scores, mapping_note, most_frequent, shares, to_range
 from judgebench.types import ScoreRange
 
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 from matplotlib.colors import to_rgb
 
-from judgebench.report.figures.correlations import correlation_figure
+from judgebench.report.figures.scores import correlation_figure
 from judgebench.report.figures.style import _DEFENSES, _FIXED, _FREE, INK, MUTED, NIGHT, svg_without_caption, with_night
 from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 

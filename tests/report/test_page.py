@@ -13,11 +13,9 @@ import pytest
 from markupsafe import escape
 
 from judgebench.metrics.evaluation import evaluate
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.html import render_report
-from judgebench.report.layout import terminal_blocks
-from judgebench.report.render import to_terminal
-from judgebench.report.terminal import Terminal
+from judgebench.report.layout import draw_all, terminal_blocks
+from judgebench.report.render import Terminal, to_terminal
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.types import ScoreRange
 from tests.report.conftest import (

@@ -18,9 +18,9 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
-from judgebench.report.dry_run import dry_run_view
-from judgebench.report.figures.draw import draw_all
-from judgebench.report.views.pairs import PAIRS, pair_frame, pair_sentences
+from judgebench.report.layout import draw_all
+from judgebench.report.views.pairwise import PAIRS, pair_frame, pair_sentences
+from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA

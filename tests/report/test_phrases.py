@@ -8,9 +8,9 @@ import pytest
 
 from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.formats import change as change_text
 from judgebench.report.formats import two
+from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, SIDES, WORDS, drawn_rows, phrase_blocks, phrase_frame, silent_note
 from judgebench.results.schema import FIGURE

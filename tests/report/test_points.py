@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.report.views.points import POINTS, points_frame
+from judgebench.report.views.correlations import POINTS, points_frame
 from judgebench.results.results import Results
 
 JUDGED = np.array([1, 1, 2, 5, 5, 4], dtype=float)

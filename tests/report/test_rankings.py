@@ -9,10 +9,10 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.figures.rankings import pairwise_figures, shares_of
+from judgebench.report.layout import draw_all
 from judgebench.report.table import Paragraph, Table
-from judgebench.report.views.rankings import (
+from judgebench.report.views.pairwise import (
     MARGINS,
     PREFERENCES,
     RANKING,

@@ -10,11 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from judgebench.report.figures.draw import draw_all
+from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
+from judgebench.results.results import examples_frame, texts_frame
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
-from judgebench.results.texts import examples_frame, texts_frame
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import results_of

@@ -1,7 +1,7 @@
 """What people read of judges behind a URL."""
 
 from judgebench.judges.api.billing import unpaid
-from judgebench.report.views.served import served_facts, served_notes, served_scalars
+from judgebench.report.views.run import served_facts, served_notes, served_scalars
 
 CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}
 CONDITION |= {"answers": None, "failed_answers": None}

@@ -86,6 +86,11 @@ def test_markdown(tables):
     ]
 
 
+def test_markdown_has_a_tables_own_title_and_note(tables):
+    assert to_markdown(tables[0]).startswith("**tone: made up, 1-5 only**\n\n| range |")
+    assert to_markdown(tables[1]).endswith("\n- 4 rows. Bold: the best.\n")
+
+
 def test_latex_escapes_what_others_named(tables):
     assert r"\textbf{0.13} {\scriptsize [.10,.20]}" in to_latex(tables[0], "Made up")
     text = to_latex(tables[1], "100 %", r"\emph{x}")
@@ -98,7 +103,7 @@ def test_signs_and_groups_of_columns():
     columns = [Col("who", "who", left=True), Col("x", "ours", two, signs="signs", group="ours"),
                Col("x", "paper", two, group="paper")]  # fmt: skip
     (table,) = View("grouped", "", lambda given: given, columns).tables(rows)
-    assert "| b   | -0.25!  | -        |" in to_markdown(table, "").splitlines()
+    assert "| b   | -0.25!  | -        |" in to_markdown(table).splitlines()
     latex = to_latex(table, "")
     assert r" & \multicolumn{1}{c}{ours} & \multicolumn{1}{c}{paper} \\" in latex
     assert r"\cmidrule(lr){2-2}\cmidrule(lr){3-3}" in latex

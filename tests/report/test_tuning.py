@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.report.figures.draw import draw_all
 from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figure, path_figure
+from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import TUNING, interval_of, setting_text, tuning_blocks
 from judgebench.results.schema import FIGURE
 from judgebench.tuning.optimum import curves

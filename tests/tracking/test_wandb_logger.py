@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
 
-from judgebench.report.figures.draw import draw_all
+from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.tracking.records import _PAIRWISE, differences, scalars

@@ -13,8 +13,8 @@ import numpy as np
 
 from judgebench.report.browser.chunks import bounds, reading_chunks, text_chunks
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of
-from judgebench.report.humans import spans
-from judgebench.report.views.flags import FLAGS
+from judgebench.report.views.answers import FLAGS
+from judgebench.report.views.bias import spans
 from judgebench.results.results import Results
 
 

@@ -26,7 +26,7 @@ from judgebench.report.figures.style import (
     series_label,
     shorten,
 )
-from judgebench.report.views.rankings import ranking_records
+from judgebench.report.views.pairwise import ranking_records
 from judgebench.results.results import Results
 
 _COLORS = "PuOr_r"  # color-blind readers tell its ends apart

@@ -1,18 +1,25 @@
-"""Description of a run: the head of a page, what it cost, and how to repeat it."""
+"""A run as a whole: its headline, cost, requests to judges behind a URL, how to repeat it, and what it would read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.loop import Pace
 from judgebench.report.table import Block, Facts, Folded
 from judgebench.report.views.correlations import sized_correlations
-from judgebench.report.views.served import served_facts
 from judgebench.results.results import Results
 from judgebench.results.series import distinct, range_of
+from judgebench.types import Condition, Prompt
 
 
 def headline(results: Results) -> tuple[str, str]:
@@ -89,3 +96,211 @@ def tutor_title(config: Mapping[str, Any] | None) -> str | None:
     if config is None or config.get("path") is None:
         return None
     return ModelSource(config["path"], config.get("gguf_file")).title
+
+
+_COUNTED = ("requests", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "unconfirmed_cost")
+
+
+def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Name and fact, a few for each model; none where no model was served.
+
+    Args:
+        served: of environment.json.
+    """
+    if served is None:
+        return []
+    facts: list[tuple[str, str]] = []
+    for role in ("main", "assistant"):
+        if (one := served.get(role)) is None:
+            continue
+        facts.append((f"{role} asked", f"{one['model']} at {one['url']}, {_way(one)}"))
+        if known := _known(one):
+            facts.append((f"{role} readings", known))
+        says = [f"{held['model']}{_print(held)}" for held in one["served_as"] if held["model"] is not None]
+        if says:
+            changed = ": it changed while it was asked" if len(says) > 1 else ""
+            facts.append((f"{role} served as", f"{', '.join(says)}{changed}"))
+        facts.append((f"{role} requests", _requests(one)))
+    facts.append(("cost of this run", _money(served)))
+    return facts
+
+
+def served_lines(served: Mapping[str, Any]) -> str:
+    """The same as lines to print."""
+    return "\n".join(f"{name}: {fact}" for name, fact in served_facts(served))
+
+
+def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """For the metadata of readings.parquet: role -> where its scores come from; None where no model was served."""
+    if served is None:
+        return None
+    roles = [role for role in ("main", "assistant") if role in served]
+    return {f"judgebench.{role}.scores_from": str(served[role]["scores_from"]) for role in roles}
+
+
+def served_scalars(served: Mapping[str, Any] | None) -> dict[str, float]:
+    """For the W&B summary: `served/main/prompt_tokens` and the like, and `served/cost`; nulls are left out."""
+    found: dict[str, float] = {}
+    for role in ("main", "assistant"):
+        one = (served or {}).get(role) or {}
+        found |= {f"served/{role}/{name}": float(one[name]) for name in _COUNTED if one.get(name) is not None}
+    cost = (served or {}).get("cost")
+    return found if cost is None else found | {"served/cost": float(cost)}
+
+
+def _way(one: Mapping[str, Any]) -> str:
+    given = {
+        "logprobs": "scores from listed log-probabilities",
+        "samples": f"scores from the shares of {one['samples']} answers at temperature {one['temperature']:g}",
+        "text": f"scores from one answer at temperature {one['temperature']:g}",
+    }[one["scores_from"]]
+    explicit = f", candidates asked for by themselves ({one['explicit']})" if one["explicit"] else ""
+    return f"{given} ({one['protocol']}{explicit})"
+
+
+def _known(one: Mapping[str, Any]) -> str:
+    """Scores that lists left open and answers did not name, over all conditions."""
+    told = []
+    listed = [each for each in one["conditions"] if each["unlisted"] is not None]
+    if listed:
+        count = sum(each["readings"] for each in listed)
+        unlisted = sum(each["unlisted"] * each["readings"] for each in listed) / count
+        bounded, undecided = (sum(each[name] for each in listed) for name in ("bounded", "undecided"))
+        told.append(
+            f"{count:,}, the lists leave out {100 * unlisted:.3g} % of probability in the mean; {bounded:,} are known "
+            f"within bounds only, and in {undecided:,} of them the likeliest score is open"
+        )
+    answers = sum(each["answers"] or 0 for each in one["conditions"])
+    if answers:
+        failed = sum(each["failed_answers"] or 0 for each in one["conditions"])
+        told.append(f"{answers:,} answers, {failed:,} of which name no score")
+    return "; ".join(told)
+
+
+def _requests(one: Mapping[str, Any]) -> str:
+    told = f"{one['requests']:,} in this run, {one['prompt_tokens']:,} prompt tokens"
+    told += f" ({one['cached_tokens']:,} of them cached)" if one["cached_tokens"] else ""
+    told += f" and {one['completion_tokens']:,} of answers"
+    if one["uncounted_requests"]:
+        told += f"; {one['uncounted_requests']:,} answers did not count their tokens, which are estimated"
+    if one["retries"]:
+        kinds = ", ".join(f"{kind} {count}x" for kind, count in one["failures"].items())
+        told += f"; {one['retries']:,} tries failed and were repeated ({kinds})"
+    return told
+
+
+def _print(held: Mapping[str, Any]) -> str:
+    return "" if held["fingerprint"] is None else f" ({held['fingerprint']})"
+
+
+def _money(served: Mapping[str, Any]) -> str:
+    if served["cost"] is None:
+        return "not counted, for judge.price is not given"
+    lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in ("main", "assistant"))
+    lost_too = f", ${lost:.6g} of it for answers that were lost" if lost else ""
+    most = f" of ${served['max_cost']:g} at most" if served["max_cost"] is not None else ""
+    return f"${served['cost']:.6g}{most}{lost_too}"
+
+
+def dry_run_view(
+    prompts: Sequence[Prompt],
+    tokens: Mapping[Condition, tuple[int, int]],
+    titles: Mapping[str, str | None],
+    planned: Sequence[str] = (),
+    paces: Sequence[Pace] | None = None,
+) -> RenderableType:
+    """Conditions with their numbers of examples and tokens, and the first prompt of each, to the letter.
+
+    Args:
+        prompts: all prompts, condition by condition.
+        tokens: condition -> prompt tokens together, and those of them that must be computed.
+        titles: `main` and `assistant`, the models' names.
+        planned: defenses whose prompts cannot be shown, for they need what a run computes first.
+        paces: how fast the passes are, where that was measured.
+    """
+    table = Table(box=box.SIMPLE_HEAD, title=_TITLES[paces is not None], title_justify="left")
+    ordered = any(condition.order for condition in tokens)
+    axes = ("dimension", "range", "attack", "defense", *(("judged text",) if ordered else ()))
+    for name in axes:
+        table.add_column(name, overflow="fold")
+    for name in ("examples", "tokens", "unique tokens", "longest prompt"):
+        table.add_column(name, justify="right")
+    firsts: list[RenderableType] = []
+    for condition, (total, unique) in tokens.items():
+        held = [prompt for prompt in prompts if prompt.condition == condition]
+        longest = max(len(prompt.token_ids) for prompt in held)
+        table.add_row(
+            *(condition.dimension, str(condition.range), condition.attack, condition.defense, condition.order)[
+                : len(axes)
+            ],
+            *(f"{len(held):,}", f"{total:,}", f"{unique:,}", f"{longest:,}"),
+        )
+        firsts += [Rule(f"first prompt: {condition}, example {held[0].example.example_id}"), _Exact(held[0].text)]
+    sums = [sum(pair[i] for pair in tokens.values()) for i in range(2)]
+    table.add_section()
+    table.add_row("all", *("" for _ in axes[1:]), f"{len(prompts):,}", f"{sums[0]:,}", f"{sums[1]:,}", "")
+    untold = [f"Not shown: the prompts under {', '.join(planned)}, which need what a run computes first."]
+    return Group(
+        Text(judges_line(titles), style="bold"),
+        table,
+        *(Text(line, style="dim") for line in (untold if planned else ())),
+        *(Text(line) for line in pace_lines(paces or ())),
+        *firsts,
+    )
+
+
+_TITLES = {
+    False: "Dry run: nothing was computed",
+    True: "Dry run: a little was read, and is stored",
+}
+
+
+def pace_lines(paces: Sequence[Pace]) -> list[str]:
+    """Time that the rest of a run will take, pass by pass and together."""
+    lines = []
+    for pace in paces:
+        if not pace.left:
+            lines.append(f"{pace.title}: every reading is in the store.")
+        elif pace.seconds is not None:
+            rate = f"{pace.read / pace.took:,.0f} tokens a second"
+            lines.append(f"{pace.title}: {pace.left:,} tokens are left, at {rate} {duration(pace.seconds)}.")
+    known = [pace.seconds for pace in paces if pace.seconds is not None]
+    if len(known) == len(paces) > 1:
+        lines.append(f"Together: {duration(sum(known))}, without loading and what is done with the scores.")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them, to two of its units.
+
+    Example:
+        >>> [duration(seconds) for seconds in (0.4, 59.6, 3599, 7260, 190000)]
+        ['under a second', '1 min 0 s', '59 min 59 s', '2 h 1 min', '2 d 4 h']
+    """
+    if seconds < 1:
+        return "under a second"
+    whole = round(seconds)
+    for name, smaller, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // part} {smaller}"
+    return f"{whole} s"
+
+
+class _Exact:
+    """Text that a console prints as it is: no line folded, cut or stripped, no tab widened, however long it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in self.text.split("\n"):
+            yield _Weightless(line)
+            yield Segment.line()
+
+
+class _Weightless(Segment):
+    """A segment that counts as zero columns wide: `Console.print` cuts lines that it counts as wider than itself."""
+
+    @property
+    def cell_length(self) -> int:
+        return 0
