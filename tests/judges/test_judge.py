@@ -13,7 +13,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import JudgeModule, Models, Pace
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch, halves
-from judgebench.report.dry_run import duration, pace_lines
+from judgebench.report.views.run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
