@@ -100,13 +100,7 @@ class TemplateAttack(Attack):
         worst, best = (ends.text(end) for end in (ends.minimum, ends.maximum))
         if condition.order == FIRST:
             worst, best = best, worst
-        values = {
-            _TEXT: text,
-            _NO_TEXT: "",
-            "min_range": worst,
-            "max_range": best,
-            "dimension": condition.dimension,
-        }
+        values = {_TEXT: text, _NO_TEXT: "", "min_range": worst, "max_range": best, "dimension": condition.dimension}
         return fill_fields(self.template, values)
 
 

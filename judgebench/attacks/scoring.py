@@ -163,12 +163,7 @@ class PhraseScorer:
                 engine.roots.clear()
 
     def _linear(
-        self,
-        before: Sequence[int],
-        after: Sequence[int],
-        words: np.ndarray,
-        anchors: np.ndarray,
-        at: Sequence[int],
+        self, before: Sequence[int], after: Sequence[int], words: np.ndarray, anchors: np.ndarray, at: Sequence[int]
     ) -> np.ndarray:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]

@@ -158,11 +158,7 @@ class Fitting:
 
 
 def fitting(
-    tokenizer: PreTrainedTokenizerBase,
-    gap: Gap,
-    words: Sequence[str],
-    before: Sequence[str],
-    after: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase, gap: Gap, words: Sequence[str], before: Sequence[str], after: Sequence[str]
 ) -> Fitting:
     """The words that stay what they are between the words `before` and `after` of a phrase in a gap.
 

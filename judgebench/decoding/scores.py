@@ -93,8 +93,7 @@ def decode(
 
 
 def rules_of(
-    decodings: Mapping[str, Decoding],
-    tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None,
+    decodings: Mapping[str, Decoding], tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None
 ) -> dict[str, str]:
     """Name -> `Decoding.rule` of every decoding that `decode` uses: a name does not tell it."""
     return {name: one.rule for held in (decodings, *(tuned or {}).values()) for name, one in held.items()}

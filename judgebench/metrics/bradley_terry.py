@@ -276,10 +276,7 @@ def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> 
         won, lost = won + drawn, lost + drawn
     count = comparisons.systems
     wins = np.zeros((count * count, len(won)), dtype=np.float32)
-    for ahead, behind, some in (
-        (comparisons.one, comparisons.other, won),
-        (comparisons.other, comparisons.one, lost),
-    ):
+    for ahead, behind, some in ((comparisons.one, comparisons.other, won), (comparisons.other, comparisons.one, lost)):
         np.add.at(wins, ahead * count + behind, some.T > 0)
     reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):

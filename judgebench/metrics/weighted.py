@@ -28,8 +28,7 @@ class ContingencyTables:
         self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
         self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
         self.counts = sparse.csr_array(
-            (np.ones(len(x)), (x * len(self.y) + y, np.asarray(groups))),
-            shape=(len(self.x) * len(self.y), group_count),
+            (np.ones(len(x)), (x * len(self.y) + y, np.asarray(groups))), shape=(len(self.x) * len(self.y), group_count)
         )  # [Kx * Ky, G]; equal entries add up
         self.shape = (len(self.x), len(self.y))
         self.above_x, self.above_y = _above(len(self.x)), _above(len(self.y))

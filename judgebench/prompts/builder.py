@@ -233,12 +233,7 @@ class PromptBuilder:
         return built
 
     def _with_source(
-        self,
-        group: Sequence[Example],
-        conditions: Sequence[Condition],
-        judged: Judged,
-        source: str | None,
-        cut: int,
+        self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged, source: str | None, cut: int
     ) -> tuple[list[list[Prompt]], Prompt]:
         """[conditions][examples of the group] prompts, and the longest of them."""
         built = [self._under(condition, group, judged, source, cut) for condition in conditions]

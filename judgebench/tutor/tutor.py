@@ -33,8 +33,7 @@ def contexts_of(examples: Iterable[Example]) -> list[Example]:
     first: dict[str, Example] = {}
     for example in examples:
         first.setdefault(
-            example.group_id,
-            Example(example.group_id, example.group_id, "", example.source, "", {}, example.context),
+            example.group_id, Example(example.group_id, example.group_id, "", example.source, "", {}, example.context)
         )
     return list(first.values())
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig
 
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines, JsonPairs
@@ -18,33 +16,27 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-CLASSES = {
-    "summeval": SummEval,
-    "topicalchat": TopicalChat,
-    "jsonl": JsonLines,
-    "jsonl_pairs": JsonPairs,
-    "mini": Mini,
-}
+CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "jsonl_pairs": JsonPairs, "mini": Mini}
 RUBRICS = {"topicalchat": "dialogue", "jsonl_pairs": "answer"}
 GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups"}
 
 
 @pytest.fixture(autouse=True)
-def _conf() -> Iterator[None]:
+def _conf():
     with initialize_config_dir(str(CONF), version_base=None):
         yield
 
 
-def composed(name: str, *overrides: str) -> DictConfig:
+def composed(name, *overrides):
     return compose(f"data/{name}", list(overrides)).data
 
 
-def test_each_file_is_known_here() -> None:
+def test_each_file_is_known_here():
     assert {path.stem for path in (CONF / "data").glob("*.yaml")} == set(CLASSES)
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_defaults_make_the_class(name: str) -> None:
+def test_the_defaults_make_the_class(name):
     config = composed(name)
     data = instantiate(config)
     assert type(data) is CLASSES[name]
@@ -56,7 +48,7 @@ def test_the_defaults_make_the_class(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_each_key_and_the_file_say_what_they_are_for(name: str) -> None:
+def test_each_key_and_the_file_say_what_they_are_for(name):
     lines = (CONF / "data" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# ")
     assert lines[1].startswith("_target_: ")
@@ -64,7 +56,7 @@ def test_each_key_and_the_file_say_what_they_are_for(name: str) -> None:
     assert [line for line in lines if len(line) > 120] == []
 
 
-def test_fields_and_scale_come_from_the_command_line(tmp_path: Path) -> None:
+def test_fields_and_scale_come_from_the_command_line(tmp_path):
     row = {"article": "An article.", "output": "A summary.", "coh": 3}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
     config = composed(
@@ -80,7 +72,7 @@ def test_fields_and_scale_come_from_the_command_line(tmp_path: Path) -> None:
     assert data.scale == {"coherence": (1.0, 5.0)}
 
 
-def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path: Path) -> None:
+def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path):
     row = {"source": "An article.", "output": "A summary.", "human": {"coherence": 3}}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
     config = composed("jsonl", f"data.path={tmp_path / 'mine.jsonl'}", "data.scale={coherence: [0, 4]}")
@@ -90,7 +82,7 @@ def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("given", ["data.scale=5", "data.scale=abc", "data.scale=[1]", "data.scale='[1,5]'"])
-def test_a_scale_of_another_form_is_told(given: str) -> None:
+def test_a_scale_of_another_form_is_told(given):
     with pytest.raises(InstantiationException) as told:
         instantiate(composed("jsonl", given))
     assert isinstance(told.value.__cause__, UserError)
@@ -98,7 +90,7 @@ def test_a_scale_of_another_form_is_told(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["data.fields=abc", "data.fields=5"])
-def test_fields_of_another_form_are_told(given: str) -> None:
+def test_fields_of_another_form_are_told(given):
     with pytest.raises(InstantiationException) as told:
         instantiate(composed("jsonl", given))
     assert isinstance(told.value.__cause__, UserError)

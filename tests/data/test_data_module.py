@@ -21,7 +21,7 @@ class Letters(JudgeDataModule):
     name = "letters"
     loads = 0
 
-    def load(self) -> Dataset:
+    def load(self):
         self.loads += 1
         examples = [
             Example(f"e{i}", g, "s", f"article {g}", "text", {"fluency": float(i)}) for i, g in enumerate(ORDER)
@@ -30,13 +30,13 @@ class Letters(JudgeDataModule):
         return Dataset(examples, {"fluency": (0.0, 99.0)}, {"fluency": ratings})
 
 
-def ready(**arguments: Any) -> Letters:
+def ready(**arguments):
     data = Letters(**arguments)
     data.setup()
     return data
 
 
-def test_without_a_limit_everything_is_there_in_file_order() -> None:
+def test_without_a_limit_everything_is_there_in_file_order():
     data = ready()
     assert [example.group_id for example in data.examples] == ORDER
     assert data.dimensions == ("fluency",)
@@ -45,7 +45,7 @@ def test_without_a_limit_everything_is_there_in_file_order() -> None:
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, "b"), (2, "ba"), (3, "bac"), (5, "bacde"), (99, "bacde")])
-def test_the_limit_keeps_whole_groups_and_their_ratings(limit: int, kept: str) -> None:
+def test_the_limit_keeps_whole_groups_and_their_ratings(limit, kept):
     data = ready(limit_groups=limit)
     rows = [i for i, group in enumerate(ORDER) if group in kept]
     assert [example.example_id for example in data.examples] == [f"e{i}" for i in rows]
@@ -54,16 +54,16 @@ def test_the_limit_keeps_whole_groups_and_their_ratings(limit: int, kept: str) -
 
 
 @pytest.mark.parametrize("limit", [2, 3, 4])
-def test_a_small_limit_leaves_a_dev_and_a_test_group(limit: int) -> None:
+def test_a_small_limit_leaves_a_dev_and_a_test_group(limit):
     for seed in range(10):
         assert set(ready(limit_groups=limit, seed=seed).split.values()) == {"dev", "test"}
 
 
-def test_no_dev_share_leaves_all_to_test() -> None:
+def test_no_dev_share_leaves_all_to_test():
     assert set(ready(dev_share=0).split.values()) == {"test"}
 
 
-def test_setup_loads_once_and_reading_before_it_is_refused() -> None:
+def test_setup_loads_once_and_reading_before_it_is_refused():
     data = Letters()
     with pytest.raises(RuntimeError, match="call setup"):
         _ = data.examples
@@ -88,12 +88,12 @@ def test_setup_loads_once_and_reading_before_it_is_refused() -> None:
         ({"seed": 0.5}, "data.seed: 0.5 is "),
     ],
 )
-def test_arguments_out_of_bounds_are_told(arguments: dict[str, Any], sentence: str) -> None:
+def test_arguments_out_of_bounds_are_told(arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         Letters(**arguments)
 
 
-def planned(data: Letters) -> list[list[Prompt]]:
+def planned(data):
     groups: dict[str, list[Prompt]] = {}
     condition = Condition("fluency", ScoreRange(1, 5))
     for example in data.examples:
@@ -102,16 +102,16 @@ def planned(data: Letters) -> list[list[Prompt]]:
 
 
 class Recorder(LightningModule):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.read: list[Any] = []
 
-    def predict_step(self, batch: Any, batch_idx: int) -> None:
+    def predict_step(self, batch, batch_idx):
         self.read.append(batch)
 
 
 @pytest.mark.parametrize("batches", [0, 1, 5])
-def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches: int) -> None:
+def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches):
     data = ready()
     data.batches = planned(data)[:batches]
     trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
@@ -122,7 +122,7 @@ def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches: int) 
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
-def test_lightnings_distributed_sampler_gives_each_batch_to_exactly_one_rank(ranks: int) -> None:
+def test_lightnings_distributed_sampler_gives_each_batch_to_exactly_one_rank(ranks):
     data = ready()
     data.batches = planned(data)
     sampler = data.predict_dataloader().sampler

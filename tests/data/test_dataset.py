@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,13 +21,13 @@ GOOD = [
 SCALE = {"fluency": (1.0, 5.0)}
 
 
-def with_third(**changes: Any) -> Dataset:
+def with_third(**changes):
     return Dataset(
         [*GOOD[:2], replace(GOOD[2], **changes), GOOD[3]], SCALE, places=[f"f line {i}" for i in range(1, 5)]
     )
 
 
-def test_good_data_passes() -> None:
+def test_good_data_passes():
     validate(Dataset(GOOD, SCALE))
     validate(Dataset(GOOD, {}, {"fluency": np.full((4, 3), 2.0)}))
     validate(with_third(human={"fluency": 5.0 + 1e-9}))
@@ -48,53 +47,53 @@ def test_good_data_passes() -> None:
         ({"human": {"fluency": -math.inf}}, "the human score -inf for 'fluency' is not a finite number"),
     ],
 )
-def test_a_bad_example_is_named_with_its_place(changes: dict[str, Any], sentence: str) -> None:
+def test_a_bad_example_is_named_with_its_place(changes, sentence):
     with pytest.raises(UserError, match=f"^f line 3, example 'e2': {sentence}"):
         validate(with_third(**changes))
 
 
-def test_an_example_id_used_twice_is_told_with_both_places() -> None:
+def test_an_example_id_used_twice_is_told_with_both_places():
     with pytest.raises(UserError, match=r"^f line 3, example 'e0': this example_id is taken by f line 1, example 'e0'"):
         validate(with_third(example_id="e0"))
 
 
-def test_a_group_is_one_article() -> None:
+def test_a_group_is_one_article():
     with pytest.raises(UserError, match=r"f line 3, example 'e2': group 'g0' has another source or context here"):
         validate(with_third(group_id="g0"))
 
 
-def test_without_places_the_example_is_named() -> None:
+def test_without_places_the_example_is_named():
     with pytest.raises(UserError, match=r"^example 'e2': the judged text is empty"):
         validate(replace(with_third(output=""), places=()))
 
 
-def test_no_example_and_no_dimension_are_told() -> None:
+def test_no_example_and_no_dimension_are_told():
     with pytest.raises(UserError, match=r"the data holds no example"):
         validate(Dataset([], SCALE))
     with pytest.raises(UserError, match=r"example 'e0': has no human score"):
         validate(Dataset([replace(GOOD[0], human={})], {}))
 
 
-def test_a_scale_for_no_dimension_is_told() -> None:
+def test_a_scale_for_no_dimension_is_told():
     with pytest.raises(UserError, match=r"scale: 'fluencie' is no dimension with human scores.*'fluency'"):
         validate(Dataset(GOOD, {"fluencie": (1.0, 5.0)}))
 
 
 @pytest.mark.parametrize(("value", "problem"), [(9.0, "lies outside"), (math.nan, "is not a finite number")])
-def test_a_single_experts_bad_score_is_told_though_the_mean_may_hide_it(value: float, problem: str) -> None:
+def test_a_single_experts_bad_score_is_told_though_the_mean_may_hide_it(value, problem):
     ratings = np.full((4, 3), 1.0)
     ratings[2, 1] = value
     with pytest.raises(UserError, match=f"example 'e2': the score {value:g} of expert 2 for 'fluency' {problem}"):
         validate(Dataset(GOOD, SCALE, {"fluency": ratings}))
 
 
-def test_an_infinite_rating_is_told_though_no_scale_is_known() -> None:
+def test_an_infinite_rating_is_told_though_no_scale_is_known():
     ratings = np.array([[1.0], [2.0], [math.inf], [3.0]])
     with pytest.raises(UserError, match=r"example 'e2': the score inf of expert 1 for 'fluency' is not a finite"):
         validate(Dataset(GOOD, {}, {"fluency": ratings}))
 
 
-def test_group_hashes_are_fixed_for_all_time_and_tell_texts_apart() -> None:
+def test_group_hashes_are_fixed_for_all_time_and_tell_texts_apart():
     assert group_hash("abc") == "ba7816bf8f01"  # the first 12 digits of FIPS 180's example for SHA-256
     assert group_hash("a", "b") != group_hash("ab", "") != group_hash("", "ab")
 
@@ -126,14 +125,12 @@ PER_MILLE = st.integers(0, 999)
 SEEDS = st.integers(0, 2**32)
 
 
-def dev_of(split: dict[str, str]) -> set[str]:
+def dev_of(split):
     return {group for group, part in split.items() if part == "dev"}
 
 
 @given(GROUPS, PER_MILLE, SEEDS)
-def test_every_group_is_in_exactly_one_part_and_the_dev_part_has_the_promised_size(
-    groups: list[str], per_mille: int, seed: int
-) -> None:
+def test_every_group_is_in_exactly_one_part_and_the_dev_part_has_the_promised_size(groups, per_mille, seed):
     split = split_groups(groups, per_mille / 1000, seed)
     n = len(set(groups))
     assert list(split) == list(dict.fromkeys(groups))
@@ -144,20 +141,18 @@ def test_every_group_is_in_exactly_one_part_and_the_dev_part_has_the_promised_si
 
 
 @given(st.data(), GROUPS, PER_MILLE, SEEDS)
-def test_the_split_does_not_depend_on_the_order_of_the_file(
-    data: st.DataObject, groups: list[str], per_mille: int, seed: int
-) -> None:
+def test_the_split_does_not_depend_on_the_order_of_the_file(data, groups, per_mille, seed):
     shuffled = data.draw(st.permutations(groups))
     assert split_groups(shuffled, per_mille / 1000, seed) == split_groups(groups, per_mille / 1000, seed)
 
 
 @given(GROUPS, PER_MILLE, PER_MILLE, SEEDS)
-def test_a_greater_share_only_adds_dev_groups(groups: list[str], one: int, other: int, seed: int) -> None:
+def test_a_greater_share_only_adds_dev_groups(groups, one, other, seed):
     small, great = sorted((one / 1000, other / 1000))
     assert dev_of(split_groups(groups, small, seed)) <= dev_of(split_groups(groups, great, seed))
 
 
-def test_seeds_draw_different_groups_and_each_group_gets_its_turn() -> None:
+def test_seeds_draw_different_groups_and_each_group_gets_its_turn():
     groups = [str(i) for i in range(20)]
     drawn = [frozenset(dev_of(split_groups(groups, 0.1, seed))) for seed in range(200)]
     assert len(set(drawn)) > 50
@@ -168,9 +163,9 @@ def test_seeds_draw_different_groups_and_each_group_gets_its_turn() -> None:
     ("n", "share", "dev"),
     [(100, 0.1, 10), (100, 0.145, 15), (4, 0.1, 1), (25, 0.1, 3), (24, 0.1, 2), (3, 0.99, 2), (1, 0.5, 0), (5, 0, 0)],
 )
-def test_sizes_worked_out_by_hand(n: int, share: float, dev: int) -> None:
+def test_sizes_worked_out_by_hand(n, share, dev):
     assert len(dev_of(split_groups(map(str, range(n)), share, seed=0))) == dev
 
 
-def test_no_groups_give_an_empty_split() -> None:
+def test_no_groups_give_an_empty_split():
     assert split_groups([], 0.5, 0) == {}

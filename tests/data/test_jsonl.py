@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from judgebench.runtime.errors import UserError
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}
 
 
-def my_rows() -> list[dict[str, Any]]:
+def my_rows():
     return [
         {"article": f"Article {a}.", "summary": f"Sum {a} {s}.", "scores": {"clarity": 1 + s, "tone": 2.5},
          "clar": 1 + s, "no": 2 * a + s, "art": f"a{a}", "bot": f"bot{s}", "fact": f"Fact {a}."}
@@ -21,13 +19,13 @@ def my_rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def ready(path: str | None, fields: dict[str, Any] | None = None, **arguments: Any) -> JsonLines:
+def ready(path, fields=None, **arguments):
     data = JsonLines(path, FIELDS if fields is None else fields, **arguments)
     data.setup()
     return data
 
 
-def test_the_defaults_name_what_the_rows_do_not(write_jsonl: Callable[..., str]) -> None:
+def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     data = ready(write_jsonl(my_rows()))
     assert data.name == "mine"
     assert [e.example_id for e in data.examples] == [f"line-{i}" for i in range(1, 7)]
@@ -40,13 +38,13 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl: Callable[..., str])
     assert data.scale == {}
 
 
-def test_a_row_that_has_an_example_id_keeps_it(write_jsonl: Callable[..., str]) -> None:
+def test_a_row_that_has_an_example_id_keeps_it(write_jsonl):
     rows = my_rows()
     data = ready(write_jsonl([rows[0] | {"example_id": "first"}, rows[1] | {"example_id": None}, rows[2]]))
     assert [e.example_id for e in data.examples] == ["first", "line-2", "line-3"]
 
 
-def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl: Callable[..., str]) -> None:
+def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl):
     rows = [row | {"group_id": f"g{i // 2}", "system_id": f"s{i % 2}"} for i, row in enumerate(my_rows())]
     names = [(e.group_id, e.system_id) for e in ready(write_jsonl(rows)).examples]
     assert names == [(f"g{i // 2}", f"s{i % 2}") for i in range(6)]
@@ -56,7 +54,7 @@ def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl: 
     assert (unnamed[0].group_id, unnamed[0].system_id) == (group_hash("Article 0.", ""), "system")
 
 
-def test_every_field_can_be_named(write_jsonl: Callable[..., str]) -> None:
+def test_every_field_can_be_named(write_jsonl):
     fields = {
         **FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot",
         "context": "fact",
@@ -69,7 +67,7 @@ def test_every_field_can_be_named(write_jsonl: Callable[..., str]) -> None:
     assert data.name == "ours"
 
 
-def test_a_scale_can_differ_by_dimension(write_jsonl: Callable[..., str]) -> None:
+def test_a_scale_can_differ_by_dimension(write_jsonl):
     path = write_jsonl(my_rows())
     assert ready(path, scale={"clarity": [1, 2]}).scale == {"clarity": (1.0, 2.0)}
     with pytest.raises(
@@ -96,23 +94,21 @@ def test_a_scale_can_differ_by_dimension(write_jsonl: Callable[..., str]) -> Non
         ({"scores": [1, 2]}, r"mine.jsonl line 2: field 'scores' must be an object, as in {...}, got \[1, 2\]"),
     ],
 )
-def test_a_bad_row_is_told_with_its_line(
-    write_jsonl: Callable[..., str], change: dict[str, Any], sentence: str
-) -> None:
+def test_a_bad_row_is_told_with_its_line(write_jsonl, change, sentence):
     rows = my_rows()
     rows[1].update(change)
     with pytest.raises(UserError, match=sentence):
         ready(write_jsonl(rows))
 
 
-def test_a_missing_score_in_a_field_of_its_own_is_told(write_jsonl: Callable[..., str]) -> None:
+def test_a_missing_score_in_a_field_of_its_own_is_told(write_jsonl):
     rows = my_rows()
     del rows[4]["clar"]
     with pytest.raises(UserError, match=r"mine.jsonl line 5: field 'clar' is missing or null"):
         ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar"}})
 
 
-def test_an_empty_file_is_told(write_jsonl: Callable[..., str]) -> None:
+def test_an_empty_file_is_told(write_jsonl):
     with pytest.raises(UserError, match=r"the data holds no example"):
         ready(write_jsonl([]), scale=[1, 5])
 
@@ -150,12 +146,12 @@ def test_an_empty_file_is_told(write_jsonl: Callable[..., str]) -> None:
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
     ],
 )
-def test_wrong_settings_are_told(arguments: dict[str, Any], sentence: str) -> None:
+def test_wrong_settings_are_told(arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         JsonLines("mine.jsonl", **arguments)
 
 
-def test_no_path_is_told() -> None:
+def test_no_path_is_told():
     with pytest.raises(UserError, match=r"data.path is not given; it must be a file with one JSON object a line"):
         ready(None)
 

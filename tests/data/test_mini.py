@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ import pytest
 from judgebench.data.benchmarks import Mini
 
 
-def test_the_embedded_data_passes_every_check_and_splits() -> None:
+def test_the_embedded_data_passes_every_check_and_splits():
     data = Mini()
     data.setup()
     assert data.name == "mini"
@@ -28,7 +27,7 @@ def test_the_embedded_data_passes_every_check_and_splits() -> None:
     assert set(data.split.values()) == {"dev", "test"}
 
 
-def test_it_takes_the_common_settings() -> None:
+def test_it_takes_the_common_settings():
     data = Mini(limit_groups=2, dev_share=0.5, seed=3)
     data.setup()
     assert sorted(data.split.values()) == ["dev", "test"]
@@ -40,7 +39,7 @@ MINI = ROOT / "judgebench" / "data" / "mini"
 SCRIPT = ROOT / "scripts" / "build_mini.py"
 
 
-def _load_script() -> ModuleType:
+def _load_script():
     spec = importlib.util.spec_from_file_location("build_mini_under_test", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -60,11 +59,11 @@ HUMAN = {(row["group_id"], row["system_id"]): row["human"] for row in ROWS}
 each_article = pytest.mark.parametrize("article", ARTICLES, ids=lambda article: article.id)
 
 
-def _words(text: str) -> int:
+def _words(text):
     return len(text.split())
 
 
-def _sentences(text: str) -> list[str]:
+def _sentences(text):
     return re.split(r"(?<=\.) (?=[A-Z])", text)
 
 
@@ -201,7 +200,7 @@ def test_swapped_took_every_swap(article):
     assert swapped != faithful
     assert all(sentence[0].isupper() for sentence in new_sentences)
 
-    def count(phrase: str, text: str) -> int:
+    def count(phrase, text):
         return len(re.findall(rf"(?<![\w])(?<!\d[.,:]){re.escape(phrase.lower())}(?!\w)(?![.,:]\d)", text.lower()))
 
     for a, b in article.swaps:
@@ -327,7 +326,7 @@ def test_every_line_of_the_score_table_is_used():
 # What the script refuses
 
 
-def _article(**changes: Any) -> Any:
+def _article(**changes):
     return build_mini.Article(
         **{"id": "x", "title": "t", "sentences": ("A b.",), "faithful": ("Ann beat Bo.", "He left."), **changes}
     )

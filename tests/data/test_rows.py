@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ ROW = FileRow(
 )
 
 
-def test_lines_know_their_number_and_blank_ones_count_but_are_skipped(tmp_path: Path) -> None:
+def test_lines_know_their_number_and_blank_ones_count_but_are_skipped(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"k": 1}\n\n  \r\n{"k": "\xe2\x80\xa8\xc3\xa9"}')
     assert [(row.values, row.place, row.position) for row in json_lines(path)] == [
@@ -31,7 +30,7 @@ def test_lines_know_their_number_and_blank_ones_count_but_are_skipped(tmp_path: 
     ]
 
 
-def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path: Path) -> None:
+def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path):
     values = [{"k": i} for i in range(3)]
     (tmp_path / "a.json").write_text(" \n" + json.dumps(values, indent=2))
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, values)))
@@ -53,9 +52,7 @@ def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path: Path)
         (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
     ],
 )
-def test_a_broken_file_is_told_with_its_place(
-    tmp_path: Path, content: bytes, reader: Callable[[Path], Any], sentence: str
-) -> None:
+def test_a_broken_file_is_told_with_its_place(tmp_path, content, reader, sentence):
     path = tmp_path / "f"
     path.write_bytes(content)
     with pytest.raises(UserError, match=sentence):
@@ -63,20 +60,20 @@ def test_a_broken_file_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("reader", [json_lines, json_array, json_rows])
-def test_a_missing_file_and_a_folder_are_told(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
+def test_a_missing_file_and_a_folder_are_told(tmp_path, reader):
     with pytest.raises(UserError, match=r"nowhere: there is no such file; data.path must be an existing file"):
         list(reader(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"this is a folder; data.path must be a file"):
         list(reader(tmp_path))
 
 
-def test_a_folder_without_parquet_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_parquet_is_told(tmp_path):
     assert is_parquet(tmp_path)
     with pytest.raises(UserError, match=r"no parquet file in this folder"):
         list(parquet_rows(tmp_path))
 
 
-def test_getters_return_what_is_there() -> None:
+def test_getters_return_what_is_there():
     assert ROW.text("text") == ROW.identifier("text") == "word"
     assert ROW.identifier("number") == "2"
     assert (ROW.number("number"), ROW.number("real")) == (2.0, 0.5)
@@ -103,12 +100,12 @@ def test_getters_return_what_is_there() -> None:
         (lambda r: r.inner("object").text("k"), "field 'object': field 'k' must be text, got 1"),
     ],
 )
-def test_a_wrong_field_is_told_with_its_place(get: Callable[[FileRow], Any], sentence: str) -> None:
+def test_a_wrong_field_is_told_with_its_place(get, sentence):
     with pytest.raises(UserError, match=r"^mine.jsonl line 3.*" + sentence):
         get(ROW)
 
 
-def test_values_that_cannot_be_stored_are_told() -> None:
+def test_values_that_cannot_be_stored_are_told():
     row = FileRow(json.loads('{"text": "a\\ud83d", "big": 1' + "0" * 400 + "}"), "f line 1", 1)
     with pytest.raises(UserError, match=r"f line 1: field 'text' holds half a character"):
         row.text("text")
@@ -127,16 +124,14 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (DEEP, json_rows, 1),
     ],
 )
-def test_nesting_too_deep_is_told_with_its_line(
-    tmp_path: Path, content: bytes, reader: Callable[[Path], Any], line: int
-) -> None:
+def test_nesting_too_deep_is_told_with_its_line(tmp_path, content, reader, line):
     path = tmp_path / "f"
     path.write_bytes(content)
     with pytest.raises(UserError, match=f"^f line {line}: lists or objects are nested too deep to be read"):
         list(reader(path))
 
 
-def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told() -> None:
+def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told():
     value: list[Any] = []
     for _ in range(100_000):
         value = [value]
@@ -144,7 +139,7 @@ def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told() -> None:
         FileRow({"k": value}, "f line 1", 1).text("k")
 
 
-def test_a_sentence_about_half_a_character_can_be_printed(tmp_path: Path) -> None:
+def test_a_sentence_about_half_a_character_can_be_printed(tmp_path):
     (tmp_path / "data.jsonl").write_text('{"coherenc\\ud800e": 1}\n')
     (row,) = json_lines(tmp_path / "data.jsonl")
     with pytest.raises(UserError) as error:
@@ -156,7 +151,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("path", ["mteb/summeval", "lyon-nlp/summarization-summeval-fr-p2p", "a_b/c.d-e"])
-def test_owner_and_name_are_a_hub_id(path: str) -> None:
+def test_owner_and_name_are_a_hub_id(path):
     assert is_hub_id(path)
 
 
@@ -165,20 +160,18 @@ def test_owner_and_name_are_a_hub_id(path: str) -> None:
     ["summeval", "summeval.jsonl", "data/summeval.jsonl", "a/b.parquet", "a/b/c", "/mteb/summeval", "../summeval",
      "./summeval", "~/summeval", "mteb\\summeval", "mteb/", "/x"],
 )  # fmt: skip
-def test_other_paths_are_local(path: str) -> None:
+def test_other_paths_are_local(path):
     assert not is_hub_id(path)
 
 
-def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert is_hub_id("mteb/summeval")
     (tmp_path / "mteb").mkdir()
     assert not is_hub_id("mteb/summeval")
 
 
-def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path):
     program = (
         "from judgebench.data.benchmarks import SummEval\n"
         "from judgebench.runtime.errors import UserError\n"

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +17,7 @@ EXPERTS = [dict(zip(DIMENSIONS, scores, strict=True)) for scores in ((1, 2, 3, 4
 MEANS = {"coherence": 7 / 3, "consistency": 2.0, "fluency": 3.0, "relevance": 14 / 3}
 
 
-def release_rows() -> list[dict[str, Any]]:
+def release_rows():
     return [
         {"id": f"art{a}", "model_id": f"M{m}", "text": f"Article {a}.", "decoded": f"Sum {a} {m}.",
          "expert_annotations": EXPERTS, "turker_annotations": [dict.fromkeys(DIMENSIONS, 5)]}
@@ -27,7 +25,7 @@ def release_rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def geval_rows() -> list[dict[str, Any]]:
+def geval_rows():
     return [
         {"doc_id": f"art{a}", "system_id": f"M{m}", "source": f"Article {a}.", "reference": "Ref.",
          "system_output": f"Sum {a} {m}.", "scores": {**MEANS, "overall": sum(MEANS.values()) / 4}}
@@ -35,7 +33,7 @@ def geval_rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def mteb_rows() -> list[dict[str, Any]]:
+def mteb_rows():
     return [
         {"id": f"art{a}", "text": f"Article {a}.", "machine_summaries": [f"Sum {a} 0.", f"Sum {a} 8."],
          "human_summaries": ["Ref."], **{d: [MEANS[d]] * 2 for d in DIMENSIONS}}
@@ -43,15 +41,13 @@ def mteb_rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def ready(path: str, **arguments: Any) -> SummEval:
+def ready(path, **arguments):
     data = SummEval(path, **arguments)
     data.setup()
     return data
 
 
-def test_all_three_layouts_tell_the_same_story(
-    write_jsonl: Callable[..., str], write_json: Callable[..., str], tmp_path: Path
-) -> None:
+def test_all_three_layouts_tell_the_same_story(write_jsonl, write_json, tmp_path):
     parquet = tmp_path / "test-00000-of-00001.parquet"
     pq.write_table(pa.Table.from_pylist(mteb_rows()), parquet)
     release = ready(write_jsonl(release_rows()))
@@ -71,9 +67,7 @@ def test_all_three_layouts_tell_the_same_story(
     assert [(e.example_id, e.system_id) for e in mteb.examples[:2]] == [("art0/0", "0"), ("art0/1", "1")]
 
 
-def test_the_release_keeps_each_experts_scores_and_no_other_layout_has_them(
-    write_jsonl: Callable[..., str], write_json: Callable[..., str]
-) -> None:
+def test_the_release_keeps_each_experts_scores_and_no_other_layout_has_them(write_jsonl, write_json):
     release = ready(write_jsonl(release_rows()), limit_groups=2)
     assert {d: r.shape for d, r in release.ratings.items()} == dict.fromkeys((*DIMENSIONS, "joint"), (4, 3))
     assert release.ratings["coherence"][0].tolist() == [1.0, 2.0, 4.0]
@@ -83,7 +77,7 @@ def test_the_release_keeps_each_experts_scores_and_no_other_layout_has_them(
     assert ready(write_json(geval_rows())).ratings == {}
 
 
-def test_gevals_layout_may_lack_doc_id_and_overall(write_json: Callable[..., str]) -> None:
+def test_gevals_layout_may_lack_doc_id_and_overall(write_json):
     rows = geval_rows()
     for row in rows:
         del row["doc_id"], row["scores"]["overall"]
@@ -93,7 +87,7 @@ def test_gevals_layout_may_lack_doc_id_and_overall(write_json: Callable[..., str
     assert [e.group_id for e in data.examples[:2]] == [group_hash("Article 0.")] * 2
 
 
-def test_a_folder_of_parquet_files_is_read_by_file_name(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_is_read_by_file_name(tmp_path):
     (tmp_path / "data").mkdir()
     for i, row in reversed(list(enumerate(mteb_rows()))):
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "data" / f"part-{i}.parquet")
@@ -101,19 +95,19 @@ def test_a_folder_of_parquet_files_is_read_by_file_name(tmp_path: Path) -> None:
     assert list(data.split) == ["art0", "art1", "art2"]
 
 
-def test_parquet_is_known_by_its_content_too(tmp_path: Path) -> None:
+def test_parquet_is_known_by_its_content_too(tmp_path):
     pq.write_table(pa.Table.from_pylist(mteb_rows()), tmp_path / "summeval")
     assert len(ready(str(tmp_path / "summeval")).examples) == 6
 
 
-def test_the_unpaired_release_is_told_what_it_lacks(write_jsonl: Callable[..., str]) -> None:
+def test_the_unpaired_release_is_told_what_it_lacks(write_jsonl):
     rows = release_rows()
     del rows[0]["text"]
     with pytest.raises(UserError, match=r"mine.jsonl line 1: the article .*missing.* give the paired file"):
         ready(write_jsonl(rows))
 
 
-def changed(rows: list[dict[str, Any]], at: int, **values: Any) -> list[dict[str, Any]]:
+def changed(rows, at, **values):
     return [{**row, **values} if i == at else row for i, row in enumerate(rows)]
 
 
@@ -155,31 +149,29 @@ def changed(rows: list[dict[str, Any]], at: int, **values: Any) -> list[dict[str
         ),
     ],
 )
-def test_mistakes_are_told_with_their_place(
-    write_jsonl: Callable[..., str], rows: list[dict[str, Any]], sentence: str
-) -> None:
+def test_mistakes_are_told_with_their_place(write_jsonl, rows, sentence):
     with pytest.raises(UserError, match=sentence):
         ready(write_jsonl(rows))
 
 
 @pytest.mark.parametrize("path", [None, "", "  "])
-def test_no_path_is_told(path: str | None) -> None:
+def test_no_path_is_told(path):
     with pytest.raises(UserError, match=r"data.path is not given; it must be the file of SummEval's paired JSONL"):
         SummEval(path).setup()
 
 
 @pytest.mark.parametrize("path", ["./mteb/summeval", "nowhere.jsonl", "nowhere.parquet"])
-def test_a_missing_local_file_is_told_and_not_sought_on_the_hub(path: str) -> None:
+def test_a_missing_local_file_is_told_and_not_sought_on_the_hub(path):
     with pytest.raises(UserError, match=r"there is no such file; data.path must be an existing file"):
         SummEval(path).setup()
 
 
-def test_topicalchat_is_not_taken_for_summeval(shared_file: Callable[[str], str]) -> None:
+def test_topicalchat_is_not_taken_for_summeval(shared_file):
     with pytest.raises(UserError, match=r"topical_chat.json entry 1, field 'scores': field 'consistency' is missing"):
         ready(shared_file("topical_chat.json"))
 
 
-def test_the_real_data(shared_file: Callable[[str], str]) -> None:
+def test_the_real_data(shared_file):
     path = shared_file("summeval_paired.jsonl")
     data = ready(path)
     assert len(data.examples) == 720

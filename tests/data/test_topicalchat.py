@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from judgebench.data.benchmarks import TopicalChat
@@ -13,7 +10,7 @@ SCORES = {"understandability": 1.0, "naturalness": 3.0, "coherence": 2.0, "engag
           "overall": 5.0}  # fmt: skip
 
 
-def chat_rows() -> list[dict[str, Any]]:
+def chat_rows():
     return [
         {"source": "hi \n\n", "context": context, "system_id": system, "system_output": "hello . ", "scores": SCORES}
         for context in ("cats purr .\n", "_nofact\n")
@@ -21,13 +18,13 @@ def chat_rows() -> list[dict[str, Any]]:
     ]
 
 
-def ready(path: str, **arguments: Any) -> TopicalChat:
+def ready(path, **arguments):
     data = TopicalChat(path, **arguments)
     data.setup()
     return data
 
 
-def test_a_group_is_a_dialogue_with_its_fact_and_no_fact_is_no_context(write_json: Callable[..., str]) -> None:
+def test_a_group_is_a_dialogue_with_its_fact_and_no_fact_is_no_context(write_json):
     data = ready(write_json(chat_rows()), rubrics="dialogue")
     assert list(data.split) == [group_hash("hi \n\n", "cats purr .\n"), group_hash("hi \n\n", "")]
     assert [e.context for e in data.examples] == ["cats purr .\n"] * 2 + [""] * 2
@@ -42,23 +39,21 @@ def test_a_group_is_a_dialogue_with_its_fact_and_no_fact_is_no_context(write_jso
     ("dimension", "value", "scale"),
     [("understandability", 2, "0 to 1"), ("naturalness", 0.5, "1 to 3"), ("overall", 5.5, "1 to 5")],
 )
-def test_each_dimension_has_its_own_scale(
-    write_json: Callable[..., str], dimension: str, value: float, scale: str
-) -> None:
+def test_each_dimension_has_its_own_scale(write_json, dimension, value, scale):
     rows = chat_rows()
     rows[2]["scores"] = {**SCORES, dimension: value}
     with pytest.raises(UserError, match=f"entry 3, .*the human score {value} for '{dimension}' lies outside .*{scale}"):
         ready(write_json(rows))
 
 
-def test_a_missing_dimension_is_told(write_json: Callable[..., str]) -> None:
+def test_a_missing_dimension_is_told(write_json):
     rows = chat_rows()
     rows[1]["scores"] = {"overall": 1.0}
     with pytest.raises(UserError, match=r"mine.json entry 2, field 'scores': field 'understandability' is missing"):
         ready(write_json(rows))
 
 
-def test_the_real_data_uses_the_whole_of_each_scale(shared_file: Callable[[str], str]) -> None:
+def test_the_real_data_uses_the_whole_of_each_scale(shared_file):
     data = ready(shared_file("topical_chat.json"))
     assert len(data.examples) == 240
     assert sorted(data.split.values()) == ["dev"] * 4 + ["test"] * 36

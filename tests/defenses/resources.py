@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import lightning as L
 
 from judgebench.attacks import attacked_text, select_attacks
@@ -41,13 +39,11 @@ def examples(said=SAID):
     ]
 
 
-def settings(helper: Path, **more) -> DefenseSettings:
+def settings(helper, **more):
     return DefenseSettings(Helper(str(helper), dtype="float32"), **more)
 
 
-def resources(
-    model: Path, folder: Path, defense: str, attacks=("none", "dsi"), texts=None, trainer=trainer, **more
-) -> Resources:
+def resources(model, folder, defense, attacks=("none", "dsi"), texts=None, trainer=trainer, **more):
     """Group a is for development, b for testing."""
     judge = JudgeSpec(str(model), dtype="float32")
     chosen = select_attacks(list(attacks))

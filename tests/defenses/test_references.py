@@ -25,8 +25,7 @@ def prompts(tokenizer, collection, dimension, pair=PAIR, swapped=False, examples
 
 
 @pytest.mark.parametrize(
-    ("collection", "dimension", "kind"),
-    [("cap_summary", "joint", "Summary"), ("cap_dialogue", "overall", "Response")],
+    ("collection", "dimension", "kind"), [("cap_summary", "joint", "Summary"), ("cap_dialogue", "overall", "Response")]
 )
 def test_the_papers_prompt(smollm2_tokenizer, collection, dimension, kind):
     (first, second) = prompts(smollm2_tokenizer, collection, dimension)

@@ -49,12 +49,7 @@ def test_both_intervals_are_scipys(which, size):
     ours = correlate("dataset", judge, human, group, system, resamples=300, seed=7)
     for method, found in (("percentile", ours.intervals()), ("BCa", ours.bca_intervals())):
         theirs = stats.bootstrap(
-            (np.arange(25),),
-            statistic,
-            n_resamples=300,
-            vectorized=False,
-            method=method,
-            rng=np.random.default_rng(7),
+            (np.arange(25),), statistic, n_resamples=300, vectorized=False, method=method, rng=np.random.default_rng(7)
         ).confidence_interval
         assert found[which] == pytest.approx((theirs.low, theirs.high), abs=1e-10)
 

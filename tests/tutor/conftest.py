@@ -42,7 +42,7 @@ def contexts(mini):
 def make_tutor(tiny_pair, mini, tmp_path):
     """Settings -> a tutor with a store of its own folder's; `store` names another file."""
 
-    def make(store: str = "store.sqlite", trainer=trainer, **settings) -> Tutor:
+    def make(store="store.sqlite", trainer=trainer, **settings):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
         runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), data=mini, trainer=trainer)
