@@ -183,15 +183,8 @@ def shipped_attacks() -> dict[str, Attack]:
 
 
 def select_attacks(entries: Sequence[Any]) -> list[Attack]:
-    """The attacks that the config key `attacks` names, `none` first where it is not named: every change needs its clean
-    base.
-
-    Args:
-        entries: see `Catalog.select`; `phrase_file` is the path of a JSON object with "phrase".
-
-    Raises:
-        UserError: an entry that names no attack, a file or class that cannot be read, or two attacks of one name.
-    """
+    """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it is not named: every
+    change needs its clean base. `UserError` for an entry that names no attack, or two attacks of one name."""
     shipped = shipped_attacks()
     # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another character
     readers: dict[str, Callable[[str, Path], Attack]] = {

@@ -43,13 +43,8 @@ class Objective:
             )
 
     def of(self, main: torch.Tensor, assistant: torch.Tensor | None, values: torch.Tensor) -> torch.Tensor:
-        """[N] the expected values.
-
-        Args:
-            main: [N, K] log-probabilities of the candidates.
-            assistant: the same of the assistant, where the decoding needs it.
-            values: [K] what each candidate is worth.
-        """
+        """[N] the expected values, from log-probabilities [N, K] of main model and, where the decoding needs it,
+        assistant, and the worth [K] of each candidate."""
         adjusted = main
         if isinstance(self.decoding, Contrastive):
             assert assistant is not None

@@ -117,15 +117,8 @@ class FileRow:
 
 
 def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
-    """The rows of a file with one JSON object a line, UTF-8. Blank lines are skipped.
-
-    Args:
-        path: the file.
-        key: the config key that names it, for errors.
-
-    Raises:
-        UserError: no such file, a folder, not UTF-8, not JSON, or not an object; names the line.
-    """
+    """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError` for no such file, or
+    a line that is not UTF-8 or no JSON object, which it names; `key` is the config key of the file."""
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             place = f"{path.name} line {number}"

@@ -60,19 +60,9 @@ class Decoding(Protocol):
         ...
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """The next token of each row of a free answer, computed in float32 or better.
-
-        Args:
-            main: [N, V] the main model's logits or log-probabilities.
-            assistant: the same of the assistant, over the same vocabulary and on the same device.
-
-        Returns:
-            [N] int64; ties go to the lowest token id.
-
-        Raises:
-            ValueError: as above.
-            UserError: where `generates` is False.
-        """
+        """The next token [N] of each row of a free answer, from the logits or log-probabilities [N, V] of main model
+        and assistant, over one vocabulary and on one device, in float32 or better; ties go to the lowest token id.
+        ValueError as above; UserError where `generates` is False."""
         ...
 
 
@@ -125,15 +115,8 @@ def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
 
 
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The mean of `values` under probabilities normalized over the candidates: sum over k of values_k * p_k.
-
-    Args:
-        logprobs: [N, K] float64, up to a constant of each row; -inf is a probability of 0.
-        values: [K] ascending.
-
-    Returns:
-        [N] float64 within `values`; the lowest value where every candidate has probability 0.
-    """
+    """The mean [N] of `values` [K], ascending, under probabilities normalized over the candidates, from
+    log-probabilities [N, K] up to a constant of each row; the lowest value where every candidate has probability 0."""
     top = logprobs.max(axis=1, keepdims=True)
     silent = np.isneginf(top)
     weights = np.exp(logprobs - np.where(silent, 0.0, top))

@@ -35,14 +35,11 @@ Maker = Callable[[], Defense]
 
 
 def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) -> dict[str, Maker]:
-    """Name -> what makes the defense, of those that come with judgebench, `none` first.
+    """Name -> what makes the defense, of those that come with judgebench, `none` first. Without a tutor, making a
+    defense that needs one raises a `UserError`.
 
     The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section 2.3 names and the
     injection literature tests (the others), in words of our own but for the perplexity detector's warning.
-
-    Args:
-        settings: of conf/defense.
-        tutor: who writes references; without one, making a defense that needs it raises a `UserError`.
     """
     made: dict[str, Maker] = {
         name: partial(TemplateDefense.parse, name, text, settings.seed)
@@ -58,17 +55,8 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
 
 
 def select_defenses(entries: Sequence[Any], settings: DefenseSettings, tutor: TutorSpec | None = None) -> list[Defense]:
-    """The defenses that the config key `defenses` names, in its order; `none` is one only where it is named. Those that
-    are `Planned` are not ready yet.
-
-    Args:
-        entries: see `Catalog.select`.
-        settings, tutor: see `shipped_defenses`.
-
-    Raises:
-        UserError: an entry that names no defense, a file or class that cannot be read, two defenses of one name, or one
-            that needs a tutor where there is none.
-    """
+    """The defenses that the config key `defenses` names (see `Catalog.select`), in its order; those that are `Planned`
+    are not ready yet. `UserError` for an entry that names no defense, two of one name, or one that lacks its tutor."""
     shipped = shipped_defenses(settings, tutor)
 
     def template(name: str, file: Path) -> Defense:

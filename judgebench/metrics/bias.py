@@ -73,16 +73,13 @@ _NOISE = 0.95  # the quantile of what sampling alone brings about
 def bias(
     judge: np.ndarray, human: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> dict[str, float | None]:
-    """Distance of the judge's scores as a whole from the humans', who are mapped linearly to the range.
-
-    Args:
-        judge: [n] scores in the range.
-        human: [n] on the data's own scale, whose ends are `scale`.
+    """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these ends, mapped linearly to
+    the range.
 
     Returns:
         bias_wasserstein: `wasserstein` of the two; bias_kl: `kl_divergence` of the judge's from the humans';
-        bias_shift: the judge's mean less the humans', as a share of the range. None without a scale of some length, or
-        without a rating.
+            bias_shift: the judge's mean less the humans', as a share of the range. None without a scale of some length,
+            or without a rating.
     """
     target = mapped(human, scale, score_range) if scale is not None and len(human) else None
     if target is None:
@@ -113,9 +110,6 @@ def is_unstable(correlations: Sequence[Resampled]) -> bool:
     Sampling noise is the standard deviation over ranges of what a resample adds to each range's own mean; the articles
     are resampled jointly, so that an easy article, easy in every range, is no instability. `stability` must exceed what
     95 % of the resamples show. Without resamples nothing is flagged.
-
-    Args:
-        correlations: of each range, over the same groups and resamples.
     """
     spread = stability(correlations)
     if spread is None or spread <= UNSTABLE_ABOVE or not all(each.resampled.shape[1] for each in correlations):
@@ -126,14 +120,8 @@ def is_unstable(correlations: Sequence[Resampled]) -> bool:
 
 
 def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
-    """Agreement of a judge with itself: the mean Spearman over pairs of ranges.
-
-    Args:
-        scores: example_id -> score, for each range.
-
-    Returns:
-        See `mean_pairwise_spearman`.
-    """
+    """Agreement of a judge with itself, the mean Spearman over pairs of ranges (see `mean_pairwise_spearman`), from
+    example_id -> score of each range."""
     examples = {name: row for row, name in enumerate(dict.fromkeys(name for given in scores for name in given))}
     table = np.full((len(examples), len(scores)), np.nan)
     for column, given in enumerate(scores):

@@ -158,17 +158,9 @@ def krippendorff_alpha(ratings: np.ndarray, metric: str = "interval") -> float |
 
 
 def mean_pairwise_spearman(ratings: np.ndarray) -> float | None:
-    """The mean over pairs of raters of Spearman's rho on the examples that both rated; a constant rater counts 0.0.
-
-    Args:
-        ratings: [N, R] examples x raters, NaN where a rater gave none.
-
-    Returns:
-        The mean, or None if no two raters share two examples.
-
-    Raises:
-        ValueError: another shape, or infinite ratings.
-    """
+    """The mean over pairs of raters of Spearman's rho on the examples that both rated, from ratings [N, R] with NaN
+    where a rater gave none; a constant rater counts 0.0. None if no two raters share two examples; ValueError for
+    another shape, or infinite ratings."""
     ratings = _table(ratings)
     rhos = []
     for a, b in combinations(ratings.T, 2):

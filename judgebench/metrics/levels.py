@@ -141,15 +141,11 @@ def correlate(
 def correlations_at(
     level: str, judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """The correlations of each resample at one level of `LEVELS`, see `correlate`.
+    """The correlations [3, B] of each resample at one level of `LEVELS`, see `correlate`.
 
     Args:
-        judge, human: [N] finite numbers.
         group, system: [N] numbered from 0, without gaps.
         weights: [B, G] how often each group was drawn, at least one in each resample.
-
-    Returns:
-        [3, B] in the order of `CORRELATIONS`.
     """
     if level == "dataset":
         return resampled_correlations(judge, human, group, weights)

@@ -201,19 +201,13 @@ def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple
 
 
 def flipped_differences(difference: Resampled, flipped: np.ndarray) -> np.ndarray:
-    """The difference of two judges' correlations after the sign of some groups' shares in it is flipped.
+    """The difference [S, P] of two judges' S correlations after the sign of some groups' shares in it is flipped [P,
+    G].
 
     A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
     jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
     At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
     two judges' ties and loses power where these differ; `scripts/simulate_tests.py` has size and power of both.
-
-    Args:
-        difference: of S statistics, see `Resampled.minus`; its jackknife has G columns.
-        flipped: [P, G] of 0 and 1.
-
-    Returns:
-        [S, P].
     """
     apart = difference.jackknife.mean(axis=1, keepdims=True) - difference.jackknife
     shares = difference.values[:, None] + (difference.jackknife.shape[1] - 1) * apart

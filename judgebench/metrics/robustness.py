@@ -233,17 +233,14 @@ def _over(change: np.ndarray, clean: np.ndarray) -> np.ndarray:
 def cost_records(
     columns: Mapping[str, Sequence[Any]], ready: Mapping[str, Mapping[str, float]], dataset: str
 ) -> list[dict[str, Any]]:
-    """A record for each defense, in the order of the readings.
-
-    Args:
-        columns: those of readings.parquet.
-        ready: defense -> its seconds of getting ready, `once`, for each `context` and for each `text`.
+    """A record for each defense, in the order of the readings, from columns of readings.parquet and, defense by
+    defense, its seconds of getting ready: `once`, for each `context` and for each `text`.
 
     Returns:
         `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, in this or an earlier run; `text_seconds`, of
-        what the defense made for a text, or its share of what it made for the context of several; `context_seconds`, of
-        what it made for one context; `once_seconds`, whatever is judged, as this run took; `seconds`, reading and text
-        together.
+            what the defense made for a text, or its share of what it made for the context of several;
+            `context_seconds`, of what it made for one context; `once_seconds`, whatever is judged, as this run took;
+            `seconds`, reading and text together.
     """
     seconds: dict[str, list[float]] = {}
     for defense, taken in zip(columns["defense"], columns["seconds"], strict=True):

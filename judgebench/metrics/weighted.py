@@ -224,17 +224,14 @@ def _centered_ranks(value_weights: np.ndarray) -> np.ndarray:
 
 
 def resampled_correlations(judge: np.ndarray, human: np.ndarray, groups: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The correlations of each resample's examples.
+    """The correlations [3, B] of each resample's examples, in the order of `CORRELATIONS`; 0.0 where a resample is
+    constant.
 
     Discrete scores take `ContingencyTables`, others `DistinctPairs`; both give the same to rounding.
 
     Args:
-        judge, human: [N] finite numbers.
         groups: [N] the group of each example, numbered 0 to G - 1.
         weights: [B, G] how often each group was drawn. The identity gives each group's own correlation.
-
-    Returns:
-        [3, B] in the order of `CORRELATIONS`; 0.0 where a resample is constant.
     """
     if not len(judge) or not len(weights):
         return np.zeros((3, len(weights)))

@@ -171,16 +171,10 @@ class PromptBuilder:
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
     ) -> list[Prompt]:
-        """The prompts, condition by condition, the examples of a group together.
+        """The prompts, condition by condition, the examples of a group together; `UserError` for one that is too long.
 
-        All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of
-        its group under any of them.
-
-        Args:
-            judged: the judged text of each prompt; None takes the example's.
-
-        Raises:
-            UserError: a prompt is too long; names the example and both numbers of tokens.
+        All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of its
+        group under any of them. `judged` gives the judged text of each prompt; None takes the example's.
         """
         if not conditions:  # as while no defense is ready yet
             return []

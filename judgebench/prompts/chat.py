@@ -88,18 +88,9 @@ class ChatFormat:
 def text_prompts(
     tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], max_tokens: int, remedy: str
 ) -> list[Prompt]:
-    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text.
-    Names of control tokens are spelled as plain text (see `ControlTokens`).
-
-    Args:
-        remedy: the last words of the error about a text that is too long.
-
-    Returns:
-        Prompts with an empty prefix; of no tokens where the text is empty and nothing stands before it.
-
-    Raises:
-        UserError: a text is too long; names the example and both numbers of tokens.
-    """
+    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text; no
+    tokens where there is neither. Names of control tokens are spelled as plain text (see `ControlTokens`). `UserError`
+    for a text that is too long, which ends with `remedy`."""
     control, before = ControlTokens(tokenizer), plain_bos(tokenizer)
     prompts = []
     for example in examples:

@@ -50,9 +50,6 @@ def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidat
 
     A text depends on the model, the seed, its context and its index alone: more candidates, or other contexts, leave
     those that are there as they are.
-
-    Args:
-        contexts: of `tutor.contexts_of`.
     """
     prompts = tutor.prompts(contexts)
     texts = [Text(prompt, index) for prompt in prompts for index in range(tutor.spec.candidates)]

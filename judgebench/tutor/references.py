@@ -33,19 +33,15 @@ class Reference:
 def steered_texts(
     tutor: Tutor, contexts: Sequence[Example], standard: Standard, alphas: Sequence[float]
 ) -> dict[float, list[Written]]:
-    """Texts of each context under several strengths, all of them in the same batches.
+    """Texts of each context under several strengths, in the same batches: alpha -> a text a context, in order; a text
+    may be empty.
 
     A text is stored under the model, the standard vectors with their layer, its alpha, its context, the longest length
     and, where tokens are drawn, the seed: a strength that was tried before costs nothing.
 
     Args:
-        contexts: of `tutor.contexts_of`.
-        standard: where to steer.
         alphas: alpha_h of a text towards the high standard, -alpha_l of one towards the low standard; 0 is the plain
             tutor's text.
-
-    Returns:
-        alpha -> a text a context, in order; a text may be empty.
     """
     prompts = tutor.prompts(contexts, REFERENCE)
     alphas = list(dict.fromkeys(float(alpha) for alpha in alphas))
@@ -70,15 +66,9 @@ def steered_references(
 def asked_references(
     tutor: Tutor, contexts: Sequence[Example], scores: tuple[float, float] | None = None
 ) -> list[Reference]:
-    """W-CAP's pairs, for which the tutor is simply asked for a good and for a bad text; or random references, for which
-    it is asked for a text of a given score (CAP, section 3.2).
-
-    Args:
-        scores: of the high and the low text, in the tutor's range.
-
-    Raises:
-        UserError: the tutor wrote nothing; names the context.
-    """
+    """W-CAP's pairs, for which the tutor is asked for a good and for a bad text; or random references, for which it is
+    asked for a text of each of two scores, the high one first (CAP, section 3.2). `UserError` where the tutor wrote
+    nothing."""
     kinds = ((GOOD, None), (POOR, None)) if scores is None else tuple((SCORED, score) for score in scores)
     high, low = (
         tutor.write([Text(prompt) for prompt in tutor.prompts(contexts, kind, score)], _sampling(tutor))

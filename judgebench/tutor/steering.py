@@ -160,17 +160,12 @@ class Steer:
 
 @contextmanager
 def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
-    """Within it the model writes steered texts; afterwards, however it ends, the model is as it was.
+    """Within it the model writes steered texts; afterwards, however it ends, the model is as it was. None steers
+    nothing.
 
     The output of `steer.layer` is edited at the current position of each text and nowhere else: at the prompt's last
     token while it is read, then at each new token. It works under the engines of judgebench, and under transformers'
     own `generate` with prompts padded on the left and a cache.
-
-    Args:
-        steer: None leaves the model alone.
-
-    Raises:
-        UserError: the model has no such layer.
     """
     if steer is None:
         yield

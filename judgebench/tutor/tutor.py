@@ -111,16 +111,9 @@ class Tutor:
         return self.runner.view(self.spec.source, self.spec.engine)
 
     def prompts(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
-        """The prompt of each context, in order. What a context says never becomes a control token (`ControlTokens`).
-
-        Args:
-            contexts: of `contexts_of`.
-            kind: one of `KINDS`.
-            score: for `scored`, the score that the text should get.
-
-        Raises:
-            UserError: a prompt is too long; names the context and both numbers of tokens.
-        """
+        """The prompt of each context, in order, of one of `KINDS`; for `scored` with the score that the text should
+        get. What a context says never becomes a control token (`ControlTokens`). `UserError` for a prompt that is too
+        long."""
         # a score is ours, no text of the example's, so it may be filled before the rest
         template = self._templates[kind].replace("{score}", "" if score is None else f"{score:.3g}")
         builder = PromptBuilder(self.spec.source.tokenizer(), {kind: Rubric(kind, template)}, **self._options)
@@ -133,11 +126,7 @@ class Tutor:
 
         Args:
             sampling: how tokens are drawn; None takes the likeliest.
-            standard: where texts with an alpha are steered to.
-
-        Raises:
-            ValueError: a text is to be steered, and there is no standard.
-            UserError: the model cannot be read, or what it needs does not fit into memory.
+            standard: where texts with an alpha are steered to; else ValueError.
         """
         if standard is None and any(text.alpha for text in texts):
             raise ValueError("texts with an alpha need a standard to be steered to")

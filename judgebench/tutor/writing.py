@@ -41,15 +41,10 @@ class Sampling:
 
 
 def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
-    """The random numbers of one text.
+    """The random numbers of one text, the index-th of its prompt [tokens].
 
     They depend on the arguments alone: not on the batch, not on how strongly the text is steered, so that texts of two
     strengths differ by the strength alone.
-
-    Args:
-        seed: of the sampling.
-        index: which of the texts of this prompt.
-        prompt: [tokens] what the tutor reads.
     """
     digest = hashlib.sha256(f"{seed} {index} ".encode())
     digest.update(np.ascontiguousarray(prompt, dtype=np.int32).tobytes())
@@ -80,16 +75,8 @@ class Sampler:
 
 
 def draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0) -> torch.Tensor:
-    """One token a row, by inverting the cumulated distribution over the vocabulary.
-
-    Args:
-        logits: [rows, vocabulary].
-        uniform: [rows] float64 in [0, 1).
-        temperature, top_p: see `Sampling`.
-
-    Returns:
-        [rows] int64; a token of probability 0 is never drawn.
-    """
+    """One token a row [rows] of logits [rows, vocabulary], by inverting the cumulated distribution at `uniform` [rows]
+    in [0, 1); a token of probability 0 is never drawn. See `Sampling` for temperature and top_p."""
     probabilities = torch.softmax(checked_logits("main", logits) / temperature, dim=1)
     if top_p < 1:
         ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
