@@ -46,14 +46,11 @@ class Gap:
 def gaps_of(
     builder: PromptBuilder, examples: Sequence[Example], conditions: Sequence[Condition], words: int
 ) -> list[Gap]:
-    """The gaps of examples under conditions, condition by condition.
-
-    Args:
-        words: of the longest phrase; prompts leave room for it.
+    """The gaps of examples under conditions, condition by condition, with room for a phrase of so many words.
 
     Raises:
-        UserError: the tokenizer joins a phrase with what stands around it, so that no gap can be cut; or an article
-            must be shortened: by how much depends on the phrase, so that nothing before the gap stays as it is.
+        UserError: the tokenizer joins a phrase with what stands around it; or an article must be shortened: by how much
+            depends on the phrase, so that nothing before the gap stays as it is.
     """
     probed = [builder.build(examples, conditions, PhraseAttack("", " ".join([word] * words)).judged) for word in PROBES]
     if cut := [prompt for prompts in probed for prompt in prompts if prompt.source_tokens_cut]:

@@ -138,13 +138,10 @@ class Walked:
 
 
 def walk(scorer: PhraseScorer, tokenizer: PreTrainedTokenizerBase, settings: Walk) -> Walked:
-    """The best phrase of every length up to `settings.length`.
+    """The best phrase of every length up to `settings.length`; `UserError` where no word survives where it goes.
 
     Greedy search (beam 1) adds to the phrase the word that maximizes the mean objective over all gaps; a beam keeps the
     best few. Refinement, afterwards, replaces single words of the longest phrase while that helps.
-
-    Raises:
-        UserError: no word survives where it goes.
     """
     steps = _Steps(scorer, tokenizer, settings)
     # 1. the texts as they are

@@ -67,12 +67,10 @@ def group_hash(*texts: str) -> str:
 
 
 def validate(loaded: Dataset) -> None:
-    """Checks what all later rooms rely on.
+    """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
 
-    Raises:
-        UserError: no example; an example_id used twice; a blank source or output; a group whose examples answer to
-            different sources; a human score that is missing, not finite or outside the scale. Names the first such
-            example and its place.
+    There is an example; no example_id stands there twice; no source or output is blank; the examples of a group answer
+    to one source; every human score is there, finite and within the scale.
     """
     examples = loaded.examples
     if not examples:

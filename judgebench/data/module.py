@@ -73,8 +73,8 @@ class JudgeDataModule(LightningDataModule, ABC):
     def setup(self, stage: str | None = None) -> None:
         """Loads, checks, limits and splits the data, once.
 
-        The split is drawn among the groups that the limit leaves, so that a short trial run has dev groups too. A
-        group may therefore be dev under one limit and test under another: results of different limits do not mix.
+        The split is drawn among the groups that the limit leaves, so that a short trial run has dev groups too: results
+        of different limits do not mix.
         """
         if self._data is not None:
             return

@@ -132,12 +132,8 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
 
 
 def json_array(path: Path) -> Iterator[FileRow]:
-    """The rows of a file that is one JSON list of objects, UTF-8.
-
-    Raises:
-        UserError: no such file, a folder, not UTF-8, not JSON, or not a list of objects; names the line or the entry
-            (counted from 1).
-    """
+    """The rows of a file that is one JSON list of objects, UTF-8; `UserError` for no such file, or another content,
+    which names the line or the entry (counted from 1)."""
     raw = existing(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
     try:
@@ -165,11 +161,8 @@ def json_rows(path: Path) -> Iterator[FileRow]:
 
 
 def parquet_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name.
-
-    Raises:
-        UserError: nothing there, no parquet file in the folder, or not parquet; names the file.
-    """
+    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name; `UserError`
+    where there is none, or one is not parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -228,11 +221,9 @@ def _decoded(raw: bytes, place: str) -> str:
 
 
 def is_hub_id(path: str) -> bool:
-    """True where `path` names a data set on the hub ("owner/name") and not a local file or folder.
-
-    A path that exists, has a data file's ending or begins with an existing folder is local: a mistyped local path
-    must not become a network call.
-    """
+    """True where `path` names a data set on the hub ("owner/name") and not a local file or folder. A path that exists,
+    has a data file's ending or begins with an existing folder is local: a mistyped local path must not become a network
+    call."""
     return (
         re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", path) is not None
         and not path.endswith(_FILE_ENDINGS)
@@ -242,11 +233,8 @@ def is_hub_id(path: str) -> bool:
 
 
 def download(dataset_id: str) -> Path:
-    """The folder of the data set's parquet files, downloaded or from the hub's own cache.
-
-    Raises:
-        UserError: it can be had neither from the hub nor from the cache.
-    """
+    """The folder of the data set's parquet files, downloaded or from the hub's own cache; `UserError` where neither has
+    it."""
     from huggingface_hub import snapshot_download
 
     try:

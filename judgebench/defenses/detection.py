@@ -53,14 +53,11 @@ class ThresholdCurve:
 
 
 def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
-    """Precision and recall of every cut that tells two values apart.
+    """Precision and recall of every cut that tells two values [texts] apart; no cut claims an attack of a text without
+    one (NaN).
 
     Both kinds of texts weigh the same in total, as where each attacked text has its clean one beside it. Otherwise the
     best F1 would depend on how many attacks there are: with three of them, claiming one of every text makes 0.86.
-
-    Args:
-        values: [texts] float64; NaN where a text has none: no cut claims an attack of it.
-        attacked: [texts] bool; of both kinds there must be one with a value.
     """
     values, attacked = np.asarray(values, np.float64), np.asarray(attacked, bool)
     weights = np.where(attacked, 1 / max(1, attacked.sum()), 1 / max(1, (~attacked).sum()))

@@ -24,13 +24,7 @@ _MAXIMUM_NATS = 700.0
 
 
 def perplexity(logprobs: np.ndarray) -> float:
-    """exp of the mean surprise of a text's tokens.
-
-    Args:
-        logprobs: [tokens] of each token given those before.
-
-    Returns:
-        NaN where there is no token.
+    """exp of the mean surprise of a text's tokens, from their log-probabilities [tokens]; NaN where there is none.
 
     Example:
         >>> round(perplexity(np.log([0.5, 0.125])), 6)
@@ -54,15 +48,9 @@ def windowed_perplexity(logprobs: np.ndarray, window: int) -> float:
 
 
 def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -> tuple[list[np.ndarray], np.ndarray]:
-    """Log-probabilities that the helper gives to the tokens of each text of `JudgedTexts.examples`.
-
-    Returns:
-        For each text [tokens] float32 log-probabilities, less the first token where no BOS stands before it. And
-        [texts] seconds of reading it.
-
-    Raises:
-        UserError: a text is longer than the helper can read, or the helper cannot be read.
-    """
+    """Log-probabilities [tokens] that the helper gives to the tokens of each text of `JudgedTexts.examples`, less the
+    first token where no BOS stands before it; and [texts] seconds of reading it. `UserError` for a text that is too
+    long."""
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.most_tokens, remedy)
     view = resources.view(helper.source, helper.engine)
@@ -93,12 +81,8 @@ class Logistic:
 
     @classmethod
     def fit(cls, features: np.ndarray, attacked: np.ndarray) -> Logistic:
-        """Fitted on standardized features with scikit-learn's usual penalty; both kinds of texts weigh the same.
-
-        Args:
-            features: [texts, features] float64, without NaN.
-            attacked: [texts] bool, of both kinds.
-        """
+        """Fitted on standardized features [texts, features], without NaN, with scikit-learn's usual penalty; both kinds
+        of texts, attacked [texts] or not, weigh the same."""
         from sklearn.linear_model import LogisticRegression  # which takes a second that few runs need
 
         center = features.mean(axis=0)

@@ -73,16 +73,13 @@ class Fitted:
 
 
 def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
-    """The parameters that make the outcomes most likely, in each resample.
+    """The parameters that make the outcomes most likely, in each resample of group weights [B, G]; the others start
+    from the first row, usually of ones.
 
     By Newton's method with halved steps: the log-likelihood is concave. Without a prior it has no maximum where some
     systems never lost to any of the others (Ford, "Solution of a Ranking Problem from Binary Comparisons", 1957) or a
     place decides everything; such a row is NaN. Under Davidson's model a tie does not count as a loss there, which is
     on the safe side.
-
-    Args:
-        comparisons: of K systems in G groups.
-        weights: [B, G] how often each group counts; the others start from the first row, usually of ones.
     """
     count = len(weights)
     signs = _signs(comparisons, model)

@@ -70,10 +70,10 @@ def objective_cells(
     """The metric in every cell that an entry names, on both splits.
 
     Returns:
-        an entry's position (`objective`), its `metric`, split, level, judge, decoding, defense and attack (several
-        with commas between); dimension, range_min,
-        range_max, range_step, dev and test (None where there is no such split), each the mean over the entry's attacks;
-        `constant`, whether the judge gives every text of the entry's split the same score.
+        an entry's position (`objective`), its metric, split, level, judge, decoding, defense and attack (several with
+            commas between); dimension, range_min, range_max, range_step; dev and test (None where there is no such
+            split), each the mean over the entry's attacks; `constant`, True where the judge gives every text of the
+            entry's split the same score.
     """
     found = []
     for position, entry in enumerate(objective):

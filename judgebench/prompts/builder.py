@@ -142,15 +142,8 @@ class PromptBuilder:
         limit: int,
         closed: bool = False,
     ) -> PromptBuilder:
-        """From conf/prompt.
-
-        Args:
-            config: plain values: rubrics, variants, max_tokens, truncate, template_options.
-            limit: tokens of a prompt that all models can read, room for the answer already taken off.
-
-        Raises:
-            UserError: a key that is unknown, missing or holds something else than it should.
-        """
+        """From conf/prompt; `UserError` for a key that is unknown, missing or holds something else than it should.
+        `limit` is the tokens of a prompt that all models can read, room for the answer already taken off."""
         if not isinstance(config, Mapping):
             raise UserError(f"prompt: {config!r} is no group of settings; conf/prompt/paper.yaml shows one.")
         known_keys(config, _KEYS, "prompt")

@@ -178,15 +178,12 @@ def fill(
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
-    """Letter of a multiple choice -> the score that it stands for; empty where the rubric defines none.
+    """Letter of a multiple choice -> the score of the range that it stands for; empty where the rubric's own text
+    defines none.
 
-    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`,
-    `C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the
-    best or the worst would be a guess.
-
-    Args:
-        text: the rubric's own text with no example in it: what is judged must not say what an answer means.
-        score_range: whose scores count.
+    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`, `C. Fair
+    (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the best or the
+    worst would be a guess.
 
     Example:
         >>> choices_of("Answer with A (5), B (3) or C (1).", ScoreRange(1, 5))

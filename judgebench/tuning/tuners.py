@@ -70,11 +70,8 @@ class Tuner:
         """
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """The settings of one decoding in all ranges of one dimension.
-
-        Returns:
-            What is added to the decoding's name ("": nothing) -> a setting for each of `measured`.
-        """
+        """The settings of one decoding in all ranges of one dimension: suffix of the decoding's name ("": none) -> a
+        setting for each of `measured`."""
         raise NotImplementedError
 
     def way(self, measured: MeasuredCell) -> str:

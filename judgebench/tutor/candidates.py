@@ -109,17 +109,9 @@ class JudgeScorer:
 
 
 def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarray:
-    """Hidden states of the tutor at the last token of each text that it wrote.
-
-    Args:
-        candidates: each at least one token long.
-
-    Returns:
-        [candidates, layers, hidden] float32: the output of every layer; the last layer's before the final norm.
-
-    Raises:
-        UserError: the model's layers are not found; a text does not fit into memory.
-    """
+    """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers, hidden] float32,
+    the output of every layer; the last layer's before the final norm. `UserError` where layers are not found, or a text
+    does not fit into memory."""
     prompts = [
         replace(each.prompt, token_ids=np.concatenate([each.prompt.token_ids, each.tokens]).astype(np.int32))
         for each in candidates

@@ -53,11 +53,8 @@ def steered_texts(
 def steered_references(
     tutor: Tutor, contexts: Sequence[Example], standard: Standard, alpha_high: float, alpha_low: float
 ) -> list[Reference]:
-    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least 0.
-
-    Raises:
-        UserError: the tutor wrote nothing; names the context and the strength.
-    """
+    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least 0. `UserError` where
+    the tutor wrote nothing."""
     texts = steered_texts(tutor, contexts, standard, [alpha_high, -alpha_low])
     remedy = {HIGH: f"lower tutor.alpha_high={alpha_high:g}", LOW: f"lower tutor.alpha_low={alpha_low:g}"}
     return _pairs(contexts, texts[float(alpha_high)], texts[-float(alpha_low)], remedy)
@@ -134,9 +131,8 @@ def measure_strengths(
     """Every strength towards both standards.
 
     Args:
-        contexts: of `tutor.contexts_of`; of training data, as all that something is chosen on.
+        contexts: of training data, as all that something is chosen on.
         alphas: strengths as they act, each at least 0.
-        scorer: the judge.
         targets: the low and the high score to be met.
 
     Raises:

@@ -44,16 +44,11 @@ def written_example(context: Example, name: str, text: str) -> Example:
 
 
 def load_templates(collection: str) -> dict[str, str]:
-    """Kind -> template.
+    """Kind -> template of a collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for each of `KINDS`;
+    else `UserError`, as for an unknown field, or no source in it.
 
     `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which the paper does not
     print, in words of our own.
-
-    Args:
-        collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for each of `KINDS`.
-
-    Raises:
-        UserError: no such collection, a file that cannot be read, an unknown field, or no source in it.
     """
     folder = _folder(collection)
     templates = {}

@@ -39,13 +39,11 @@ class Retained:
 
 
 def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: float = 80.0) -> Retained:
-    """The high and low sets (CAP, section 4.2 and figure 4).
+    """The high and low sets of candidates by the judge's scores [candidates], NaN without one (CAP, section 4.2 and
+    figure 4).
 
-    The paper estimates the thresholds on one set of candidates and keeps those of another; here one set serves both.
-
-    Args:
-        scores: [candidates] the judge's; NaN for a candidate without one, which then belongs to neither set.
-        low_percentile, high_percentile: of the scores that there are, interpolated linearly.
+    The paper estimates the thresholds, percentiles interpolated linearly, on one set of candidates and keeps those of
+    another; here one set serves both.
 
     Raises:
         UserError: the judge does not tell candidates apart, or a set is too small to average.
@@ -122,15 +120,12 @@ def best_layer(separabilities: np.ndarray) -> int:
 
 
 def project(high: np.ndarray, low: np.ndarray, components: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Principal components of both sets together (figure 5).
-
-    Args:
-        high, low: [texts, hidden] states of one layer.
-        components: how many; states that span fewer have 0 in the rest.
+    """Principal components of the states [texts, hidden] of both sets together (figure 5); states that span fewer have
+    0 in the rest.
 
     Returns:
         [texts, components] of the high set and of the low one, each axis turned so that the high mean lies at the
-        higher end; and [components] the share of the variance along each.
+            higher end; and [components] the share of the variance along each.
     """
     together = np.concatenate([high, low]).astype(np.float64)
     centered = together - together.mean(axis=0)
