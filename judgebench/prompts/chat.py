@@ -32,8 +32,8 @@ class ChatFormat:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool):
         self._tokenizer = tokenizer
         self._options = _template_options(tokenizer, options)
-        self._bos = plain_bos(tokenizer)
-        self._eos = _plain_eos(tokenizer) if closed else ""
+        self._bos, eos = _plain_marks(tokenizer)
+        self._eos = eos if closed else ""
 
     def __call__(self, filled: Sequence[Filled]) -> list[Filled]:
         """Each as a model reads it."""
@@ -91,7 +91,7 @@ def text_prompts(
     """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text; no
     tokens where there is neither. Names of control tokens are spelled as plain text (see `ControlTokens`). `UserError`
     for a text that is too long, which ends with `remedy`."""
-    control, before = ControlTokens(tokenizer), plain_bos(tokenizer)
+    control, (before, _) = ControlTokens(tokenizer), _plain_marks(tokenizer)
     prompts = []
     for example in examples:
         text = before + example.output
@@ -115,18 +115,12 @@ def _places(part: str, text: str) -> list[int]:
     return places
 
 
-def plain_bos(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The BOS that the tokenizer itself would put before a plain text, or nothing."""
+def _plain_marks(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """The BOS and the EOS that the tokenizer itself would put around a plain text, or nothing."""
     (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
-    return str(tokenizer.bos_token) if starts else ""
-
-
-def _plain_eos(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The EOS that the tokenizer itself would put after a plain text, or nothing."""
-    (ids,) = tokenized(tokenizer, ["a"], add_special_tokens=True)["input_ids"]
     ends = tokenizer.eos_token_id is not None and ids[-1:] == [tokenizer.eos_token_id]
-    return str(tokenizer.eos_token) if ends else ""
+    return str(tokenizer.bos_token) if starts else "", str(tokenizer.eos_token) if ends else ""
 
 
 def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:

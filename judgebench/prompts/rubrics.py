@@ -274,24 +274,19 @@ def _texts(collection: Any) -> dict[str, Text]:
         if not collection or not all(isinstance(one, str) for pair in collection.items() for one in pair):
             raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
         return {name: partial(str, text) for name, text in collection.items()}
-    folder = _folder(collection)
+    folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
+    if folder is None:
+        raise UserError(
+            f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with one "
+            "<dimension>.txt a dimension."
+        )
     own = [item for item in folder.iterdir() if item.name.endswith(".txt")]
     return {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in own}
 
 
-def _folder(collection: Any) -> Traversable | Path:
-    if not isinstance(collection, str) or not collection.strip():
-        raise UserError(
-            f"prompt.rubrics: {collection!r} names no collection; give summary, dialogue, or a folder with one "
-            "<dimension>.txt a dimension."
-        )
-    shipped = files("judgebench.prompts") / "rubrics" / collection
-    if re.fullmatch(r"\w+", collection) and shipped.is_dir():
-        return shipped
+def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
+    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's own by its path."""
+    if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
+        return shipped / collection
     own = Path(collection).expanduser()
-    if own.is_dir():
-        return own
-    raise UserError(
-        f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with one "
-        "<dimension>.txt a dimension."
-    )
+    return own if collection.strip() and own.is_dir() else None

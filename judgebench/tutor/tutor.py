@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any
 
 from judgebench.judges.passes import ModelView
 from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import collection_folder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
@@ -50,7 +49,12 @@ def load_templates(collection: str) -> dict[str, str]:
     `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which the paper does not
     print, in words of our own.
     """
-    folder = _folder(collection)
+    folder = collection_folder(files("judgebench.tutor") / "prompts", str(collection))
+    if folder is None:
+        raise UserError(
+            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, or a folder with "
+            f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
+        )
     templates = {}
     for kind in KINDS:
         try:
@@ -128,17 +132,3 @@ class Tutor:
         tokenizer, longest = self.spec.source.tokenizer(), self.spec.most_tokens
         pass_ = WritePass(self.view, tokenizer, texts, longest, sampling, standard)
         return write(pass_, self.runner, self.spec.token_budget)
-
-
-def _folder(collection: Any) -> Traversable | Path:
-    if isinstance(collection, str) and collection.strip():
-        shipped = files("judgebench.tutor") / "prompts" / collection
-        if re.fullmatch(r"\w+", collection) and shipped.is_dir():
-            return shipped
-        folder = Path(collection).expanduser()
-        if folder.is_dir():
-            return folder
-    raise UserError(
-        f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, or a folder with "
-        f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
-    )

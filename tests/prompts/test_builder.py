@@ -203,7 +203,7 @@ def test_the_configuration_makes_the_builder(smollm2_tokenizer):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rubrics": None}, r"prompt\.rubrics: None names no collection"),
+        ({"rubrics": None}, r"prompt\.rubrics=None: there is no such collection"),
         ({"variants": "x"}, r"prompt\.variants must map"),
         ({"max_tokens": 0}, r"prompt\.max_tokens must be null or a whole number of at least 1, got 0"),
         ({"max_tokens": "many"}, r"prompt\.max_tokens must .* got 'many'"),

@@ -81,7 +81,9 @@ def test_unknown_names_list_what_there_is():
 
 @pytest.mark.parametrize("collection", [None, 5, ["summary"], True, "", " "])
 def test_a_collection_that_is_no_name_is_told(collection):
-    with pytest.raises(UserError, match=r"^prompt\.rubrics: .* names no collection; give summary, dialogue, or a"):
+    with pytest.raises(
+        UserError, match=r"^prompt\.rubrics=.*there is no such collection; give summary, dialogue, or a"
+    ):
         load_rubrics(collection, ["coherence"])
 
 
