@@ -190,8 +190,9 @@ class TextPairs:
         number = {name: i for i, name in enumerate(systems)}
         one, other = (np.array([number[name] for name in side.tolist()], dtype=np.int64) for side in names)
         columns_of = ("score_first", "score_second", "tie_first", "tie_second", "human")
-        numbers = (part[name].astype(np.float64) for name in columns_of)
-        return cls(one, other, *numbers, 1 / often[which], groups.tolist(), group, systems)
+        first, second, tie_first, tie_second, human = (part[name].astype(np.float64) for name in columns_of)
+        share = 1 / often[which]
+        return cls(one, other, first, second, tie_first, tie_second, human, share, groups.tolist(), group, systems)
 
     @property
     def score(self) -> np.ndarray:

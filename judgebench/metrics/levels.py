@@ -176,7 +176,7 @@ def _system_facts(
 ) -> dict[str, Any]:
     every = np.ones((1, drawn.shape[1]), dtype=np.int32)
     ours, theirs = (_means(side, group, system)(every)[0] for side in (judge, human))
-    facts = {"n": len(ours), "constant": is_constant(ours), "constant_humans": is_constant(theirs)}
+    facts: dict[str, Any] = {"n": len(ours), "constant": is_constant(ours), "constant_humans": is_constant(theirs)}
     if len(ours) >= _FEWEST_SYSTEMS:
         # Another stream than those of groups and flips, which are drawn with the same seed.
         rng = np.random.default_rng([seed, 2])

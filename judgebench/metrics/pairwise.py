@@ -127,8 +127,8 @@ def _record(
         note = f"no text of this split is by the reference {ranking.reference}"
         judge, humans = (_Side(side.comparisons, None, side.unranked or note, None) for side in (judge, humans))
     missing = []  # of each side the share of resamples without strengths
-    for fitted in (judge.fitted, humans.fitted):
-        drawn = [] if fitted is None else fitted.strengths[1:]
+    for side in (judge, humans):
+        drawn = np.zeros((0, 1)) if side.fitted is None else side.fitted.strengths[1:]
         missing.append(float((~np.isfinite(drawn).all(axis=1)).mean()) if len(drawn) else 0.0)
     apart = pairs.one != pairs.other
     record: dict[str, Any] = {

@@ -176,7 +176,7 @@ def _record(
     if best is not None and best.dev is not None and exact is not None and best.constant == exact["constant"]:
         below = max(0.0, exact["dev"] - best.dev)
         below = 0.0 if below < EQUAL else below
-    sizes = {}
+    sizes: dict[str, int] = {}
     for split in (DEV, TEST):
         part = measured.parts.get(split)
         sizes |= {f"{split}_examples": len(part.human) if part else 0, f"{split}_groups": part.groups if part else 0}

@@ -24,7 +24,8 @@ from judgebench.defenses.prepared import JudgedTexts
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
-from tests.defenses.resources import RANGE, SAID, examples, refuse, resources, settings
+from tests.defenses.conftest import RANGE, SAID, examples, resources, settings
+from tests.tutor.conftest import refuse
 
 VALUES = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40)
 

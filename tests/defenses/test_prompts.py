@@ -19,8 +19,8 @@ from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.runtime.errors import UserError
 from judgebench.types import CLAMPED, FAILED, ORDERS, PARSED, PLACES, Condition, Example, Rubric, ScoreRange
 from tests.conftest import tiny_llama
-from tests.defenses.conftest import BY_PROMPT, SETTINGS
-from tests.defenses.resources import RANGE, examples, refuse, resources, settings
+from tests.defenses.conftest import BY_PROMPT, RANGE, SETTINGS, examples, resources, settings
+from tests.tutor.conftest import refuse
 
 DEFENSES = {name: make() for name, make in shipped_defenses(SETTINGS).items() if name in BY_PROMPT}
 ATTACKS = select_attacks(["dsi", "adaptive", "empty"])

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from judgebench.defenses import NONE, TemplateDefense, select_defenses, shipped_defenses
 from judgebench.runtime.errors import UserError
-from tests.defenses.conftest import SETTINGS, settings
+from tests.defenses.conftest import SETTINGS
 
 
 def test_these_defenses_come_with_judgebench():
@@ -21,7 +23,7 @@ def test_they_come_in_the_given_order_and_none_only_where_it_is_named():
 
 def test_the_seed_is_everybodys(tmp_path):
     (tmp_path / "mine.txt").write_text("{text} {marker}")
-    mine, cut = select_defenses([str(tmp_path / "mine.txt"), "retokenization"], settings(7))
+    mine, cut = select_defenses([str(tmp_path / "mine.txt"), "retokenization"], replace(SETTINGS, seed=7))
     assert mine.seed == cut.seed == 7
 
 
@@ -67,4 +69,4 @@ def test_two_of_one_name_are_told():
 @pytest.mark.parametrize("seed", [-1, 0.5, True, None, "1"])
 def test_a_seed_is_a_whole_number(seed):
     with pytest.raises(UserError, match=r"^defense.seed: "):
-        select_defenses(["none"], settings(seed))
+        select_defenses(["none"], replace(SETTINGS, seed=seed))
