@@ -163,7 +163,7 @@ def _mistake(error: BaseException | None) -> UserError | None:
 def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
     """All mistakes of a command that was refused, and the command that has none, as far as they are known."""
     mistake = _mistake(refusal.__cause__)
-    return refusal.sentence if mistake is None else as_line(command.told(mistake, look))
+    return refusal.sentence if mistake is None else as_line(command.with_advice(mistake, look))
 
 
 def run_overrides(overrides: Sequence[str]) -> Results:

@@ -51,11 +51,11 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 """Keys without which there is no run."""
 
 
-def check_config(config: DictConfig, dear: bool = True) -> None:
+def check_config(config: DictConfig, expensive: bool = True) -> None:
     """Refuses a configuration of a run whose mistakes can be found without torch.
 
     Args:
-        dear: whether to try that the run folder can be written, which takes a second to import.
+        expensive: whether to try that the run folder can be written, which takes a second to import.
 
     Raises:
         UserError: all mistakes: a part that is missing; a key that its part does not take; a value of another kind, or
@@ -89,7 +89,7 @@ def check_config(config: DictConfig, dear: bool = True) -> None:
         with mistakes.caught():
             _check_here(getattr(part, "source", None))
     mistakes.tell()
-    if not dear:
+    if not expensive:
         return
     from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
 
@@ -109,21 +109,21 @@ def check_files(config: DictConfig, keys: Sequence[str]) -> None:
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     """The entries of the decoding group that name a class; hyperparameters stand beside them."""
-    found = {
+    decodings = {
         str(name): build_component(entry)
         for name, entry in config.items()
         if isinstance(entry, DictConfig) and TARGET in entry
     }
-    if not found:
+    if not decodings:
         raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
-    for name, decoding in found.items():
+    for name, decoding in decodings.items():
         if not isinstance(decoding, Decoding):
             raise UserError(
                 f"decoding.{name}: {type(decoding).__name__} is no decoding, for it lacks some of what "
                 "judgebench.decoding.rules asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
                 "judgebench.decoding."
             )
-    return found
+    return decodings
 
 
 def check_run(config: DictConfig) -> None:

@@ -101,7 +101,7 @@ class Command:
         reason = "; ".join(line for line in lines if line) or type(error).__name__
         return UserError(f"The command line cannot be followed: {reason}")
 
-    def told(self, error: UserError, look: Look | None = None) -> str:
+    def with_advice(self, error: UserError, look: Look | None = None) -> str:
         """All mistakes of the command, and the whole command that has none of them where it is known.
 
         Args:
@@ -109,7 +109,7 @@ class Command:
             look: refuses a configuration.
         """
         sentences, given = list(error.sentences), list(self.given)
-        cheap = None if look is None else partial(look, dear=False)
+        cheap = None if look is None else partial(look, expensive=False)
         for _ in range(_MOST_TRIES):
             mended = _mended(given, error.fix or {})
             if mended == given or (look is None and "" in (error.fix or {})):

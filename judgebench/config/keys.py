@@ -52,11 +52,11 @@ def choice_sentences(group: str) -> dict[str, str]:
 
 def choice_list(group: str) -> str:
     """The choices of a group, a line each, for --help."""
-    told = choice_sentences(group)
-    width = max(map(len, told), default=0)
+    sentences = choice_sentences(group)
+    width = max(map(len, sentences), default=0)
     return "\n".join(
         textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
-        for name, sentence in told.items()
+        for name, sentence in sentences.items()
     )
 
 

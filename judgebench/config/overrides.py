@@ -32,7 +32,7 @@ ADDED = ("exp", "sweeps")
 """Groups of which a run has nothing until it is added with +."""
 
 Look = Callable[..., None]
-"""Refuses a configuration; with `dear=False` only for what is known at once."""
+"""Refuses a configuration; with `expensive=False` only for what is known at once."""
 
 _MOST_JOBS = 10_000
 """Jobs that a multirun may have."""

@@ -104,18 +104,18 @@ def parse_json(
     """
 
     def read() -> Any:
-        held = _decoded(_within(text, limits.size))
+        content = _decoded(_within(text, limits.size))
         value = json.loads(
-            held,
+            content,
             object_pairs_hook=_unique,
             parse_int=_whole,
             parse_float=_real,
             parse_constant=None if limits.nan else _constant,
         )
-        opened = held.count("[") + held.count("{")
+        opened = content.count("[") + content.count("{")
         # the walk takes as long as the reading, so it is left out where nothing can be wrong
-        halves = not limits.halves and ("\\u" in held or (isinstance(text, str) and not held.isascii()))
-        if halves or opened > limits.depth or held.count(",") + opened >= limits.nodes:
+        halves = not limits.halves and ("\\u" in content or (isinstance(text, str) and not content.isascii()))
+        if halves or opened > limits.depth or content.count(",") + opened >= limits.nodes:
             _check_plain(value, limits, leaves=halves)
         return value
 

@@ -47,10 +47,10 @@ def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str
         >>> environment_secrets({"HF_TOKEN": "hf_0123456789abcdef", "PWD": "/home/me/a/long/path", "HOME": "/home/me"})
         {'hf_0123456789abcdef'}
     """
-    held = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     return {
         value
-        for name, value in held.items()
+        for name, value in variables.items()
         if name not in _PLACES and looks_secret(name) and len(value) >= SHORTEST_REPEATED and not value.startswith("/")
     }
 
@@ -142,19 +142,19 @@ def masked_argument(argument: str) -> str:
 
 def argument_secrets(arguments: Sequence[str]) -> set[str]:
     """The secrets that `masked_argument` takes out of arguments, as far as they are long enough to be secrets."""
-    found = set()
+    secrets = set()
     for argument in arguments:
         key, _, value = argument.partition("=")
         if looks_secret(key) and not _HARMLESS.fullmatch(value):
-            found |= {value, value.strip("\"'")}
-        found |= {one["value"].strip("\"'") for one in _GIVEN.finditer(argument) if _masked(one) != one[0]}
-    return {one for one in found if len(one) >= SHORTEST_REPEATED}
+            secrets |= {value, value.strip("\"'")}
+        secrets |= {match["value"].strip("\"'") for match in _GIVEN.finditer(argument) if _masked(match) != match[0]}
+    return {secret for secret in secrets if len(secret) >= SHORTEST_REPEATED}
 
 
-def _masked(found: re.Match[str]) -> str:
-    if not looks_secret(found["key"]) or _HARMLESS.fullmatch(found["value"]):
-        return found[0]
-    return f"{found['key']}{found['is']}{MASK}"
+def _masked(match: re.Match[str]) -> str:
+    if not looks_secret(match["key"]) or _HARMLESS.fullmatch(match["value"]):
+        return match[0]
+    return f"{match['key']}{match['is']}{MASK}"
 
 
 class Hiding:

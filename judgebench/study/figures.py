@@ -32,8 +32,8 @@ no correlation: the 0 that stands for it would outshine every negative one."""
 def complete(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
     point runs again."""
-    told = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
-    return sorted(told, key=lambda trial: trial["number"])
+    done = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
+    return sorted(done, key=lambda trial: trial["number"])
 
 
 def direction_of(position: int, directions: Sequence[str]) -> str:
@@ -66,12 +66,12 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
 
     A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is
     framed."""
-    told = complete(trials)
-    keys = list(dict.fromkeys(key for trial in told for key in trial["params"]))
-    if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in told for key in keys):
+    done = complete(trials)
+    keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
+    if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in done for key in keys):
         return {}
-    found: dict[tuple[int, str, str, str], dict[str, Points]] = {}
-    for trial in told:
+    points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
+    for trial in done:
         at = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
         for cell in trial["attributes"]["cells"]:
             split = cell.get("split", "dev")
@@ -79,14 +79,14 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
                 constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
-                found.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
-    several = len({objective for objective, *_ in found}) > 1
+                points_of.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
+    several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     return {
         f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}": _figure(
             points, names, metric.capitalize(), dimension, split, direction_of(objective, directions)
         )
-        for (objective, metric, dimension, split), points in found.items()
+        for (objective, metric, dimension, split), points in points_of.items()
     }
 
 
@@ -187,12 +187,12 @@ Value = tuple[float, float]
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
     """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
     unless there are two objectives."""
-    told = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
-    if not told or len(directions) != 2:
+    done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
+    if not done or len(directions) != 2:
         return None
-    on_front = [told[i] for i in pareto_front([trial["values"] for trial in told], directions)]
-    values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in told}
-    names = [_name(told[0], objective) for objective in (0, 1)]
+    on_front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
+    values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
+    names = [_name(done[0], objective) for objective in (0, 1)]
     with house_style():
         figure, (axis,) = panels(1, 1, 3.2)
         axis.plot(*zip(*values.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
@@ -206,7 +206,7 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
             axis.plot(*there, "o", color=_FRONT, markerfacecolor="none", markersize=6, zorder=3)
             ends = zip(values[number], there, strict=True)
             axis.plot(*(list(end) for end in ends), color=MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
-        splits = [_cell(told[0], objective)["split"] for objective in (0, 1)]
+        splits = [_cell(done[0], objective)["split"] for objective in (0, 1)]
         axis.set_xlabel(f"{names[0]} on {splits[0]} ({_better(directions, 0)} is better)")
         axis.set_ylabel(f"{names[1]} on {splits[1]} ({_better(directions, 1)} is better)")
         handles = [
@@ -219,8 +219,8 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
             labels.append("the same on the test split")
         shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
         caption = (
-            f"{len(told)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. It is chosen on what the axes name, so its own values flatter it. {_under(told[0])}"
+            f"{len(done)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
+            f"good in the other. It is chosen on what the axes name, so its own values flatter it. {_under(done[0])}"
             f"{shown}."
         )
         return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)
@@ -236,12 +236,12 @@ def _name(trial: Trial, objective: int) -> str:
 
 
 def _under(trial: Trial) -> str:
-    told = []
+    clauses = []
     for objective in (0, 1):
         cell = _cell(trial, objective)
         given = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-        told += [f"{_name(trial, objective)}: {', '.join(given)}. "] if given else []
-    return "".join(told)
+        clauses += [f"{_name(trial, objective)}: {', '.join(given)}. "] if given else []
+    return "".join(clauses)
 
 
 def _better(directions: Sequence[str], position: int) -> str:

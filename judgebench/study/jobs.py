@@ -135,14 +135,14 @@ def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) ->
     from judgebench.metrics.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
-    asked = default_objective(records) if objective is None else objective
+    entries = default_objective(records) if objective is None else objective
     try:
-        values = objective_values(records, asked)
+        values = objective_values(records, entries)
     except UserError:
         if objective is not None:
             raise
         values = []
-    attributes = {"run_dir": str(finished.path), "cells": objective_cells(records, asked)}
+    attributes = {"run_dir": str(finished.path), "cells": objective_cells(records, entries)}
     return {"values": values, "attributes": attributes}
 
 

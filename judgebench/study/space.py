@@ -179,7 +179,7 @@ class Space:
             UserError: what is no override, holds nothing to choose from, or names a choice twice.
         """
         parser = OverridesParser.create(config_loader=config_loader)
-        found: dict[str, Param | str] = {}
+        parsed: dict[str, Param | str] = {}
         for key, given in params.items():
             text = f"{key}={'null' if given is None else given}"
             try:
@@ -187,17 +187,17 @@ class Space:
             except HydraException as error:
                 reason = str(error).splitlines()[0]
                 raise UserError(f"hydra.sweeper.params.{key}: {given!r} is no override ({reason}).") from error
-            found[override.get_key_element()] = _swept(override) or text
+            parsed[override.get_key_element()] = _swept(override) or text
         for argument in arguments:
             override = parser.parse_override(argument)
-            found[override.get_key_element()] = _swept(override) or argument
-        swept = {key: param for key, param in found.items() if isinstance(param, Param)}
+            parsed[override.get_key_element()] = _swept(override) or argument
+        swept = {key: param for key, param in parsed.items() if isinstance(param, Param)}
         if not swept:
             raise UserError(
                 "hydra.sweeper.params: nothing is swept; give at least one key several values, as in "
                 "hydra.sweeper.params={decoding.lambda: '0.1,0.5'}."
             )
-        return cls(swept, tuple(one for one in found.values() if isinstance(one, str)))
+        return cls(swept, tuple(one for one in parsed.values() if isinstance(one, str)))
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:

@@ -98,25 +98,25 @@ def open_study(
             raise UserError(f"hydra.sweeper.direction: {direction!r} is not one of {', '.join(_DIRECTIONS)}.")
     if not directions:
         raise UserError("hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them.")
-    asked: dict[str, Any] = {_SPACE: dict(space), _FIXED: sorted(fixed)}
+    wanted: dict[str, Any] = {_SPACE: dict(space), _FIXED: sorted(fixed)}
     try:
         study = optuna.create_study(storage=storage, study_name=name, directions=list(directions))  # type: ignore[arg-type]
     except DuplicatedStudyError:
         study = optuna.load_study(study_name=name, storage=storage)
-    found = study.user_attrs
-    if found or study.get_trials(deepcopy=False):
+    known = study.user_attrs
+    if known or study.get_trials(deepcopy=False):
         there = [direction.name.lower() for direction in study.directions]
         if there != list(directions):
             what = f"set of directions ({', '.join(there)} instead of {', '.join(directions)})"
             raise UserError(_other(study, what, "hydra.sweeper.direction"))
-        if found.get(_SPACE, asked[_SPACE]) != asked[_SPACE]:
+        if known.get(_SPACE, wanted[_SPACE]) != wanted[_SPACE]:
             raise UserError(_other(study, "search space", "what is swept"))
-        if found.get(_FIXED, asked[_FIXED]) != asked[_FIXED]:
-            what = f"set of overrides ({_listed(found[_FIXED])} instead of {_listed(asked[_FIXED])})"
+        if known.get(_FIXED, wanted[_FIXED]) != wanted[_FIXED]:
+            what = f"set of overrides ({_listed(known[_FIXED])} instead of {_listed(wanted[_FIXED])})"
             raise UserError(_other(study, what, "these, or allow them in hydra.sweeper.may_differ,"))
     # whoever was killed between making the study and describing it, or is about to, writes the same
-    for key, value in {**asked, _SAMPLER: sampler}.items():
-        if key not in found:
+    for key, value in {**wanted, _SAMPLER: sampler}.items():
+        if key not in known:
             study.set_user_attr(key, value)
     return study
 
@@ -281,16 +281,16 @@ def write_results(
         **({"best": best[0] if best else None} if single else {"front": best}),
         "trials": [_whole(trial) for trial in trials],
     }
-    found: dict[str, Any] = {"name": "optuna"}
+    results: dict[str, Any] = {"name": "optuna"}
     if single:
-        found |= {"best_params": best[0]["params"], "best_value": best[0]["values"][0]} if best else {}
+        results |= {"best_params": best[0]["params"], "best_value": best[0]["values"][0]} if best else {}
     else:
-        found |= {"solutions": [{"params": one["params"], "values": one["values"]} for one in best]}
+        results |= {"solutions": [{"params": one["params"], "values": one["values"]} for one in best]}
     try:
         with atomic(folder / STUDY) as temporary:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         with atomic(folder / RESULTS) as temporary:
-            temporary.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), encoding="utf-8")
+            temporary.write_text(yaml.safe_dump(results, sort_keys=False, allow_unicode=True), encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"run_dir: what the sweep found cannot be written to {folder} ({error.strerror or error}); mend that, and "
