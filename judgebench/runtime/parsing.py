@@ -104,12 +104,12 @@ def parse_json(
     """
 
     def read() -> Any:
-        content = _decoded(_within(text, limits.size))
+        content = _text(text, limits.size)
         value = json.loads(
             content,
             object_pairs_hook=_unique,
             parse_int=_whole,
-            parse_float=_real,
+            parse_float=lambda number: float(_bounded(number)),
             parse_constant=None if limits.nan else _constant,
         )
         opened = content.count("[") + content.count("{")
@@ -131,7 +131,7 @@ def parse_yaml(
     itself, a date, bytes and a class are refused too."""
 
     def read() -> Any:
-        loader = _Loader(_decoded(_within(text, limits.size)), limits)
+        loader = _Loader(_text(text, limits.size), limits)
         try:
             value = loader.get_single_data()
         finally:
@@ -145,33 +145,31 @@ def parse_yaml(
 
 def _guarded(read: Callable[[], Any], name: str, fault: str, remedy: str) -> Any:
     """Result of `read`, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
-    where = f"{name}{fault}"
-    remedy = f"; {remedy}" if remedy else ""
+    end = f"; {remedy}." if remedy else "."
     try:
         return read()
-    except OSError as error:
-        raise UserError(f"{where} ({error.strerror or error}){remedy}.") from error
-    except UnicodeDecodeError as error:
-        place = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-        raise UserError(f"{where} (it is not UTF-8: {place}){remedy}.") from error
     except RecursionError as error:
-        raise UserError(f"{name}: lists or objects are nested too deep to be read{remedy}.") from error
-    except MemoryError:
-        raise UserError(f"{where} (it does not fit into memory){remedy}.") from None
+        raise UserError(f"{name}: lists or objects are nested too deep to be read{end}") from error
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{where} ({reason[:200].rstrip('.')}){remedy}.") from error
+        raise UserError(f"{name}{fault} ({_reason(error)}){end}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+    if isinstance(error, MemoryError):
+        return "it does not fit into memory"
+    return (" ".join(str(error).split()) or type(error).__name__)[:200].rstrip(".")
 
 
 def _contents(path: Path, size: int) -> bytes:
-    with open(path, "rb", opener=_opened) as file:
+    # a pipe without a writer would wait for one
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise _Refused("it is no regular file")
         return _within(file.read(size + 1), size)
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
 
 
 def _within(text: Any, size: int) -> Any:
@@ -180,8 +178,9 @@ def _within(text: Any, size: int) -> Any:
     return text
 
 
-def _decoded(text: str | bytes | bytearray) -> str:
-    return text if isinstance(text, str) else text.decode("utf-8-sig")
+def _text(text: str | bytes | bytearray, size: int) -> str:
+    given = _within(text, size)
+    return given if isinstance(given, str) else given.decode("utf-8-sig")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -194,10 +193,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _whole(text: str) -> int:
     return int(text) if len(text) < _SAFE_DIGITS else int(_bounded(text))
-
-
-def _real(text: str) -> float:
-    return float(_bounded(text))
 
 
 def _bounded(text: str) -> str:

@@ -152,12 +152,8 @@ def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]
     }
     for name in ("standards", "strengths", "costs", "detectors"):
         more[f"defense/{name}"] = [flat(record) for record in getattr(results, name)]
-    more["defense/references"] = _plain_rows(results.references)
+    more["defense/references"] = results.references.to_dict("records")
     return tables | {name: rows for name, rows in more.items() if rows}
-
-
-def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
 
 
 def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> list[dict[str, Any]]:
@@ -169,7 +165,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     selected = pool[np.unique(spread)]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for score in _plain_rows(scores[scores["example_id"].isin(selected)]):
+    for score in scores[scores["example_id"].isin(selected)].to_dict("records"):
         ids = {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
         ids |= {"range": range_name(score)} | {name: score[name] for name in ("attack", "defense", "human")}
         row = rows.setdefault(tuple(score[name] for name in keys), ids)
@@ -177,7 +173,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
-    for reading in _plain_rows(readings[readings["example_id"].isin(selected)]):
+    for reading in readings[readings["example_id"].isin(selected)].to_dict("records"):
         judged = rows.get(tuple(reading[name] for name in keys))
         if judged is not None:
             sampled = plain_value(reading["judge"]) is not None
