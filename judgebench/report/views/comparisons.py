@@ -75,7 +75,7 @@ def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
         "verdict": "no interval" if row["low"] is None else row["says"] or "not tested: selected on these texts",
         "remark": _remark(row, groups),
         "needed": row["groups_needed"] if undecided else None,
-        "needed_for": row["groups_needed_for_0.05"] if undecided else None,
+        "needed_for": row["groups_needed_for_0.05"] if undecided and row["groups_needed"] else None,
     }
 
 
