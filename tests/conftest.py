@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+import yaml
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def composed_once():
-    """Hydra composes everything a first time to know its mode, which no file of conf/ sets."""
+    """Hydra composes twice, first to know its mode, which no file of conf/ sets; and it parses YAML in Python."""
     composed = Hydra.get_mode
 
     def get_mode(self, config_name, overrides):
@@ -53,6 +54,7 @@ def composed_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hydra, "get_mode", get_mode)
+        patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
         yield
 
 

@@ -220,29 +220,22 @@ class View:
         frame = self.frame(results)
         if not len(frame):
             return []
-        parts = [part for _, part in frame.groupby(list(self.by), sort=False, dropna=False)] if self.by else [frame]
         note = self.note if isinstance(self.note, str) else self.note(results, frame)
-        made = [self._table(part) for part in parts]
+        made = [self._table(rows) for rows in _grouped(records(frame), self.by)]
         marks = self.marks if any(table.is_marked for table in made) else ""
         return [*made[:-1], replace(made[-1], note=note, marks=marks)]
 
-    def _table(self, frame: pd.DataFrame) -> Table:
-        rows = records(frame)
+    def _table(self, rows: list[dict[str, Any]]) -> Table:
         columns = [column for column in self.columns if not column.optional or _has(rows, column)]
         return Table(
             self.name,
             self.heading,
             self.title.format(**rows[0]),
             columns,
-            [self._section(records(part), columns) for part in self._parts(frame)],
+            [self._section(part, columns) for part in _grouped(rows, self.sections)],
             self.size.format(**rows[0]),
             folded=self.folded.format(**rows[0]),
         )
-
-    def _parts(self, frame: pd.DataFrame) -> Iterable[pd.DataFrame]:
-        if not self.sections:
-            return [frame]
-        return [part for _, part in frame.groupby(list(self.sections), sort=False, dropna=False)]
 
     def _section(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> TableSection:
         cells, shown = [], dict.fromkeys(self.once)
@@ -259,8 +252,17 @@ class View:
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame as mappings, unknown values None."""
-    plain = frame.astype(object).where(frame.notna(), None) if len(frame) else frame
-    return [dict(zip(plain.columns, row, strict=True)) for row in plain.itertuples(index=False, name=None)]
+    return [
+        {name: value if is_known(value) else None for name, value in row.items()} for row in frame.to_dict("records")
+    ]
+
+
+def _grouped(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """Rows by their values of `keys`, in order of appearance."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return list(groups.values())
 
 
 def _has(rows: Iterable[dict[str, Any]], column: Col) -> bool:
