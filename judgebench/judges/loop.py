@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, assigned, batch_costs, halves, plan, remaining, unique_batches
+from judgebench.judges.planning import Batch, assigned, batch_costs, halves, remaining, unique_batches
 from judgebench.judges.sharding import (
     FullySharded,
     Turns,
@@ -239,11 +239,10 @@ def compute_batches(
             processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
             processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
-        title = getattr(pass_, "title", None) or " and ".join(s.title for s in pass_.sources)
-        last = trainer([StoreWriter(store), ReadingBar(title, doing), SigtermEnds()])
+        last = trainer([StoreWriter(store), ReadingBar(pass_.title, doing), SigtermEnds()])
         data.batches = assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last))  # type: ignore[attr-defined]
         with processes.watched() if is_split(last.strategy) else nullcontext():
-            _predict(last, JudgeModule(pass_, models), data, title)
+            _predict(last, JudgeModule(pass_, models), data, pass_.title)
             # another process may still be reading what this one is about to look up
             store.settle()
             last.strategy.barrier()
@@ -276,9 +275,7 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule
 def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
     """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-    planned = getattr(pass_, "batches", None)  # a pass that computes nothing here has reasons of its own
-    batches = planned() if planned is not None else plan(pass_.prompts, token_budget)
-    batches = unique_batches(batches, lambda prompt: tuple(keys[id(prompt)]))
+    batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for own in keys.values() for key in own)
     pending = []
     for batch in batches:
@@ -358,7 +355,7 @@ def measure(
         keys = {pass_.keys(prompt)[0] for prompt in prompts}
         paces.append(
             Pace(
-                title=" and ".join(source.title for source in pass_.sources),
+                title=pass_.title,
                 left=sum(batch_costs(pass_.prompts, pending_batches(pass_, token_budget, store))),
                 read=sum(batch_costs(pass_.prompts, counted)),
                 took=sum(reading.seconds for reading in store.get(keys).values()),

@@ -19,7 +19,7 @@ from judgebench.judges.engine.hardware import hardware, head_size
 from judgebench.judges.engine.plain import Engine, Head, PlainEngine, Wanted, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.planning import Batch, roots
+from judgebench.judges.planning import Batch, plan, roots
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
@@ -61,6 +61,15 @@ class Pass(Protocol):
     def sources(self) -> Sequence[ModelSource]:
         """The models that it needs in memory together."""
 
+    @property
+    def title(self) -> str:
+        """Short names of its models."""
+        return " and ".join(source.title for source in self.sources)
+
+    def batches(self, token_budget: int) -> list[Batch]:
+        """All of its prompts, whether or not their readings are stored."""
+        return plan(self.prompts, token_budget)
+
     def keys(self, prompt: Prompt) -> list[str]:
         """The keys under which the store holds what this pass computes for a prompt."""
 
@@ -75,7 +84,7 @@ class Pass(Protocol):
 
 
 @dataclass
-class ScorePass:
+class ScorePass(Pass):
     """Candidate log-probabilities of one model, at one or several exits (`views`) in the same forward pass."""
 
     views: Sequence[ModelView]
@@ -125,7 +134,7 @@ class ScorePass:
 
 
 @dataclass
-class GeneratePass:
+class GeneratePass(Pass):
     """Free answers of one model, or of one model less another.
 
     Args:
@@ -270,7 +279,7 @@ def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
 
 
 @dataclass
-class LikelihoodPass:
+class LikelihoodPass(Pass):
     """The log-probability of every token of a text after its first, given those before.
 
     A text begins with the tokenizer's BOS, if any, so that its first own token counts too. Texts that begin alike

@@ -193,17 +193,18 @@ class Reader(BaseReader):
         answers = []
         writing = {name: decoding for name, decoding in self.task.decodings.items() if decoding.generates}
         for name, decoding in (writing or {"greedy": Greedy()}).items():
+            sides: list[tuple[str, ModelView, ModelView | None, Mapping[Condition, Prompt] | None, int]]
             if decoding.needs_assistant:
-                sides = [("pair", (self.main, self.other, self.nulls), self.judge.draft_tokens)]
+                sides = [("pair", self.main, self.other, self.nulls, self.judge.draft_tokens)]
             else:
-                sides = [("main", (self.main, None, None), 0)]
+                sides = [("main", self.main, None, None, 0)]
                 # asked about nothing, the main model says the same to every example: no judge of its own
                 if self.other and self.nulls is None:
-                    sides.append(("assistant", (self.other, None, None), 0))
-            for judge, views, draft in sides:
+                    sides.append(("assistant", self.other, None, None, 0))
+            for judge, view, minus, nulls, draft in sides:
                 how = Generation(judge, name, decoding.lambda_, decoding.temperature, reasoned)
-                options = (decoding, prompts, self.task.tokenizer, max_new_tokens, draft)
-                answers.append((how, GeneratePass(*views, *options)))
+                asked = (prompts, self.task.tokenizer, max_new_tokens, draft)
+                answers.append((how, GeneratePass(view, minus, nulls, decoding, *asked)))
         return answers
 
 

@@ -149,7 +149,7 @@ class Written:
 
 
 @dataclass
-class WritePass:
+class WritePass(Pass):
     """Texts of one tutor; see `judges.passes.Pass`.
 
     Args:

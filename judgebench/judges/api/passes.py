@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -22,6 +22,7 @@ from judgebench.judges.api.client import Client, Stopped
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
@@ -51,7 +52,7 @@ def _outer_loop_paused() -> Iterator[None]:
 
 
 @dataclass
-class ApiPass:
+class ApiPass(Pass):
     """Requests to one endpoint, one or several a prompt; a `Pass` that needs no model here."""
 
     spec: ApiSpec
@@ -59,10 +60,13 @@ class ApiPass:
     account: Account
     prompts: Sequence[Prompt]
     store: ReadingStore
-    sources: ClassVar[Sequence[ModelSource]] = ()
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
+
+    @property
+    def sources(self) -> Sequence[ModelSource]:
+        return ()
 
     @property
     def title(self) -> str:
@@ -78,7 +82,7 @@ class ApiPass:
         """The first request for each of a prompt's keys, and the number of those that may follow."""
         raise NotImplementedError
 
-    def batches(self) -> list[Batch]:
+    def batches(self, token_budget: int) -> list[Batch]:
         """The prompts in the order given, a few for each request that may be under way."""
         size = _AT_ONCE * self.spec.concurrency
         return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
