@@ -1,1 +1,0 @@
-"""Judges behind a URL: whatever speaks the OpenAI protocol."""

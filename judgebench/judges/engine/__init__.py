@@ -1,1 +1,0 @@
-"""Reading prompts with a model in memory: packed rows, shared prefixes, free answers."""
