@@ -22,15 +22,8 @@ from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 @dataclass(frozen=True)
 class Objective:
     """The expected score of a decoding, as in the CAP paper (2.1): sum over k of value_k * p(k), p normalized over the
-    candidates; where the decoding contrasts, under the softmax of the adjusted scores.
-
-    Args:
-        name: of the decoding, as in scores.parquet.
-        decoding: `Expectation`, or `Contrastive` by its expectation.
-
-    Raises:
-        UserError: a decoding that picks one candidate: its score moves in jumps, which no search can follow.
-    """
+    candidates; where the decoding contrasts, under the softmax of the adjusted scores. `UserError` for a decoding that
+    picks one candidate: its score moves in jumps, which no search can follow."""
 
     name: str
     decoding: Decoding
@@ -63,15 +56,12 @@ class EngineExit:
 
 
 class PhraseScorer:
-    """The objective of phrases in gaps.
+    """The objective of phrases in gaps; `values` and `estimates` raise `UserError` for a NaN.
 
     Args:
         main, assistant: whose log-probabilities the objective takes; assistant None where it needs none.
         tries: score range -> its candidates' token paths.
         token_budget: phrases are read together up to so many tokens.
-
-    Raises:
-        UserError: in `values` and `estimates`: a NaN.
     """
 
     def __init__(

@@ -23,10 +23,9 @@ class JsonLines(JudgeDataModule):
 
     Args:
         fields: see `ScoredFields`.
-        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a
-            dimension not named is not checked), or None (nothing is).
-        name: what tables call the data; None takes the file's name without its ending.
-        path, common: see `JudgeDataModule`.
+        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a dimension
+            not named is not checked), or None (nothing is).
+        name: in tables; None takes the file's name without its ending.
 
     Example:
         JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human": "scores"}, scale=[1, 5])
@@ -59,15 +58,8 @@ class JsonLines(JudgeDataModule):
 
 
 class Unrated(JudgeDataModule):
-    """Texts without human scores, one JSON object a line, or given as they are; a calibrated judge is asked about them.
-    All are the test split.
-
-    Args:
-        path: the file; None where `rows`, the objects themselves, are given.
-        fields: see `TextFields`.
-        dimensions: what they are judged by.
-        limit_groups: see `JudgeDataModule`.
-    """
+    """Texts without human scores, one JSON object a line, or given as they are (`rows`); a calibrated judge is asked
+    about them, by `dimensions`. All are the test split. See `TextFields` for `fields`."""
 
     groups_are = "groups"
 
@@ -243,11 +235,9 @@ class JsonPairs(JudgeDataModule):
     a row each; together they are one comparison.
 
     Args:
-        fields: see `PairFields`.
-        labels: see `Labels`.
+        fields, labels: see `PairFields` and `Labels`.
         dimension: what the preference is about, where `fields.preference` is one field.
-        name: what tables call the data; None takes the file's name without its ending.
-        path, common: see `JudgeDataModule`.
+        name: in tables; None takes the file's name without its ending.
     """
 
     groups_are = "groups"

@@ -65,7 +65,8 @@ def decode(
     decodings: Mapping[str, Decoding],
     tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Scores of all readings.
+    """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
+    Where texts are compared, also `COMPARED` and `TIED`, and a score is an `answered_place`.
 
     Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the others the main
     model's and, where there is one, the assistant's. A generated text has its decoding behind it and is only parsed.
@@ -73,10 +74,6 @@ def decode(
     Args:
         readings: those of a condition share its candidates, and are all log-probabilities or all generated.
         tuned: dimension and range -> the decodings that replace those of the same name there, or stand beside them.
-
-    Returns:
-        `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none. Where texts are compared,
-        also `COMPARED` and `TIED`, and a score is an `answered_place` (see `judgebench.decoding.scores`).
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}

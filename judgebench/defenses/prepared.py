@@ -27,12 +27,10 @@ class Resources(PassRunner):
     models (see `PassRunner`).
 
     Attributes:
-        judge: the main model, as configured.
-        builder: builds its prompts, under defenses that are ready.
+        builder: builds the judge's prompts, under defenses that are ready.
         conditions, examples: all of the run.
         split: group_id -> dev or test.
         judged: gives the judged text of an example under a condition, attacked.
-        dataset: its name.
         prompt: conf/prompt's truncate and template_options.
     """
 

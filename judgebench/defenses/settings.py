@@ -56,9 +56,6 @@ class DefenseSettings:
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
         window: tokens of `windowed_perplexity`'s window.
         paraphrase_tokens: longest text of `paraphrase`.
-
-    Raises:
-        UserError: a value that is none of these.
     """
 
     helper: Annotated[Helper, Wording("a model, as conf/defense/base.yaml has one")]

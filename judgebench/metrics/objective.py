@@ -49,7 +49,8 @@ def default_objective(records: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def objective_values(records: Sequence[Mapping[str, Any]], objective: Sequence[Mapping[str, Any]]) -> list[float]:
-    """An entry's value is the mean of its metric over the cells (dimension x range) and attacks that it names.
+    """An entry's value is the mean of its metric over the cells (dimension x range) and attacks that it names;
+    `UserError` where no record matches, a cell has several (of several lambda), or nobody rated its texts.
 
     Example:
         >>> record = {"split": "dev", "level": "dataset", "judge": "pair", "decoding": "contrastive", "range_step": 1}
@@ -57,9 +58,6 @@ def objective_values(records: Sequence[Mapping[str, Any]], objective: Sequence[M
         >>> records = [record | {"range_max": 5, "spearman": 0.2}, record | {"range_max": 9, "spearman": 0.4}]
         >>> round(objective_values(records, parse_objective({"judge": "pair", "decoding": "contrastive"}))[0], 3)
         0.3
-
-    Raises:
-        UserError: no record matches, a cell has several (of several lambda), or nobody rated its texts.
     """
     return [_value(records, entry, position) for position, entry in enumerate(objective)]
 

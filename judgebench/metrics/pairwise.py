@@ -71,17 +71,12 @@ def pairwise_records(
     seed: int = 0,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Strengths of systems after each judge and after the humans, and whether the two prefer alike.
+    """Strengths of systems after each judge and after the humans, and whether the two prefer alike: a record per cell,
+    in the order in which these appear; see above. Of texts that were not compared there is none.
 
     Two texts that met twice, each once as the judged one, are one comparison, each row half of it. The humans compared
-    the same pairs: a text is better whose score is higher, or which they preferred.
-
-    Args:
-        scores, dataset, rules: see `evaluate`; of texts that were not compared there is no record.
-        resamples, seed: of the groups, see `check_metric_settings`; judge and humans are resampled alike.
-
-    Returns:
-        A record per cell, in the order in which these appear; see above.
+    the same pairs: a text is better whose score is higher, or which they preferred. Judge and humans are resampled
+    alike.
 
     Raises:
         ValueError: see `cells.checked`, or a column of compared texts is missing.

@@ -99,9 +99,6 @@ class Standard:
     Args:
         layer: whose output is edited, counted from 1.
         high, low: [hidden] float32 hv and lv.
-
-    Raises:
-        UserError: hv and lv are the same, or not finite.
     """
 
     layer: int

@@ -83,13 +83,9 @@ class Tutor:
     tokenizer and configuration are loaded until a text is to be written.
 
     Args:
-        spec: as configured.
         scale: the score range in which a text of a given score is asked for.
         runner: computes and keeps what it writes.
         options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
-
-    Raises:
-        UserError: the model or the prompts cannot be had, or the model is too short for such texts.
     """
 
     def __init__(self, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> None:

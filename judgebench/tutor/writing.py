@@ -133,14 +133,8 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """A text that a tutor has written.
-
-    Attributes:
-        tokens: [tokens] int32, without what ended the text.
-        text: the tokens as text, trimmed.
-        cut: True where it would have gone on.
-        seconds: its share of the wall time of its batch.
-    """
+    """A text that a tutor has written: its tokens [tokens] int32, without what ended the text; the tokens as text,
+    trimmed; True where it would have gone on (`cut`); its share of the wall time of its batch."""
 
     tokens: np.ndarray
     text: str
@@ -150,15 +144,11 @@ class Written:
 
 @dataclass
 class WritePass(Pass):
-    """Texts of one tutor; see `judges.passes.Pass`.
+    """Texts of one tutor, each different one written once; see `judges.passes.Pass`.
 
     Args:
-        texts: what is to be written; those that come out the same are written once.
         sampling: how tokens are drawn; None takes the likeliest.
         standard: where texts are steered to; None where no text is.
-
-    Attributes:
-        prompts: one for each different text, condition by condition, contexts together.
     """
 
     view: ModelView
