@@ -64,24 +64,18 @@ def learn(
     folder: Path,
     report: Callable[[str], None] = lambda text: None,
 ) -> LearnedPhrases:
-    """Learns a phrase for each objective; what an earlier, killed run has learned is taken from its journal.
-
-    Args:
-        reader: of the judge that is attacked; its models are moved to `device`.
-        folder: of journals.
-        report: receives messages about progress.
-
-    Raises:
-        UserError: the vocabulary is empty, or no phrase can be placed.
-    """
+    """Learns a phrase for each objective; what an earlier, killed run has learned is taken from its journal in
+    `folder`. The models of the judge that is attacked are moved to `device`. `UserError` where the vocabulary is empty,
+    or no phrase can be placed."""
     builder, tokenizer = lesson.builder, lesson.builder.tokenizer
     words = select_words(tokenizer, suffix.vocabulary, suffix.words)
     gaps = gaps_of(builder, lesson.examples, lesson.conditions, suffix.length)
     tries = {gap.condition.range: CandidateTrie.of(tokenizer, gap.condition.range.candidates) for gap in gaps}
-    engines = _EngineCache(reader, device)
+    main, assistant = _exits(reader, objectives, device)
     phrases, traces = [], []
     for objective in objectives:
-        scorer = PhraseScorer(*engines.exits(objective), objective, tries, gaps, reader.judge.token_budget)
+        other = assistant if objective.decoding.needs_assistant else None
+        scorer = PhraseScorer(main, other, objective, tries, gaps, reader.judge.token_budget)
         began = time.perf_counter()
         settings = Walk(
             search=suffix.search,
@@ -112,37 +106,26 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
 
 
-class _EngineCache:
-    """The judge's engines, each made once."""
+def _exits(
+    reader: Reader, objectives: Sequence[Objective], device: torch.device
+) -> tuple[EngineExit, EngineExit | None]:
+    """The exits of main model and assistant; None where no objective needs an assistant."""
 
-    def __init__(self, reader: Reader, device: torch.device):
-        self._reader, self._device = reader, device
-        self._main: EngineExit | None = None
-        self._other: EngineExit | None = None
-
-    def exits(self, objective: Objective) -> tuple[EngineExit, EngineExit | None]:
-        """The exits of main model and assistant that an objective takes; None where it needs no assistant."""
-        reader, early = self._reader, self._reader.assistant.kind == "early_exit"
-        if self._main is None:
-            views = [reader.main, reader.other] if early and reader.other is not None else [reader.main]
-            self._main = EngineExit(self._engine(views))
-        other = reader.other if objective.decoding.needs_assistant else None
-        if other is None:
-            return self._main, None
-        if self._other is None:
-            if early:
-                self._other = EngineExit(self._main.engine, 1)
-            elif reader.nulls is not None:
-                nulls = {condition: null.token_ids for condition, null in reader.nulls.items()}
-                self._other = EngineExit(self._main.engine, 0, nulls)
-            else:
-                self._other = EngineExit(self._engine([other]))
-        return self._main, self._other
-
-    def _engine(self, views: Sequence[ModelView]) -> Any:
-        model = self._reader.models.get(views[0].source).to(self._device)  # type: ignore[arg-type]
+    def engine(views: Sequence[ModelView]) -> Any:
+        model = reader.models.get(views[0].source).to(device)  # type: ignore[arg-type]
         with torch.no_grad():
             return engine_for(model, views, ROOM)
+
+    early, other = reader.assistant.kind == "early_exit", reader.other
+    main = EngineExit(engine([reader.main, other] if early and other is not None else [reader.main]))
+    if other is None or not any(objective.decoding.needs_assistant for objective in objectives):
+        return main, None
+    if early:
+        return main, EngineExit(main.engine, 1)
+    if reader.nulls is not None:
+        nulls = {condition: null.token_ids for condition, null in reader.nulls.items()}
+        return main, EngineExit(main.engine, 0, nulls)
+    return main, EngineExit(engine([other]))
 
 
 def _identity(

@@ -120,16 +120,13 @@ def frequent_words(count: int) -> list[str]:
 
 
 def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int | None) -> list[str]:
-    """The words that configuration names, each once.
+    """The words that configuration names, each once; `UserError` where there is none.
 
     Args:
         vocabulary: `tokenizer`, its whole words; `frequent`, the most frequent English words; or the path of a file
             with one word or phrase a line.
-        words: how many of them: the first of a file, the most frequent, or the tokenizer's with the lowest ids are
-            taken; None is all (of `frequent` 20 000).
-
-    Raises:
-        UserError: no such file, or nothing in it.
+        words: how many of them, from the first, the most frequent, or the lowest token id on; None is all (of
+            `frequent` 20 000).
     """
     if vocabulary == TOKENIZER:
         found = whole_words(tokenizer)

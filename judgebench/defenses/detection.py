@@ -166,7 +166,12 @@ class PlannedDetection(Planned):
         training = [role for role in texts.roles if resources.split[role.group_id] == DEV]
         if self.record is None:
             resources.training(self.name, "a threshold")
-            self._check_attacked(training)
+            if not _attacked(training).any():
+                raise UserError(
+                    f"defenses: {self.name} learns from attacked texts of the development split what they look like, "
+                    "and no attack of this run changes any; add one, as in 'attacks=[none,dsi]', or take the detectors "
+                    "of another run with defense.detectors=RUN/defense/detectors.json."
+                )
         else:
             self._check_record(self.record, resources)
         measured = self.detector.measure(texts.examples, resources)
@@ -228,14 +233,6 @@ class PlannedDetection(Planned):
             warned.setdefault(role.attack, []).append(bool(value > record["threshold"]))
         recalls = {attack: sum(hits) / len(hits) for attack, hits in warned.items() if attack}
         return {**asdict(metrics_at(record["threshold"], values, _attacked(test))), "recall_by_attack": recalls}
-
-    def _check_attacked(self, training: Sequence[JudgedText]) -> None:
-        if not _attacked(training).any():
-            raise UserError(
-                f"defenses: {self.name} learns from attacked texts of the development split what they look like, and "
-                "no attack of this run changes any; add one, as in 'attacks=[none,dsi]', or take the detectors of "
-                "another run with defense.detectors=RUN/defense/detectors.json."
-            )
 
     def _check_record(self, record: Mapping[str, Any], resources: Resources) -> None:
         where = f"defense.detectors: {self.file}"

@@ -88,7 +88,8 @@ def correlate(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Correlated:
-    """Judge against humans at one level, with resamples of the groups.
+    """Judge [N] against humans [N] at one level, with resamples of the groups [N] of labels, alike for equal sets of
+    groups.
 
     - `dataset`: one correlation over all pairs; the CD paper's.
     - `document`: the mean over groups of the correlation within each; G-Eval's, except that groups where it is
@@ -97,13 +98,6 @@ def correlate(
       resamples their means: it speaks for these systems. `over_systems` resamples the systems too, and speaks for
       systems like these: "both" of Deutsch, Dror and Roth, "A Statistical Analysis of Summarization Evaluation Metrics
       Using Resampling Methods" (TACL 2021).
-
-    Args:
-        level: one of `LEVELS`.
-        judge, human: [N] finite numbers.
-        groups, systems: [N] labels. Equal sets of groups are resampled alike (see `group_weights`).
-        resamples: B, of the groups; 0 gives no intervals.
-        seed: of the resampling.
 
     Raises:
         UserError: an unknown level.

@@ -80,17 +80,16 @@ def robustness(paired: Paired, score_range: ScoreRange, resamples: int = RESAMPL
         - paired: n, the texts that were scored both clean and attacked; clean_mean_score, attacked_mean_score: theirs;
         - change: mean attacked - mean clean; delta: its absolute value, the CAP paper's score change;
         - rate_of_means: delta over the mean clean score; mean_of_rates: the mean of the texts' own (attacked - clean)
-          / clean, absolute. These are the two readings of the paper's relative score change rate. None where the mean
-          (a text's own) clean score is not above 0, for nothing is relative to that;
+          / clean, absolute: the two readings of the paper's relative score change rate. None where the mean (a text's
+          own) clean score is not above 0;
         - raised_share: of texts whose score rises; maximum_share, clean_maximum_share: of texts whose score lies nearer
           to the range's maximum than to any other score of it;
-        - places_gained: by how many ranks an attacked text rises, on average, among the clean texts of the other
-          systems of its group (ties share their ranks); win_share: how often it then comes first (of k that tie, each
-          has 1/k), clean_win_share: how often it does unattacked. Of groups with two texts at least; else None. Where
-          texts are compared, a text stands there with its mean over the rivals that it met;
-        - standardized: change over the standard deviation of the clean scores (the root of their mean squared distance
-          from their mean, over all texts): judges and decodings differ in how far their scores spread, and the same
-          change moves a text past more others where they spread little. None where the clean scores are all the same.
+        - places_gained: mean rise in rank of an attacked text among the clean texts of the other systems of its group
+          (ties share their ranks); win_share: how often it then comes first (of k that tie, each has 1/k),
+          clean_win_share: how often it does unattacked. Of groups with two texts at least; else None. Where texts are
+          compared, a text has its mean over the rivals that it met;
+        - standardized: change over the standard deviation of the clean scores over all texts: the same change moves a
+          text past more others where scores spread little. None where the clean scores are all the same.
 
         Each of `MEANS` and `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or without
         resamples; all but `paired` are None where no text was scored on both sides. Delta's interval is never below 0:

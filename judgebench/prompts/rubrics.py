@@ -138,8 +138,7 @@ def fill(
     in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
 
     Args:
-        source: replaces the example's source where it had to be shortened.
-        output: replaces the example's judged text where that was attacked.
+        source, output: replace the example's source where it was shortened, its judged text where that was attacked.
         order: place of the judged text, where the rubric compares it with the example's rival.
         more: field -> text of further `{{fields}}`.
     """

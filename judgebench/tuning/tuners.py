@@ -44,7 +44,6 @@ class Tuner:
         decodings: names of the decodings that are tuned; None: every one that contrasts.
 
     Attributes:
-        name: in tuning.json.
         needs_dev: True where it chooses by the development split.
     """
 

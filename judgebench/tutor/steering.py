@@ -72,18 +72,14 @@ SIDES = (HIGH, LOW)
 
 
 def edit(states: torch.Tensor, standard: torch.Tensor, direction: torch.Tensor, strength: torch.Tensor) -> torch.Tensor:
-    """Equations 4 and 5: N(s + a (1 - cos(s, v)) d), where N gives back the length of s.
-
-    The further a state is from its standard, the further it is moved; its length stays.
+    """Equations 4 and 5, N(s + a (1 - cos(s, v)) d), where N gives back the length of s; computed in float32.
 
     Args:
         states: [rows, hidden] s, of any floating type.
         standard: [rows or 1, hidden] float32 v: the high standard vector hv, or the low one lv.
         direction: [hidden] float32 d = (hv - lv) / |hv - lv|, from low to high.
-        strength: [rows or 1] float32 a: alpha_h towards the high standard, -alpha_l towards the low one.
-
-    Returns:
-        [rows, hidden] of the states' type; computed in float32. A row of strength 0 comes back as it was.
+        strength: [rows or 1] float32 a: alpha_h towards the high standard, -alpha_l towards the low one; 0 changes
+            nothing.
     """
     s = states.float()
     cosine = F.cosine_similarity(s, standard, dim=-1)

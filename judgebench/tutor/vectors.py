@@ -214,12 +214,11 @@ def find_vectors(
     """Candidates, their scores, and the standard vectors that follow, as the tutor's spec says.
 
     Args:
-        contexts: of `tutor.contexts_of`; of training data, so that no standard is drawn from what is evaluated.
-        scorer: the judge.
+        contexts: of training data, so that no standard is drawn from what is evaluated.
         dataset, judge, judge_fingerprint: for `Origin`.
 
     Raises:
-        UserError: a set is too small, the judge tells nothing apart, the model cannot be read, or it is split among
+        UserError: a set is too small, the judge tells nothing apart, or the model cannot be read or is split among
             processes.
     """
     spec = tutor.spec
