@@ -50,10 +50,17 @@ class JsonLines(JudgeDataModule):
         return read_dataset(json_lines(self.given_path(JSON_LINES)), self._read, self._given_scale)
 
     def _read(self, row: FileRow) -> list[tuple[Example, Scores]]:
+        """The row's example; `UserError` for a score of one of several raters that lies outside the scale."""
         read = scored_example(self.fields, row)
-        scale = self._given_scale
-        for dimension, given in read[0][1].items():
-            _check_raters(given, scale if isinstance(scale, tuple) else (scale or {}).get(dimension), dimension, row)
+        for dimension, scores in read[0][1].items():
+            given = self._given_scale
+            scale = given if isinstance(given, tuple) else (given or {}).get(dimension)
+            for i, value in enumerate(scores, start=1):
+                if len(scores) > 1 and scale is not None and not scale[0] <= value <= scale[1]:
+                    raise UserError(
+                        f"{row.place}: the score {value:g} of rater {i} for '{dimension}' lies outside the data's own "
+                        f"scale, {scale[0]:g} to {scale[1]:g}; leave out what is no score."
+                    )
         return read
 
 
@@ -85,16 +92,6 @@ class Unrated(JudgeDataModule):
         else:
             rows = json_lines(self.given_path(JSON_LINES))
         return replace(read_dataset(rows, lambda row: [(self._fields.example(row, self._human), {})]), rated=False)
-
-
-def _check_raters(given: Sequence[float], scale: tuple[float, float] | None, dimension: str, row: FileRow) -> None:
-    """Refuses a score of one of several raters that lies outside the scale though the mean does not."""
-    for i, value in enumerate(given, start=1):
-        if len(given) > 1 and scale is not None and not scale[0] <= value <= scale[1]:
-            raise UserError(
-                f"{row.place}: the score {value:g} of rater {i} for '{dimension}' lies outside the data's own scale, "
-                f"{scale[0]:g} to {scale[1]:g}; leave out what is no score."
-            )
 
 
 def _parse_scale(given: Any) -> dict[str, tuple[float, float]] | tuple[float, float] | None:

@@ -112,7 +112,7 @@ class JudgeDataModule(LightningDataModule, ABC):
     def predict_dataloader(self) -> DataLoader:
         # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
         # torch's default collate_fn would copy lists and turn arrays into tensors.
-        return DataLoader(self.batches, batch_size=None, num_workers=0, collate_fn=_as_it_is)  # type: ignore[arg-type]
+        return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
@@ -144,7 +144,3 @@ def _first_groups(loaded: Dataset, limit: int | None) -> Dataset:
         places=[loaded.places[i] for i in rows] if loaded.places else (),
         rated=loaded.rated,
     )
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, Wording, check_fields, named
 from judgebench.metrics.cells import COMPARED
-from judgebench.metrics.preference import Preferences
+from judgebench.metrics.preference import Preferences, preferred
 from judgebench.runtime.errors import UserError
 from judgebench.types import FIRST, ORDERS, SECOND
 
@@ -146,8 +146,6 @@ class Ranking:
 NEEDED = (*COMPARED, "human")
 """Columns of scores that a ranking rests on, besides those of the cell, system_id and group_id."""
 
-_EQUAL = 1e-9
-
 
 @dataclass(frozen=True)
 class TextPairs:
@@ -211,16 +209,16 @@ class TextPairs:
                 for won, tied in (sides[o] for o in ORDERS)
             ]
             return self._comparisons(np.hstack(ends), attacked, (1, -1) if ranking.position else (0, 0))
-        winner = _winner(self.score - 0.5)
+        winner = preferred(self.score - 0.5)
         if ranking.outcome == AGREED:
-            first, second = (_winner(side - 0.5) for side in (self.first, self.second))
+            first, second = (preferred(side - 0.5) for side in (self.first, self.second))
             winner = np.where(first == second, first, 0.0)
         return self._comparisons(_ends(winner) * self.share, attacked)
 
     def by_humans(self, ranking: Ranking) -> Comparisons:
         """Outcomes of the pairs for the humans; those of which they said nothing are left out."""
         known = np.isfinite(self.human)
-        winner = _winner(np.where(known, self.human, 0.0), ranking.human_tie)
+        winner = preferred(np.where(known, self.human, 0.0), ranking.human_tie)
         return self._comparisons(_ends(winner) * self.share * known, False)
 
     def _comparisons(self, outcomes: np.ndarray, attacked: bool, places: tuple[int, ...] = (0,)) -> Comparisons:
@@ -228,11 +226,6 @@ class TextPairs:
         one, other, group = (np.tile(side, len(places)) for side in (self.one, self.other, self.group))
         met = np.stack([one, other, np.repeat(places, len(self.one)), np.full(len(one), int(attacked))])
         return Comparisons.of(len(self.systems), len(self.groups), met, group, outcomes)
-
-
-def _winner(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
-    """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
-    return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
 def _ends(winner: np.ndarray) -> np.ndarray:

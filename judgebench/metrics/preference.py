@@ -58,10 +58,10 @@ def comparative(
     labels, group = np.unique(groups, return_inverse=True)
     weights = weights_of(len(labels), resamples, seed)
     every = np.ones(len(first), dtype=bool)
-    winners = [_winner(side) for side in (first, second)]
+    winners = [preferred(side - 0.5) for side in (first, second)]
     decided = (winners[0] != 0) & (winners[1] != 0)
     same = (winners[0] == winners[1]).astype(float)
-    sides = (1 + _winner((first + second) / 2) * np.sign(np.where(rated, human, 0.0))) / 2
+    sides = (1 + preferred((first + second) / 2 - 0.5) * np.sign(np.where(rated, human, 0.0))) / 2
     found = {
         "position_bias": means((first - second) / 2, group, weights, every),
         "consistency": means(same * decided, group, weights, every),
@@ -74,10 +74,9 @@ def comparative(
     return record | {"tied_share": float(1 - decided.mean())}
 
 
-def _winner(probability: np.ndarray) -> np.ndarray:
-    """[n] 1 where the judged text wins, -1 where its rival does, 0 where nothing is decided."""
-    apart = probability - 0.5
-    return np.where(np.abs(apart) <= _EQUAL, 0.0, np.sign(apart))
+def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
+    """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
+    return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
 AGREEMENT_MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
@@ -109,11 +108,11 @@ class Preferences:
     @property
     def sides(self) -> np.ndarray:
         """[n] 1 where the humans prefer the first text, -1 where the second, 0 where neither."""
-        return np.where(np.abs(self.human) <= self.tie + _EQUAL, 0.0, np.sign(self.human))
+        return preferred(self.human, self.tie)
 
     def winners(self, threshold: float = 0.0) -> np.ndarray:
         """[n] the same of the judge, whose preferences up to a threshold are ties."""
-        return np.where(np.abs(self.judge) <= threshold + _EQUAL, 0.0, np.sign(self.judge))
+        return preferred(self.judge, threshold)
 
     def agreement(self, weights: np.ndarray, threshold: float | None) -> dict[str, Any]:
         """Agreement of judge and humans, with 95 % percentile intervals.
