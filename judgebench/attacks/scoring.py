@@ -113,16 +113,12 @@ class PhraseScorer:
         at: Sequence[int],
         seed: Sequence[int],
     ) -> np.ndarray:
-        """[words] first-order estimates of the mean objective with each word between the tokens `before` and `after`.
+        """[words] first-order estimates of the mean objective, over the gaps `at`, with each of `words` (tokens)
+        between the tokens `before` and `after`.
 
         The objective is linear around an anchor word: its value there plus its gradient with respect to the embeddings
-        of the anchor's tokens times the difference of embeddings. Estimates around several anchors are averaged. Words
-        are compared with anchors of as many tokens.
-
-        Args:
-            words: tokens of each.
-            anchors: number of words drawn to linearize at.
-            at: the gaps whose mean is estimated.
+        of the anchor's tokens times the difference of embeddings. Estimates around several drawn anchors are averaged.
+        Words are compared with anchors of as many tokens.
         """
         estimates = np.zeros(len(words))
         lengths = np.array([len(word) for word in words])

@@ -115,14 +115,8 @@ class Walk:
 
 @dataclass(frozen=True)
 class Walked:
-    """Result of a search.
-
-    Attributes:
-        clean: the mean objective without a phrase.
-        by_length: the best phrase of 1, 2, ... words.
-        refined: the phrase after replacement of single words; None if none was asked for.
-        trace: `TRACE`.
-        resumed: steps that were taken from the journal.
+    """Result of a search: the mean objective without a phrase; the best phrase of 1, 2, ... words; the phrase after
+    replacement of single words (None if none was asked for); the `TRACE`; the number of steps that were in the journal.
     """
 
     clean: float

@@ -19,13 +19,9 @@ _LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
 
 @dataclass(frozen=True)
 class FileRow:
-    """One row of a file. Its getters return a value of the asked type, or raise a UserError that names the place.
-
-    Attributes:
-        values: field -> value, as read; null counts as missing.
-        place: where it stands, as in "mini.jsonl line 3".
-        position: its line, entry or row, counted from 1.
-    """
+    """One row of a file: field -> value as read, of which null counts as missing; its place, as in "mini.jsonl line 3";
+    its line, entry or row, counted from 1. Getters return a value of the asked type, or raise a UserError that names
+    the place."""
 
     values: Mapping[str, Any]
     place: str

@@ -133,11 +133,8 @@ def has_answer(main: np.ndarray) -> np.ndarray:
 
 
 def checked_logprobs(name: str, logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A fresh, contiguous float64 copy of `logprobs` [N, K] that fits `values` [K].
-
-    Raises:
-        ValueError: shapes that do not fit, NaN or +inf, or values that do not ascend.
-    """
+    """A fresh, contiguous float64 copy of `logprobs` [N, K] that fits `values` [K]; ValueError for shapes that do not
+    fit, NaN or +inf, or values that do not ascend."""
     copy = np.array(logprobs, dtype=np.float64, order="C")
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (np.diff(values) <= 0).any():
         raise ValueError(f"values must be a list of ascending finite numbers, got {values!r}")
@@ -149,11 +146,7 @@ def checked_logprobs(name: str, logprobs: np.ndarray, values: np.ndarray) -> np.
 
 
 def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
-    """`logits` [N, V] in float32 or better, shaped as `like`.
-
-    Raises:
-        ValueError: another shape, NaN or +inf.
-    """
+    """`logits` [N, V] in float32 or better, shaped as `like`; ValueError for another shape, NaN or +inf."""
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(f"{name} must have shape [N, V], got {list(logits.shape)}")
     if like is not None and logits.shape != like.shape:

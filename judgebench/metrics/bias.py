@@ -130,15 +130,13 @@ def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
 
 
 def family_similarity(main: np.ndarray, assistant: np.ndarray) -> dict[str, float | None]:
-    """Likeness of main model and assistant in what they prefer to say: what contrasting them can take away.
-
-    Args:
-        main, assistant: [N, K] log-probabilities of the candidates.
+    """Likeness of main model and assistant, by log-probabilities [N, K] of the candidates: what contrasting them can
+    take away.
 
     Returns:
         logprob_correlation: Pearson's r over candidates of the two models' mean log-probabilities (None with fewer than
-        two candidates that both find possible); mode_agreement: the share of examples with the same most likely
-        candidate, the first of equals.
+            two candidates that both find possible); mode_agreement: the share of examples with the same most likely
+            candidate, the first of equals.
     """
     means = [np.asarray(side, dtype=np.float64).mean(axis=0) for side in (main, assistant)]
     possible = np.isfinite(means[0]) & np.isfinite(means[1])

@@ -59,11 +59,8 @@ _NUMBERS = ("range_min", "range_max", "range_step", "lambda", "temperature", "sc
 
 
 def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The `COLUMNS` of a table of scores, and its `COMPARED` where it has them, numbers as float64.
-
-    Raises:
-        ValueError: a column missing or of another length, or a score that is not finite.
-    """
+    """The `COLUMNS` of a table of scores, and its `COMPARED` where it has them, numbers as float64; ValueError for a
+    column missing or of another length, or a score that is not finite."""
     missing = [name for name in COLUMNS if name not in scores]
     if missing:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
@@ -80,11 +77,8 @@ def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
-    """The rows [n] of each cell of `checked` columns, in order of first appearance.
-
-    Raises:
-        ValueError: an example twice in one cell.
-    """
+    """The rows [n] of each cell of `checked` columns, in order of first appearance; ValueError for an example twice in
+    one cell."""
     count = len(columns["score"])
     if not count:
         return {}

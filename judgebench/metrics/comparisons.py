@@ -44,7 +44,6 @@ class Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
         Args:
-            systems, groups: K and G.
             met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attacked as above.
             group: [n] 0 to G - 1.
             outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.

@@ -46,11 +46,7 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
 
 
 def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float64 [N].
-
-    Raises:
-        ValueError: other shapes, NaN or infinite values.
-    """
+    """Both as float64 [N]; ValueError for other shapes, NaN or infinite values."""
     judge, human = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
     if judge.ndim != 1 or judge.shape != human.shape:
         raise ValueError(f"judge and human must be vectors of one length, got {judge.shape} and {human.shape}")
@@ -119,18 +115,15 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def krippendorff_alpha(ratings: np.ndarray, metric: str = "interval") -> float | None:
-    """Krippendorff's alpha: 1 - observed / expected disagreement; 1 is agreement, 0 is chance.
+    """Krippendorff's alpha of ratings [N, R], NaN where a rater gave none: 1 - observed / expected disagreement; 1 is
+    agreement, 0 is chance. None where it is undefined: no two ratings of one example, or all ratings equal.
 
     After Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011). Examples with fewer than two ratings say
     nothing about agreement and are left out.
 
     Args:
-        ratings: [N, R] examples x raters, NaN where a rater gave none.
-        metric: how far two values are apart: `interval`, their squared difference; `ordinal`, the squared number of
+        metric: the distance of two values: `interval`, their squared difference; `ordinal`, the squared number of
             ratings ranked between them.
-
-    Returns:
-        alpha, or None where it is undefined: no two ratings of one example, or all ratings equal.
 
     Raises:
         ValueError: another shape, infinite ratings, or an unknown metric.

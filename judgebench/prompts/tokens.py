@@ -159,7 +159,8 @@ class ControlTokens:
         more: Sequence[int] = (),
         whole: Sequence[int] | None = None,
     ) -> tuple[np.ndarray, int]:
-        """The tokens of a prompt in which nothing that the example says is a control token.
+        """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control token, and how many
+        were broken for it; `UserError` where the tokenizer makes one out of plain text, wherever that is cut.
 
         Args:
             said: [start, end) of what the example says.
@@ -167,12 +168,6 @@ class ControlTokens:
             where: names the prompt in the error.
             more: further positions to cut.
             whole: the tokens of the text without a cut, where they are known.
-
-        Returns:
-            [tokens] int32, and how many control tokens were broken for it.
-
-        Raises:
-            UserError: the tokenizer makes a control token out of plain text, wherever that is cut.
         """
         places = set(self.cuts(text, said))
         broken = len(places)

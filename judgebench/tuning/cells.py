@@ -171,9 +171,8 @@ class MeasuredCell:
 
 
 def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
-    """Index of the grid's setting with the largest value; of equals the smallest kappa, then the first.
-
-    Equal are values that differ by rounding alone. The smallest kappa changes the judge least.
+    """Index of the grid's setting with the largest value; of equals, but for rounding, the smallest kappa, which
+    changes the judge least, then the first.
 
     Args:
         values: of the settings, in the grid's order.

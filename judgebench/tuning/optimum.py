@@ -171,11 +171,8 @@ def _pieces(kappa: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
-    """Spearman's rho of the scores on each piece with `human` [N] -> [P]; 0.0 where either is constant.
-
-    Raises:
-        ValueError: another shape, NaN or infinite values.
-    """
+    """Spearman's rho of the scores on each piece with `human` [N] -> [P]; 0.0 where either is constant; ValueError for
+    another shape, NaN or infinite values."""
     human = np.asarray(human, dtype=np.float64)
     if human.shape != path.start.shape:
         raise ValueError(f"human must have shape [{len(path.start)}], got {list(human.shape)}")

@@ -75,16 +75,12 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
 
 
 def separability(high: np.ndarray, low: np.ndarray, components: int | None = None) -> np.ndarray:
-    """Equation 3, layer by layer: |hv - lv| / (mean |h_i - hv| + mean |l_i - lv|), all L2.
+    """Equation 3, layer by layer [layers]: |hv - lv| / (mean |h_i - hv| + mean |l_i - lv|), all L2, of states [texts,
+    layers, hidden] of the high and the low set; infinite where two sets of equal states lie apart, 0 where they do not.
 
     Args:
-        high: [texts, layers, hidden] states of the high set; hv is their mean.
-        low: [texts, layers, hidden] of the low set.
         components: reduce each layer's states to so many principal components first, as the paper's text (not its
             equation) has it; None measures them as they are.
-
-    Returns:
-        [layers] float64; infinite where two sets of equal states lie apart, 0 where they do not.
     """
     layers = high.shape[1]
     found = np.zeros(layers)
