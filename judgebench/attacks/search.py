@@ -243,14 +243,8 @@ class AdvSuffix:
             raise UserError(f"attack.against: {self.against!r} names a decoding twice; name each once.")
 
     def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
-        """The objectives that are maximized, a phrase each.
-
-        Args:
-            mode: how the judge is read.
-
-        Raises:
-            UserError: a decoding that is not there or that no search can follow, or a judge without probabilities.
-        """
+        """The objectives that are maximized, a phrase each; `UserError` for a decoding that is not there or that no
+        search can follow, or a judge without probabilities."""
         if mode != "score_tokens":
             raise UserError(
                 f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} does not give; set "
@@ -265,13 +259,11 @@ class AdvSuffix:
 
     def examples(self, examples: Sequence[Example], split: Mapping[str, str], dev: str) -> list[Example]:
         """The texts that the phrase is learned on: of the development split alone, for it is tried on the rest.
+        `UserError` for contexts or systems that are not there, or that the phrase is to be tried on.
 
         Args:
             split: group_id -> dev or test.
             dev: the name of the development split.
-
-        Raises:
-            UserError: contexts or systems that are not there, or that the phrase is to be tried on.
         """
         groups = sorted({example.group_id for example in examples})
         free = [group for group in groups if split[group] == dev]

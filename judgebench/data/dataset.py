@@ -209,18 +209,13 @@ class Rivals:
 
 
 def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
-    """One example a pair: a text with its rival, its human scores less the rival's.
+    """One example a pair: a text with its rival, its human scores less the rival's; a text's pairs together, texts in
+    the order given. `UserError` where no group has two texts, or two pairs would have one name.
 
     The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it: every text is rival
     as often as it is judged. Two texts meet once where the group has more than twice as many texts as a text has
     rivals. What is drawn for a group depends on the seed and on the names of its own texts alone. A text without others
     in its group is compared with nothing and left out.
-
-    Returns:
-        The pairs, a text's together, texts in the order given.
-
-    Raises:
-        UserError: no group has two texts, or two pairs would have one name.
     """
     listed = list(examples)
     groups: dict[str, list[Example]] = {}

@@ -49,13 +49,11 @@ class DefenseSettings:
     """See conf/defense.
 
     Args:
-        helper: see `Helper`.
         seed: of all that defenses draw but the tutor's texts.
-        cot_tokens: longest answer under `cot`.
+        cot_tokens, paraphrase_tokens: longest answer under `cot`, longest text of `paraphrase`.
         swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
         window: tokens of `windowed_perplexity`'s window.
-        paraphrase_tokens: longest text of `paraphrase`.
     """
 
     helper: Annotated[Helper, Wording("a model, as conf/defense/base.yaml has one")]

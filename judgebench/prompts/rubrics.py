@@ -73,16 +73,14 @@ class Filled:
 def load_rubrics(
     collection: str | Mapping[str, str], dimensions: Sequence[str], variants: Mapping[str, str] | None = None
 ) -> dict[str, Rubric]:
-    """The rubric of each dimension.
+    """The rubric of each dimension; `UserError` for no such collection or rubric, or a template with an unknown field
+    or without a judged text.
 
     Args:
         collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
             `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
             dimension; or the templates themselves by the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
-
-    Raises:
-        UserError: no such collection or rubric, or a template with an unknown field or without a judged text.
     """
     there = _texts(collection)
     named = collection if isinstance(collection, str) else "text"

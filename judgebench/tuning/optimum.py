@@ -79,17 +79,9 @@ class KappaPath:
 
 
 def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alpha: float = 0.0) -> KappaPath:
-    """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax. Time goes as
-    N * K * K at worst.
-
-    Args:
-        main, assistant: [N, K] log-probabilities, float32 or float64; -inf is a probability of 0.
-        values: [K] the candidates as numbers, ascending.
-        alpha: plausibility, in [0, 1].
-
-    Raises:
-        ValueError: shapes that do not fit, NaN or +inf, values not ascending.
-    """
+    """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax, of
+    log-probabilities [N, K] and candidates [K]. Time goes as N * K * K at worst. ValueError for shapes that do not fit,
+    NaN or +inf, or values that do not ascend."""
     import torch
 
     values = np.asarray(values, dtype=np.float64)
@@ -217,15 +209,9 @@ class KappaCurve:
 
 
 def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, Any]) -> dict[str, KappaCurve]:
-    """Split -> Spearman's rho of the greedy contrastive scores with the humans, exactly, as a function of kappa.
-
-    Args:
-        readings, scores: of the run folder.
-        record: of tuning.json; its dimension, range and alpha name the cell.
-
-    Returns:
-        A curve for each split that has examples; none where the record's rule is expectation: such scores have no path.
-    """
+    """Split -> Spearman's rho of the greedy contrastive scores with the humans, exactly, as a function of kappa, from
+    the run folder's readings and scores, in the cell of a record of tuning.json; none where its rule is expectation:
+    such scores have no path."""
     if record["rule"] != "argmax":
         return {}
     of_cell, of_scores = (_cell(frame, record) for frame in (readings, scores))
