@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.experiment import Experiment
 from judgebench.judges.api.billing import unpaid
@@ -113,7 +114,7 @@ def key_of(config: DictConfig) -> str:
     """Everything that data, prompts and readings depend on: the resolved config less its `FREE` entries, and size and
     time of change of every file that it names, of those in a folder, and under data.path of those in its subfolders.
     """
-    read = {key: _plain(config, str(key)) for key in config if key not in FREE}
+    read = {key: plain(config[key]) for key in config if key not in FREE}
     data = read.get("data")
     whole = data.get("path") if isinstance(data, Mapping) else None
     files = {
@@ -122,11 +123,6 @@ def key_of(config: DictConfig) -> str:
         if text != read.get("store")
     }
     return json.dumps([os.getcwd(), read, files], sort_keys=True, default=str)
-
-
-def _plain(config: DictConfig, key: str) -> Any:
-    value = config[key]
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def _texts(node: Any) -> Iterator[str]:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys
+from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys, plain
 from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
@@ -85,7 +85,7 @@ class CalibrationSettings:
 
 def settings_of(config: DictConfig) -> CalibrationSettings:
     """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
-    given: Any = OmegaConf.to_container(config.calibrate, resolve=True) if config.get("calibrate") else {}
+    given = plain(config.get("calibrate")) or {}
     known_keys(given, ("metric", "estimate"), "calibrate")
     settings = CalibrationSettings(**given)
     for entry in config.get("defenses") or ():
@@ -139,7 +139,7 @@ def _card(
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
         figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
     attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
-    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True)
+    prompt = plain(config.prompt)
     rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]
     environment = results.environment
     prints = environment["model_fingerprints"]
@@ -181,10 +181,7 @@ def fingerprint(data: JudgeDataModule) -> str:
 
 def _parts(config: DictConfig, chosen: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """`PARTS`, with nothing that the chosen judge does not need; files are named as they lie beside the card."""
-    parts: dict[str, Any] = {}
-    for name in PARTS:
-        node = config.get(name)
-        parts[name] = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    parts = {name: plain(config.get(name)) for name in PARTS}
     parts["decoding"] = {chosen["decoding"]: _decoding(parts["decoding"], chosen)}
     if chosen["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
+from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.data.jsonl import Unrated
 from judgebench.experiment import Experiment
@@ -149,13 +150,12 @@ def score_file(config: DictConfig) -> Path | None:
     card, target = JudgeCard.read(path_of(config, "card")), _target(config)
     if not isinstance(config.get("check_models"), bool):
         raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
-    plain: dict[str, Any] = {name: OmegaConf.to_container(config[name], resolve=True) for name in ("data", *_ROLES)}
-    given = {role: plain[role] for role in _ROLES}
+    given = {role: plain(config[role]) for role in _ROLES}
     if config.check_models:
         check_settings(card, given)
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
     hosts = _hosts(config.get("send_to"))
-    whole = scoring_config(card, plain["data"], **settings, send_to=hosts, given=given)
+    whole = scoring_config(card, plain(config.data), **settings, send_to=hosts, given=given)
     compute_on(trainer_of(whole, []).strategy.root_device)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
     if config.dry_run:
@@ -193,7 +193,7 @@ def _target(config: DictConfig) -> Path:
 
 def _hosts(given: Any) -> list[str]:
     """The config key `send_to`, checked."""
-    hosts = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
+    hosts = plain(given)
     hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import select_attacks
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import MetricSettings, RunSettings, named
+from judgebench.config.fields import MetricSettings, RunSettings, named, plain
 from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.dataset import DataSettings
@@ -132,8 +132,7 @@ def check_run(config: DictConfig) -> None:
     with mistakes.caught():
         RunSettings(*(config.get(key) for key in ("report", "examples", "dry_run")))
     with mistakes.caught():
-        settings: Any = OmegaConf.to_container(config.metrics, resolve=True)
-        MetricSettings(**named(MetricSettings, settings, "metrics"))
+        MetricSettings(**named(MetricSettings, plain(config.metrics), "metrics"))
     mistakes.tell()
 
 
@@ -168,25 +167,25 @@ def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> st
 def _part(config: DictConfig, key: str, mistakes: Mistakes) -> Any:
     """A part of the configuration as its class, checked by that; None where it has a mistake or needs torch."""
     try:
-        plain: Any = OmegaConf.to_container(config[key], resolve=True) if config.get(key) is not None else None
+        given = plain(config.get(key))
     except OmegaConfBaseException:  # it refers to what is not given, which is a mistake of there
         return None
-    target = _LIGHT.get(str(plain.pop(TARGET, ""))) if isinstance(plain, dict) else None
+    target = _LIGHT.get(str(given.pop(TARGET, ""))) if isinstance(given, dict) else None
     if target is None:
         return None
     maker: Any = get_object(target)
     taken = inspect.signature(maker).parameters.values()
     known = [parameter.name for parameter in taken if parameter.kind != inspect.Parameter.VAR_KEYWORD]
-    unknown = [str(name) for name in plain if name not in known] if len(known) == len(taken) else []
+    unknown = [str(name) for name in given if name not in known] if len(known) == len(taken) else []
     for name in unknown:
         near = nearest(name, known)
         remedy = f"{key}.{near} is the nearest" if near else f"it takes {', '.join(known)}"
         mistakes.add(f"{key}.{name}: {key} takes no such key; {remedy}.")
-    if unknown or "???" in plain.values():
+    if unknown or "???" in given.values():
         return None
     with mistakes.caught():
         try:
-            return maker(**plain)
+            return maker(**given)
         except TypeError:  # told where it is made again
             return None
     return None
@@ -211,10 +210,10 @@ def _check_attacks(config: DictConfig) -> None:
 
 
 def _check_data(data: DictConfig) -> None:
-    plain: Any = OmegaConf.to_container(data, resolve=True)
-    DataSettings(**{name: plain[name] for name in ("path", "limit_groups", "dev_share", "seed") if name in plain})
-    path = plain.get("path")
-    if not str(plain.get(TARGET)).startswith("judgebench.data.") or "path" not in plain:
+    given = plain(data)
+    DataSettings(**{name: given[name] for name in ("path", "limit_groups", "dev_share", "seed") if name in given})
+    path = given.get("path")
+    if not str(given.get(TARGET)).startswith("judgebench.data.") or "path" not in given:
         return
     if path is None or not path.strip():
         hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")

@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 from judgebench.runtime.errors import UserError, shown
 
 __all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf", "RunSettings", "Wording"]
-__all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "named"]
+__all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "named", "plain"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,11 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
         names = dict.fromkeys(str(fault["loc"][0]) for fault in error.errors(include_url=False, include_context=False))
         stem = f"{key}." if key else ""
         raise UserError(*(f"{stem}{name}: {shown(given[name])} is {_not(hints[name])}." for name in names)) from None
+
+
+def plain(value: Any) -> Any:
+    """A value of the configuration as plain Python, its references resolved."""
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def named(cls: type, given: Any, key: str, example: str = "conf/config.yaml shows what it is") -> dict[str, Any]:

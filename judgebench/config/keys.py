@@ -13,6 +13,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from judgebench.config.fields import plain
 from judgebench.runtime.errors import UserError, shown
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -73,8 +74,7 @@ def path_of(config: DictConfig, key: str) -> Path:
 
 def list_at(config: DictConfig, key: str) -> list[Any]:
     """The entries under a key that takes a list of at least one; else `UserError`."""
-    items = OmegaConf.select(config, key)
-    items = OmegaConf.to_container(items, resolve=True) if OmegaConf.is_config(items) else items
+    items = plain(OmegaConf.select(config, key))
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
     return items
@@ -116,7 +116,7 @@ def _value(config: DictConfig, key: str) -> str:
     if isinstance(node, DictConfig):
         entries = [str(name) for name, entry in node.items() if isinstance(entry, DictConfig) and "_target_" in entry]
         return f"[{','.join(entries)}]" if key == "decoding" else choice_of(key)
-    return choice_of(key) or shown(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node)
+    return choice_of(key) or shown(plain(node))
 
 
 def _set_by(experiment: str) -> set[str]:

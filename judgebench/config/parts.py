@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue
 
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import build_component
 from judgebench.config.checks import cells_of
+from judgebench.config.fields import plain
 from judgebench.config.keys import list_at
 from judgebench.config.rules import Asked
 from judgebench.data.dataset import Rivals
@@ -107,7 +108,7 @@ def data_of(config: DictConfig) -> JudgeDataModule:
 
 def prompt_of(config: DictConfig) -> tuple[Any, Rivals | None]:
     """conf/prompt without its keys on rivals, and those."""
-    prompt: Any = OmegaConf.to_container(config.prompt, resolve=True) if config.get("prompt") else None
+    prompt = plain(config.get("prompt")) or None
     if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
         return prompt, None
     rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
@@ -130,8 +131,7 @@ def conditions_of(
 
 def ranking_of(config: DictConfig) -> Ranking:
     """The rule by which systems are ranked where texts are compared."""
-    given = config.get("pairwise")
-    return Ranking.parse(OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given)
+    return Ranking.parse(plain(config.get("pairwise")))
 
 
 def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition]) -> Tuner | None:

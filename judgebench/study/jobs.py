@@ -20,6 +20,7 @@ from hydra.types import RunMode, TaskFunction
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from judgebench.config.fields import plain
 from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, atomic
 from judgebench.runtime.secrets import hide_in_file
@@ -110,9 +111,8 @@ def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default."""
     from judgebench.metrics.objective import parse_objective
 
-    given = config.get("objective")
-    plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
-    return None if plain is None else parse_objective(plain)
+    objective = plain(config.get("objective"))
+    return None if objective is None else parse_objective(objective)
 
 
 def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
