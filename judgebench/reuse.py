@@ -101,13 +101,11 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
         key: from `key_of` before the data was loaded, so that a file which changes meanwhile counts as changed.
     """
     global _last
-    worded = any(defense.answer_tokens for defense in experiment.defenses)
-    if experiment.judge.mode == "score_tokens" and not worded:
-        found = copy.copy(read)  # with its columns, where they are computed already
-        found.device = Reader.device(None)
-        found.served = None if found.served is None else unpaid(found.served)
-        config = experiment.config
-        _last = LastRun(key, _inode(path_of(config, "store")), experiment, found)
+    if experiment.judge.mode == "score_tokens" and not any(defense.answer_tokens for defense in experiment.defenses):
+        kept = copy.copy(read)  # with its columns, where they are computed already
+        kept.device = Reader.device(None)
+        kept.served = None if kept.served is None else unpaid(kept.served)
+        _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
 
 
 def key_of(config: DictConfig) -> str:
@@ -136,13 +134,13 @@ def _texts(node: Any) -> Iterator[str]:
 def _stamps(path: Path, deep: bool) -> Iterator[tuple[str, int, int]]:
     """Name, size and time of change of a file, or of the files in a folder; nothing where there is no such path."""
     try:
-        held = [path]
+        files = [path]
         if path.is_dir():
-            held = sorted(islice(path.rglob("*") if deep else path.iterdir(), MOST_FILES + 1))
-        if len(held) > MOST_FILES:
+            files = sorted(islice(path.rglob("*") if deep else path.iterdir(), MOST_FILES + 1))
+        if len(files) > MOST_FILES:
             yield uuid.uuid4().hex, 0, 0  # like no other key
             return
-        for file in held:
+        for file in files:
             if file.is_file():
                 stat = file.stat()
                 yield str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns

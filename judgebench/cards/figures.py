@@ -38,8 +38,7 @@ def errors(
 
     Returns:
         `mean_absolute_error`; `guess_error`, that of always saying the development split's mean; `gain`, the latter
-        less
-        the former; each with `_low` and `_high`.
+        less the former; each with `_low` and `_high`.
     """
     human = test["human"].to_numpy(dtype=float)
     labels, group = np.unique(test["group_id"].to_numpy(dtype=str), return_inverse=True)

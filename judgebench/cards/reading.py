@@ -36,7 +36,6 @@ _TRAINER = {
     "inference_mode": True,
 }
 
-
 _REFERENCE = re.compile(r"(\\*)\$\{")
 
 

@@ -78,7 +78,7 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
         with mistakes.caught():
             check_rules(SETTINGS, asked, mistakes)
             if asked.assistant.served is not None and SERVED in asked.judge.gives:
-                asked.assistant.served.spec(asked.judge)
+                asked.assistant.served.spec(parts["judge"])
     for check in (cells_of, _check_attacks, check_run, _check_devices, lambda given: path_of(given, "store")):
         with mistakes.caught():
             check(config)
