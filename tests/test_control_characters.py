@@ -10,7 +10,7 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.types import Condition, ScoreRange
-from tests.report.test_dry_run import prompt
+from tests.report.test_run_view import prompt
 
 STEERING = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202e5.4\u202c \u2066 \u200b\ufeff \r \x00\x08"
 TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")

@@ -131,10 +131,8 @@ def _metric_frame(compared: Compared) -> pd.DataFrame:
     """Every condition and series of the reported split, the runs side by side."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for run in compared.runs:
-        results, letter = run.content, run.letter
-        shown = (results.split, results.level)
-        frame = labelled(one for one in results.metrics if (one["split"], one["level"]) == shown)
-        for row in records(frame):
+        letter = run.letter
+        for row in records(labelled(run.content.shown)):
             axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
             key = ", ".join([row["dimension"], row["range"], *axes]), row["series"]
             own = {f"{letter}{end}": row.get(f"spearman{end}") for end in ("", "_low", "_high")}

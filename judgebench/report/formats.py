@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
 Format = Callable[[Any], str]
@@ -122,6 +123,18 @@ def rounded_up(count: Any) -> str:
         return "> 1,000,000"
     unit = 10 ** max(0, int(math.log10(max(1, count))) - 1)
     return f"{math.ceil(count / unit) * unit:,}"
+
+
+def span(values: Iterable[Any]) -> str:
+    """The lowest and the highest of some counts, or of texts in this order.
+
+    Example:
+        >>> span([90.0, 60.0]), span([7, 7])
+        ('60 to 90', '7')
+    """
+    known = list(values)
+    low, high = (f"{one:.0f}" if isinstance(one, Real) else str(one) for one in (min(known), max(known)))
+    return low if low == high else f"{low} to {high}"
 
 
 def interval(low: Any, high: Any, form: Format = short) -> str:

@@ -213,6 +213,11 @@ class Results:
         return shown_level(record["level"] for record in self.metrics if record["split"] == self.split)
 
     @cached_property
+    def shown(self) -> Records:
+        """The metrics of the reported split and level."""
+        return [record for record in self.metrics if (record["split"], record["level"]) == (self.split, self.level)]
+
+    @cached_property
     def clean(self) -> Records:
         """The metrics of clean texts; all metrics where every text was attacked."""
         return unattacked(self.metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,13 +19,16 @@ from judgebench.report.figures.style import (
     MUTED,
     Mark,
     defense_marks,
+    errors,
     file_name,
     finish,
+    handle,
     house_style,
     marks,
     panels,
     series_label,
     shorten,
+    size_note,
 )
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
@@ -79,7 +83,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
             axis.set_xlabel(f"words appended; {head['split']} split, n = {head['texts']} of {head['sources']} {groups}")
             judge = f"\n{shorten(judges[head['base']], 52)}" if several and len(judges) > 1 else ""
             axis.set_title(f"{head['panel']}{judge}")
-        handles: list[Any] = [Line2D([], [], color=look.color, marker=look.marker, linestyle=look.line, markersize=5)
+        handles: list[Any] = [handle(look)
                               for look in looks.values()]  # fmt: skip
         handles.append(Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2))
         labels = [*(named.get(name, name) for name in looks), "clean, without the phrase"]
@@ -198,7 +202,7 @@ def assessment_figure(
             axis.set_xticks(range(len(bars)), [one["label"] for one in bars])
             axis.set_xlim(-0.6, len(bars) - 0.4)
             n = max((int(one["paired"]), int(one["groups"])) for one in bars)[0]
-            axis.set_title(f"n = {n}", loc="right", fontweight="normal", fontsize=8)
+            size_note(axis, f"n = {n}")
             axis.set_ylabel(name)
         axes[0].set_ylim(min(0.0, axes[0].get_ylim()[0]), 1)
         labels = list(dict.fromkeys(one["label"] for bars in sides for one in bars))
@@ -258,8 +262,15 @@ def _draw(
         value, low, high = float(record[name]), number(record.get(f"{name}_low")), number(record.get(f"{name}_high"))
         axis.bar(x, value, width * 0.94, color=color, hatch=hatch or None, edgecolor="white", linewidth=0)
         if low is not None and high is not None:
-            ends = [[max(0.0, value - low)], [max(0.0, high - value)]]
-            axis.errorbar([x], [value], yerr=ends, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0)
+            axis.errorbar(
+                x,
+                value,
+                yerr=np.reshape(errors(value, low, high), (2, 1)),
+                color=INK,
+                linestyle="none",
+                elinewidth=1.0,
+                capsize=2.0,
+            )
 
 
 def _caption(sides: Sequence[Sequence[Mapping[str, Any]]], groups: str) -> str:

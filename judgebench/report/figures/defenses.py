@@ -20,14 +20,17 @@ from judgebench.report.figures.style import (
     STANDARDS,
     Mark,
     defense_marks,
+    errors,
     file_name,
     finish,
     house_style,
     panels,
+    point,
     series_label,
     shorten,
+    size_note,
 )
-from judgebench.report.formats import percent, three, two
+from judgebench.report.formats import percent, span, three, two
 from judgebench.report.table import records
 from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
 from judgebench.results.results import Results
@@ -81,9 +84,7 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     Returns:
         None unless an attack was tried under two defenses.
     """
-    shown = (dimension, results.split, results.level)
-    own = [r for r in results.metrics if (r["dimension"], r["split"], r["level"]) == shown]
-    rows = labelled(with_stand_ins(own))
+    rows = labelled(with_stand_ins([record for record in results.shown if record["dimension"] == dimension]))
     parts, series = _fronts(rows)
     if not parts:
         return None
@@ -96,8 +97,8 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
             _draw_front(axis, points, looks)
             attack, n = points["attack"].iloc[0], int(points["paired"].max())
             axis.set_title(shorten(f"{attack}, range {points['range'].iloc[0]}" if several else attack, 40))
-            axis.set_title(f"n = {n}", loc="right", fontweight="normal", fontsize=8)
-        handles: list[Any] = [Line2D([], [], linestyle="none", marker=look.marker, color=look.color, markersize=6)
+            size_note(axis, f"n = {n}")
+        handles: list[Any] = [point(look.color, look.marker, 6)
                               for look in looks.values()]  # fmt: skip
         handles.append(Line2D([], [], color=MUTED, linewidth=1.0))
         labels = [*("no defense" if name == NO_DEFENSE else name for name in looks), "beaten by no other in both"]
@@ -158,11 +159,11 @@ def _draw_front(axis: Axes, points: pd.DataFrame, looks: Mapping[str, Mark]) -> 
     axis.grid()
 
 
-def _errors(row: Mapping[str, Any], name: str) -> list[list[float]] | None:
+def _errors(row: Mapping[str, Any], name: str) -> np.ndarray | None:
     middle, low, high = (number(row.get(f"{name}{end}")) for end in ("", "_low", "_high"))
     if middle is None or low is None or high is None:
         return None
-    return [[max(0.0, middle - low)], [max(0.0, high - middle)]]
+    return np.reshape(errors(middle, low, high), (2, 1))
 
 
 def _front_note(results: Results, bounded: bool) -> str:
@@ -200,7 +201,7 @@ def candidates_figure(results: Results, dimension: str) -> Figure | None:
         axis.set_xlabel(f"score by {shorten(str(standard['judge']), 30)}, range {ends}")
         axis.set_ylabel("candidates")
         axis.grid(axis="y")
-        axis.set_title(f"n = {scores.size}", loc="right", fontweight="normal", fontsize=8, pad=14)
+        size_note(axis, f"n = {scores.size}", pad=14)
         asked = int(standard["candidates"]) * len(standard["groups"])
         caption = (
             f"{asked} texts that {shorten(str(standard['tutor']), 40)} wrote, {standard['candidates']} for each of "
@@ -229,12 +230,12 @@ def embeddings_figure(results: Results, dimension: str) -> Figure | None:
             axis.scatter(points[:, 0], points[:, 1], s=26, marker=marker, color=color, alpha=0.65, linewidth=0)
             x, y = points.mean(axis=0)
             axis.scatter([x], [y], s=150, marker="X", color=color, edgecolor="white", linewidth=1.2, zorder=3)
-            handles.append(Line2D([], [], linestyle="none", marker=marker, color=color, markersize=6))
+            handles.append(point(color, marker, 6))
             labels.append(f"{side} set, n = {len(points)}")
         axis.set_xlabel(f"first principal component, {percent(shares[0])} of the variance")
         axis.set_ylabel(f"second, {percent(shares[1])}")
         axis.grid()
-        handles.append(Line2D([], [], linestyle="none", marker="X", color=MUTED, markersize=9))
+        handles.append(point(MUTED, "X", 9))
         layer, layers = standard["layer"], len(standard["separability"])
         caption = (
             f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, at the "
@@ -341,10 +342,9 @@ def _bound(axis: Axes, sides: Mapping[str, Sequence[Mapping[str, Any]]], standar
 
 def _strengths_caption(results: Results, tried: Sequence[Mapping[str, Any]], clipped: bool) -> str:
     counts, scale = sorted({int(one["n"]) for one in tried}), float(tried[0]["scale"])
-    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     told = (
-        f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = {n} "
-        "at each strength; 0 is the unsteered tutor. "
+        f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "
+        f"{span(counts)} at each strength; 0 is the unsteered tutor. "
     )
     if any(number(one["low"]) is not None for one in tried):
         told += f"Bands: 95 % interval of the mean over {results.groups}, by Student's t"
@@ -375,8 +375,8 @@ def detector_figure(results: Results) -> Figure | None:
             _draw_detector(axis, detector)
         handles = [
             Line2D([], [], color=_CURVE, linewidth=1.4),
-            Line2D([], [], color=_CHOSEN, marker="o", linestyle="", markersize=6),
-            Line2D([], [], color=_TESTED, marker="D", linestyle="", markersize=5),
+            point(_CHOSEN, "o", 6),
+            point(_TESTED, "D", 5),
             Line2D([], [], **_CHANCE),
         ]
         labels = ["every threshold, training texts", "the one chosen: best F1", "the same on test texts", "chance"]

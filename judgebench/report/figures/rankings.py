@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import (
     HUMANS,
-    INK,
     MUTED,
     finish,
+    heat_cells,
     house_style,
     marks,
     panels,
+    point,
     series_label,
     shorten,
 )
+from judgebench.report.formats import points
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results.results import Results
 
@@ -94,7 +94,7 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
             _rows(axis, order if name == "judge" else [""] * len(order))
             axis.set_title(name)
         shown = [lane for _, held in sides for lane in held]
-        handles = [Line2D([], [], color=one.color, marker=one.marker, linestyle="none", markersize=6) for one in shown]
+        handles = [point(one.color, one.marker, 6) for one in shown]
         bounded = any(one[1] is not None for lane in shown for one in lane.found.values())
         caption = f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1. "
         caption += f"Bars: 95 % interval, {groups} resampled. " if bounded else ""
@@ -166,14 +166,10 @@ def _rows(axis: Axes, names: Sequence[str]) -> None:
 
 
 def _matrix(axis: Axes, values: np.ndarray, order: Sequence[str], labels: bool) -> None:
-    norm, colors = Normalize(0, 1), mpl.colormaps[_COLORS]
+    norm = Normalize(0, 1)
     axis.imshow(values, cmap=_COLORS, norm=norm, aspect="auto")
     if len(order) <= _MOST_WRITTEN:
-        for row, column in np.argwhere(np.isfinite(values)).tolist():
-            value = float(values[row, column])
-            dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
-            axis.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6.5,
-                      color="white" if dark else INK)  # fmt: skip
+        heat_cells(axis, values, norm, _COLORS, points, 6.5)
     names = [shorten(name, 18) for name in order]
     axis.set_yticks(range(len(order)), names if labels else [""] * len(order))
     axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -23,12 +22,15 @@ from judgebench.report.figures.style import (
     MOST_SERIES,
     MUTED,
     Mark,
+    errors,
     finish,
+    handle,
     house_style,
     marks,
     panels,
     series_label,
     shorten,
+    size_note,
 )
 from judgebench.report.table import records as table_records
 from judgebench.report.views.bias import (
@@ -131,7 +133,7 @@ def _panel(
     axis.grid(axis="y")
     axis.set_title(f"range {score_range}")
     notes = [f"n = {_count(scores, index)}", *_settings(scores, drawn, index)]
-    axis.set_title(" · ".join(notes), loc="right", fontweight="normal", fontsize=8)
+    size_note(axis, " · ".join(notes))
 
 
 def _count(scores: pd.DataFrame, index: SeriesIndex) -> str:
@@ -194,10 +196,7 @@ def logprob_figure(
         for axis, (score_range, part) in zip(axes, ranges, strict=True):
             _logprob_panel(axis, score_range, part, looks)
             _human_band(axis, score_range, to_range(human_scores(humans), scale, score_range))
-        handles: list[Artist] = [
-            Line2D([], [], color=look.color, marker=look.marker, linestyle=look.line, markersize=5)
-            for look in looks.values()
-        ]
+        handles: list[Artist] = [handle(look) for look in looks.values()]
         labels = [f"{judge} ({shorten(titles.get(judge) or judge)})" for judge in judges]
         if spans(scale):
             handles.append(Patch(facecolor=_BAND))
@@ -242,7 +241,7 @@ def _logprob_panel(axis: Axes, score_range: ScoreRange, readings: pd.DataFrame, 
     axis.set_ylabel("mean log P")
     axis.grid(axis="y")
     axis.set_title(f"range {score_range}")
-    axis.set_title(f"n = {len(readings)}", loc="right", fontweight="normal", fontsize=8)
+    size_note(axis, f"n = {len(readings)}")
 
 
 def _human_band(axis: Axes, score_range: ScoreRange, humans: NDArray[np.float64]) -> None:
@@ -287,11 +286,8 @@ def correlation_figure(
         for axis, block in zip(axes, blocks, strict=True):
             _correlations_panel(axis, block, order, correlation)
             size = size_of(block).format(groups=groups, examples="texts")
-            axis.set_title(size, loc="right", fontweight="normal", fontsize=8)
-        handles = [
-            Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=5)
-            for mark in order.values()
-        ]
+            size_note(axis, size)
+        handles = [handle(mark) for mark in order.values()]
         labels = [series_label(series, titles, found.settings[series]) for series in order]
         caption = _caption(rows, correlation, f"{level_note(level, groups)}, {split} split", groups)
         if len(found.all) > MOST_SERIES:
@@ -321,7 +317,7 @@ def _correlations_panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, M
         at = [ranges.index(one) + shift for one in own["range"]]
         values = own[correlation].astype(float).to_numpy()
         low, high = (own[f"{correlation}{end}"].astype(float).fillna(own[correlation]) for end in ("_low", "_high"))
-        ends = [np.maximum(values - low, 0), np.maximum(high - values, 0)]
+        ends = errors(values, low, high)
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
         axis.errorbar(at, values, yerr=ends, color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
         for x, y, empty in zip(at, values, own["undefined"], strict=True):

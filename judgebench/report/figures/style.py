@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 
+from judgebench.report.formats import Format
 from judgebench.results.series import Series
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
@@ -154,6 +158,35 @@ def panels(count: int, columns: int, height: float, share_y: bool = True) -> tup
     for one in axes[:count]:
         one.tick_params(labelleft=True)
     return figure, axes[:count]
+
+
+def size_note(axis: Axes, text: str, **how: Any) -> None:
+    """A small text above a panel, on its right, such as the number of texts."""
+    axis.set_title(text, loc="right", fontweight="normal", fontsize=8, **how)
+
+
+def handle(mark: Mark, size: float = 5) -> Line2D:
+    """A mark in a legend."""
+    return Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size)
+
+
+def point(color: str, marker: str, size: float = 6) -> Line2D:
+    """A point in a legend."""
+    return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
+
+
+def errors(value: Any, low: Any, high: Any) -> list[Any]:
+    """Lengths of error bars, numbers or [n]: an interval need not hold its value."""
+    return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
+
+
+def heat_cells(axis: Axes, values: np.ndarray, norm: Normalize, colors: str, form: Format, size: float) -> None:
+    """Writes each number of a heat map into its cell, light on dark colors: not in the page's own ink, which a dark
+    page makes light, while cells keep their colors."""
+    for row, column in np.argwhere(np.isfinite(values)).tolist():
+        color = mpl.colormaps[colors](norm(values[row, column]))[:3]
+        ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
+        axis.text(column, row, form(values[row, column]), ha="center", va="center", fontsize=size, color=ink)
 
 
 def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], labels: Sequence[str]) -> Figure:

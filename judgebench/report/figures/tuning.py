@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
@@ -15,7 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from judgebench.report.figures.style import MUTED, finish, house_style, panels
+from judgebench.report.figures.style import MUTED, finish, heat_cells, house_style, panels, size_note
+from judgebench.report.formats import three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results
 from judgebench.results.series import number, range_of
@@ -103,7 +103,7 @@ def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, KappaCurve], 
     axis.set_title(f"range {range_of(row)}")
     if exact:
         width = "" if exact["width"] is None else f", κ {exact['width']:.2g} wide"
-        axis.set_title(f"best on dev {exact['dev']:.3f}{width}", loc="right", fontweight="normal", fontsize=8)
+        size_note(axis, f"best on dev {exact['dev']:.3f}{width}")
 
 
 def _sizes(rows: Sequence[Mapping[str, Any]], groups_are: str) -> str:
@@ -118,8 +118,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]], groups_are: str) -> str:
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
 _FRAMED = "#D55E00"
 DASH = "–"
-_LIGHT, _DARK = "#fefefe", "#212121"
-"""Numbers in cells: not the page's own ink, which a dark page makes light, while cells keep their colors."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,7 @@ def _map_panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     norm = Normalize(low, high if high > low else low + 1e-6)
     axis.imshow(one.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
-    colors = mpl.colormaps[_COLORS]
-    for row, column in np.argwhere(np.isfinite(one.values)).tolist():
-        value = float(one.values[row, column])
-        dark = float(np.dot(colors(norm(value))[:3], (0.2126, 0.7152, 0.0722))) < 0.45
-        axis.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize=7.5, color=_LIGHT if dark else _DARK)
+    heat_cells(axis, one.values, norm, _COLORS, three, 7.5)
     for row, column in one.undefined:
         axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
     for row, column in one.chosen:

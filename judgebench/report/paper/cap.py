@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import decimals, is_known, one, percent, points, signed_two, two, whole
+from judgebench.report.formats import decimals, is_known, one, percent, points, signed_two, span, two, whole
 from judgebench.report.paper.cap_cells import (
     ADAPTIVE,
     ATTACKS,
@@ -34,7 +34,7 @@ from judgebench.report.paper.cap_cells import (
     tutor_family,
     tutor_notes,
 )
-from judgebench.report.paper.tables import Measure, PaperTable, paper_table, per_cent, published, span
+from judgebench.report.paper.tables import Measure, PaperTable, paper_table, per_cent, published
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
-from judgebench.report.paper.tables import decoding_of, judges_of, model_key, published, span, tutor_name
+from judgebench.report.formats import span
+from judgebench.report.paper.tables import decoding_of, judges_of, model_key, published, tutor_name
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, number, range_of
 
@@ -181,11 +182,10 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
     costs: list[dict[str, Any]] = []
     steered: list[dict[str, Any]] = []
     for run in runs:
-        shown = [one for one in run.metrics if (one["split"], one["level"]) == (run.split, run.level)]
         judges, tutor = judges_of(run), tutor_name(run)
-        records += _records(shown, judges, tutor, run.groups)
+        records += _records(run.shown, judges, tutor, run.groups)
         key, label = judges["main"]
-        places = list({tuple(place.values()): place for place in map(_place, shown)}.values())
+        places = list({tuple(place.values()): place for place in map(_place, run.shown)}.values())
         defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense
         for place in places:
             own = place | {"judge_key": key, "label": label}

@@ -15,7 +15,7 @@ import pandas as pd
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures.style import file_name, shorten
-from judgebench.report.formats import UNKNOWN, general, is_known, short
+from judgebench.report.formats import UNKNOWN, general, is_known, short, span
 from judgebench.report.paper.tables import (
     Measure,
     PaperTable,
@@ -24,7 +24,6 @@ from judgebench.report.paper.tables import (
     names_of,
     paper_table,
     published,
-    span,
 )
 from judgebench.report.render import escape
 from judgebench.results.results import Results

@@ -160,12 +160,6 @@ def published(name: str) -> pd.DataFrame:
     return frame
 
 
-def span(values: Iterable[float]) -> str:
-    """The lowest and the highest of some counts."""
-    known = sorted({int(value) for value in values})
-    return f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}"
-
-
 def per_cent(value: Any) -> str:
     """A number that is in per cent already, without decimals."""
     return UNKNOWN if value is None or pd.isna(value) else f"{round(value)} %"

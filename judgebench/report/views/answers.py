@@ -127,8 +127,7 @@ _AT: Mapping[str, str] = {
 
 def flags(results: Results) -> list[Block]:
     """Each flag that was raised and where, in order of appearance; or the sentence that none was."""
-    shown = (results.split, results.level)
-    rows = labelled(record for record in results.metrics if (record["split"], record["level"]) == shown)
+    rows = labelled(results.shown)
     if not len(rows):
         return []
     raised = {flag: None for found in rows.get("flags", ()) for flag in found or ()}

@@ -77,8 +77,7 @@ def attacked_records(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 def attack_frame(results: Results) -> pd.DataFrame:
     """The attacked texts of the reported split and level, a row an attack; each judge's clean texts come first."""
-    shown = (results.split, results.level)
-    rows = attacked_records(one for one in results.metrics if (one["split"], one["level"]) == shown)
+    rows = attacked_records(results.shown)
     sections: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in records(rows):
         section = sections.setdefault(tuple(row[name] for name in (*_CONDITION, "range", "series")), [])

@@ -15,7 +15,7 @@ from judgebench.metrics.bias import candidate_index, mapped
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.evaluation import CONSTANT
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import is_known, no_text, percent_one, short, three, two
+from judgebench.report.formats import is_known, no_text, percent_one, short, span, three, two
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import CELL, labelled, range_of
@@ -93,15 +93,10 @@ def _marked(rows: pd.DataFrame) -> pd.DataFrame:
 def size_of(rows: pd.DataFrame) -> str:
     """On how many examples, groups or systems the rows rest, such as "1440 {examples} of 90 {groups}"."""
     level = rows["level"].iloc[0]
-    groups = f"{_span(rows['groups'])} {{groups}}"
+    groups = f"{span(rows['groups'])} {{groups}}"
     if level == "document":
         return groups
-    return f"{_span(rows['n'])} {'systems over' if level == 'system' else '{examples} of'} {groups}"
-
-
-def _span(counts: pd.Series) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low}" if low == high else f"{low} to {high}"
+    return f"{span(rows['n'])} {'systems over' if level == 'system' else '{examples} of'} {groups}"
 
 
 def at_level(condition: str, level: str) -> str:

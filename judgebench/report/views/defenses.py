@@ -65,11 +65,9 @@ def defense_frame(results: Results) -> pd.DataFrame:
 
     A defense under which the judge answers in free text stands in the sections of its judge's other decodings.
     """
-    shown = (results.split, results.level)
-    metrics = [record for record in results.metrics if (record["split"], record["level"]) == shown]
     parts = []
-    for dimension in dict.fromkeys(record["dimension"] for record in metrics):
-        own = [record for record in metrics if record["dimension"] == dimension]
+    for dimension in dict.fromkeys(record["dimension"] for record in results.shown):
+        own = [record for record in results.shown if record["dimension"] == dimension]
         if len(defenses_of(own)) > 1:
             parts.append(attacked_records(with_stand_ins(own)))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

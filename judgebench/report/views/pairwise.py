@@ -10,7 +10,7 @@ import pandas as pd
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.comparisons import AGREED, DAVIDSON, MAJORITY
 from judgebench.metrics.preference import MEASURES
-from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, whole
+from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, span, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import SeriesIndex, labelled
@@ -29,9 +29,7 @@ def pair_frame(results: Results) -> pd.DataFrame:
 
     Runs of earlier versions know neither `decided_consistency` nor `tied_share`, and have `consistency` instead.
     """
-    shown = (results.split, results.level)
-    rows = [record for record in results.metrics if (record["split"], record["level"]) == shown]
-    frame = labelled(record for record in rows if record.get(MEASURES[0]) is not None)
+    frame = labelled(record for record in results.shown if record.get(MEASURES[0]) is not None)
     if not len(frame):
         return frame
     for end in ("", "_low", "_high"):
@@ -43,7 +41,7 @@ def pair_frame(results: Results) -> pd.DataFrame:
         frame[f"decided_consistency{end}"] = decided.where(frame["tied_share"].notna(), frame.get(f"consistency{end}"))
     frame["name"] = [with_setting(row) for row in records(frame)]
     sizes = {
-        condition: f"{_span(part['pairs'])} pairs, {_span(part['preferred'])} with a human preference"
+        condition: f"{span(part['pairs'])} pairs, {span(part['preferred'])} with a human preference"
         for condition, part in frame.groupby("condition", sort=False)
     }
     return frame.assign(size=frame["condition"].map(sizes))
@@ -119,11 +117,6 @@ def _same_winner(row: Any) -> str:
 def with_setting(row: Any) -> str:
     """The judge and decoding of a labelled row, with lambda and t where it has them."""
     return f"{row['who']}, {row['setting']}" if row["setting"] else str(row["who"])
-
-
-def _span(counts: pd.Series) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 _OUTCOMES = {

@@ -13,7 +13,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Pace
 from judgebench.report.table import Block, Facts, Folded
 from judgebench.report.views.correlations import sized_correlations
@@ -85,17 +84,6 @@ def _model(known: Any) -> str:
         return str(known["title"])
     served_as = ", ".join(str(one["model"]) for one in known["served_as"]) or "nothing"
     return f"{known['title']}, {known['model']} at {known['url']}; the server calls itself {served_as}"
-
-
-def tutor_title(config: Mapping[str, Any] | None) -> str | None:
-    """The name of a tutor, as tables call it; None without one.
-
-    Args:
-        config: the run's key `tutor`.
-    """
-    if config is None or config.get("path") is None:
-        return None
-    return ModelSource(config["path"], config.get("gguf_file")).title
 
 
 _COUNTED = ("requests", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "unconfirmed_cost")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import general, three
+from judgebench.report.formats import general, span, three
 from judgebench.report.table import Col, View
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
@@ -105,14 +105,14 @@ def _search_note(rows: Sequence[Mapping[str, Any]]) -> str:
     vectors = [row["grid_scores"] for row in rows]
     note = (
         f"The grid's {max(points)} points are {max(row['grid_kappas'] for row in rows)} kappas, which give "
-        f"{_span(vectors)} different lists of scores."
+        f"{span(vectors)} different lists of scores."
     )
     below = [row["grid_below_exact"] for row in rows if row["grid_below_exact"] is not None]
     if below:
-        note += f" On dev its best falls {_span([f'{value:.3f}' for value in below])} below the exact optimum."
+        note += f" On dev its best falls {span([f'{value:.3f}' for value in below])} below the exact optimum."
     exact = [row["exact"] for row in rows if row["exact"] is not None]
     if widths := sorted(one["width"] for one in exact if one["width"] is not None):
-        note += f" The interval of κ that is exactly optimal is {_span([f'{width:.2g}' for width in widths])} wide"
+        note += f" The interval of κ that is exactly optimal is {span([f'{width:.2g}' for width in widths])} wide"
         note += ", or never ends." if len(widths) < len(exact) else "."
     return note
 
@@ -122,11 +122,6 @@ def _shared_note(rows: Sequence[Mapping[str, Any]]) -> str:
     shared = rows[0].get("shared")
     told = [f"{value:.3f} on {split}" for split, value in (shared or {}).items() if value is not None]
     return f"Mean Spearman over the ranges: {', '.join(told)}." if told else ""
-
-
-def _span(values: Sequence[Any]) -> str:
-    low, high = min(values), max(values)
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 TUNING = View(

@@ -1,0 +1,151 @@
+"""A run as a whole: what it would read, what people read of judges behind a URL, and its environment."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from judgebench.judges.api.billing import unpaid
+from judgebench.report.views.run import dry_run_view, served_facts, served_notes, served_scalars
+from judgebench.results.environment import code_version, describe_environment
+from judgebench.types import Condition, Example, Prompt, ScoreRange
+
+EXACT = (
+    "<|im_start|>user\nScore [1] it :smile: [bold]now[/bold].  \n"
+    + "A sentence of the article. " * 30
+    + "x" * 250
+    + "\n\n\ttab, trailing blanks   \n全角文字 "
+    + "字" * 90
+    + "\nScore:"
+)
+
+
+def printed(prompts, tokens, width):
+    file = io.StringIO()
+    Console(file=file, width=width).print(dry_run_view(prompts, tokens, {"main": "m", "assistant": None}))
+    return file.getvalue()
+
+
+def prompt(condition, text, number=0):
+    example = Example(f"e{number}", "g", "s", "", "", {"coherence": 1.0})
+    return Prompt(example, condition, text[:5], text[5:], np.arange(7, dtype=np.int32))
+
+
+@pytest.mark.parametrize("width", [40, 100, 2000])
+def test_the_first_prompt_is_printed_to_the_letter(width):
+    condition = Condition("coherence", ScoreRange(1, 5))
+    text = printed([prompt(condition, EXACT)], {condition: (7, 5)}, width)
+    assert text.endswith(f"\n{EXACT}\n")
+
+
+def test_conditions_and_their_tokens_stand_above():
+    conditions = [Condition("coherence", ScoreRange(1, top)) for top in (5, 10)]
+    prompts = [prompt(condition, f"{condition}", i) for condition in conditions for i in range(2)]
+    lines = printed(prompts, dict(zip(conditions, [(14, 9), (1400, 900)], strict=True)), 100).splitlines()
+    rows = [line.split() for line in lines if line.strip().startswith(("coherence  ", "all"))]
+    assert rows == [
+        ["coherence", "1-5", "none", "none", "2", "14", "9", "7"],
+        ["coherence", "1-10", "none", "none", "2", "1,400", "900", "7"],
+        ["all", "4", "1,414", "909"],
+    ]
+    assert sum("first prompt" in line for line in lines) == 2
+
+
+CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}
+CONDITION |= {"answers": None, "failed_answers": None}
+MAIN = {
+    "url": "http://host/v1",
+    "model": "m",
+    "protocol": "chat",
+    "scores_from": "logprobs",
+    "explicit": None,
+    "samples": None,
+    "temperature": 0.0,
+    "served_as": [
+        {"model": "m-1", "fingerprint": "a", "answers": 3},
+        {"model": "m-2", "fingerprint": None, "answers": 1},
+    ],
+    "price": {"input": 1.0, "output": 2.0},
+    "requests": 3,
+    "retries": 2,
+    "failures": {"429": 2},
+    "uncounted_requests": 1,
+    "prompt_tokens": 1200,
+    "cached_tokens": 1000,
+    "completion_tokens": 6,
+    "cost": 0.25,
+    "unconfirmed_cost": 0.05,
+    "conditions": [
+        {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1},
+        {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0},
+    ],
+}
+SERVED = {"main": MAIN, "cost": 0.3, "max_cost": 1.0}
+
+
+def test_the_facts_say_where_scores_come_from_what_is_open_and_what_it_cost():
+    facts = dict(served_facts(SERVED))
+    assert facts["main asked"] == "m at http://host/v1, scores from listed log-probabilities (chat)"
+    # 3 readings with 0.1 and one with 0.5: 0.2 in the mean
+    assert "4, the lists leave out 20 % of probability in the mean; 3 are known within bounds" in facts["main readings"]
+    assert facts["main served as"] == "m-1 (a), m-2: it changed while it was asked"
+    assert "1,200 prompt tokens (1,000 of them cached) and 6 of answers" in facts["main requests"]
+    assert "1 answers did not count their tokens" in facts["main requests"]
+    assert "2 tries failed and were repeated (429 2x)" in facts["main requests"]
+    assert facts["cost of this run"] == "$0.3 of $1 at most, $0.05 of it for answers that were lost"
+    assert served_facts(None) == []
+    assert dict(served_facts({**SERVED, "cost": None}))["cost of this run"].startswith("not counted")
+
+
+def test_numbers_for_a_dashboard_and_notes_for_a_table():
+    numbers = served_scalars(SERVED)
+    assert (numbers["served/main/prompt_tokens"], numbers["served/cost"]) == (1200.0, 0.3)
+    assert "served/assistant/cost" not in numbers
+    assert served_scalars(None) == {}
+    assert served_notes(SERVED) == {"judgebench.main.scores_from": "logprobs"}
+    assert served_notes(None) is None
+
+
+def test_a_run_that_uses_what_another_has_read_paid_nothing():
+    told = unpaid(SERVED)
+    assert (told["cost"], told["main"]["cost"], told["main"]["requests"], told["main"]["failures"]) == (0.0, 0.0, 0, {})
+    assert told["main"]["conditions"] == MAIN["conditions"]
+    assert told["max_cost"] == 1.0
+
+
+def _git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "core.hooksPath=/dev/null"]
+    done = subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_checkout_has_its_commit_and_says_whether_it_was_changed(tmp_path):
+    package = tmp_path / "judgebench"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "first")
+    commit = _git(tmp_path, "rev-parse", "HEAD")
+    assert code_version(package) == (commit, False)
+    (package / "__init__.py").write_text("changed = 1")
+    assert code_version(package) == (commit, True)
+
+
+def test_installed_package_inside_a_strangers_repository_has_no_commit(tmp_path):
+    package = tmp_path / ".venv" / "judgebench"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "commit", "-q", "--allow-empty", "-m", "a stranger's")
+    assert code_version(package) == (None, None)
+
+
+def test_environment_names_the_packages_that_matter():
+    environment = describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={})
+    assert {"torch", "transformers", "lightning", "numpy", "scipy"} <= set(environment["packages"])
+    assert environment["python"].startswith("3.")
