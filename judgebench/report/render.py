@@ -167,26 +167,24 @@ def _minus(text: str) -> str:
 
 
 def _terminal(block: Any) -> list[RenderableType]:
-    if isinstance(block, Heading):
-        return []
+    if isinstance(block, Table):
+        note = _note(block, "*")
+        return [_rich_table(block), *([Text(note, style="dim")] if note else [])]
     if isinstance(block, Paragraph):
-        told = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
-        return [told.append(block.text, style="dim" if block.note else "none")]
+        line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
+        return [line.append(block.text, style="dim" if block.note else "none")]
     if isinstance(block, Facts):
-        return [Text(f"{term}: {' '.join(told)}") for term, told in block.rows]
-    if isinstance(block, Folded) or not isinstance(block, Table):
-        return [block] if not isinstance(block, Folded) else []
-    note = _note(block, "*")
-    return [_rich_table(block), *([Text(note, style="dim")] if note else [])]
+        return [Text(f"{term}: {' '.join(sentences)}") for term, sentences in block.rows]
+    return [] if isinstance(block, Heading | Folded) else [block]
 
 
 def _rich_table(table: Table) -> RichTable:
     shown = [place for place, column in enumerate(table.columns) if not column.page]
-    found = RichTable(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
-    found.title = Text(_title(table))
+    grid = RichTable(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
+    grid.title = Text(_title(table))
     for place in shown:
         column = table.columns[place]
-        found.add_column(
+        grid.add_column(
             column.title,
             justify="left" if column.left or column.ends else "right",
             overflow="fold",
@@ -194,10 +192,12 @@ def _rich_table(table: Table) -> RichTable:
             max_width=column.width or None,
             no_wrap=not column.left and column.ends is None,
         )
-    widths = [max((len(row[place].text) for one in table.sections for row in one.rows), default=0) for place in shown]
+    widths = [
+        max((len(row[place].text) for section in table.sections for row in section.rows), default=0) for place in shown
+    ]
     for section in table.sections:
         if section.title:
-            found.add_row(Text(section.title, style="bold"))
+            grid.add_row(Text(section.title, style="bold"))
         for number, row in enumerate(section.rows):
             cells = [
                 _rich_cell(row[place], table.columns[place], table.is_marked, width)
@@ -205,24 +205,24 @@ def _rich_table(table: Table) -> RichTable:
             ]
             if section.notes and section.notes[number]:
                 cells[-1].append(f"\n{section.notes[number]}", style="dim")
-            found.add_row(*cells)
-        found.add_section()
-    return found
+            grid.add_row(*cells)
+        grid.add_section()
+    return grid
 
 
 def _rich_cell(cell: TableCell, column: Col, marks: bool, width: int) -> Text:
     """A cell; numbers with intervals are padded to a width, outside of what is underlined, so that they line up."""
-    told = Text(" " * (width - len(cell.text)) if column.ends else "")
-    told.append(cell.text, style="underline bold" if cell.marked else "")
+    line = Text(" " * (width - len(cell.text)) if column.ends else "")
+    line.append(cell.text, style="underline bold" if cell.marked else "")
     if marks and column.marked:
-        told.append("*" if cell.marked else " ")
+        line.append("*" if cell.marked else " ")
     if cell.interval:
-        told.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
+        line.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
     if cell.detail:
-        told.append(f"\n  {cell.detail}", style="dim")
+        line.append(f"\n  {cell.detail}", style="dim")
     if cell.flags:
-        told.append(f"\n  ! {', '.join(cell.flags)}", style="yellow")
-    return told
+        line.append(f"\n  ! {', '.join(cell.flags)}", style="yellow")
+    return line
 
 
 def _title(table: Table) -> str:

@@ -127,8 +127,8 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     pairs = [(row["attack"], row["defense"]) for row in distinct(frame, ["attack", "defense"])]
     attack, defense = ("none", "none") if not pairs or ("none", "none") in pairs else pairs[0]
     rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]
-    told = [f"{axis} {name}" for axis, name in (("attack", attack), ("defense", defense)) if name != "none"]
-    return rows, ", ".join(told)
+    sentences = [f"{axis} {name}" for axis, name in (("attack", attack), ("defense", defense)) if name != "none"]
+    return rows, ", ".join(sentences)
 
 
 def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:

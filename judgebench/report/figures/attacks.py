@@ -146,13 +146,17 @@ def _draw_words(axis: Axes, part: pd.DataFrame, looks: Mapping[str, Mark], lines
 def _words_caption(rows: pd.DataFrame, groups: str) -> str:
     moving, objective = drawn_rows(rows), rows["objective"].iloc[0]
     whence = f", learned for {objective}" if objective else ""
-    told = f"Phrase{whence}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, failed answers at the "
-    told += "lowest score. "
-    told += f"Bands: 95 % interval, {groups} resampled. " if moving["mean_score_low"].notna().any() else ""
-    told += f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
-    told += "n: texts scored both clean and attacked."
+    sentence = (
+        f"Phrase{whence}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, failed answers at the "
+    )
+    sentence += "lowest score. "
+    sentence += f"Bands: 95 % interval, {groups} resampled. " if moving["mean_score_low"].notna().any() else ""
+    sentence += (
+        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
+    )
+    sentence += "n: texts scored both clean and attacked."
     notes = [silent_note(rows), FREE_TEXT_NOTE if (moving["shown_defense"] != moving["defense"]).any() else ""]
-    return " ".join([told, *filter(None, notes)])
+    return " ".join([sentence, *filter(None, notes)])
 
 
 # --- absolute against comparative assessment --------------------------------------------------------------------------
@@ -276,9 +280,9 @@ def _draw(
 def _caption(sides: Sequence[Sequence[Mapping[str, Any]]], groups: str) -> str:
     ranges = ", ".join(dict.fromkeys(str(range_of(one)) for one in sides[1]))
     bounded = any(number(one.get("change_low")) is not None for bars in sides for one in bars)
-    told = (
+    sentence = (
         f"Mean probability that the judge prefers the text to another system's, and mean score in range {ranges}, of "
     )
-    told += "the same texts clean and attacked. Right: how much of its scale (0 to 1; the range) each rises. "
-    told += f"Bars: 95 % interval, {groups} resampled, clean and attacked together. " if bounded else ""
-    return f"{told}n: texts, or pairs of texts, scored both clean and attacked."
+    sentence += "the same texts clean and attacked. Right: how much of its scale (0 to 1; the range) each rises. "
+    sentence += f"Bars: 95 % interval, {groups} resampled, clean and attacked together. " if bounded else ""
+    return f"{sentence}n: texts, or pairs of texts, scored both clean and attacked."

@@ -167,13 +167,13 @@ def _errors(row: Mapping[str, Any], name: str) -> np.ndarray | None:
 
 
 def _front_note(results: Results, bounded: bool) -> str:
-    told = (
+    sentence = (
         "how far the attack moves the mean score against the clean texts under the same defense, and how well the "
         "judge agrees with the humans on these clean texts. Upper left is best: it stays where it was, and agrees. A "
         "judge that says the same of everything stays too. "
     )
-    told += f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame. " if bounded else ""
-    return f"{told}n: texts scored both clean and attacked."
+    sentence += f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame. " if bounded else ""
+    return f"{sentence}n: texts scored both clean and attacked."
 
 
 # --- standards --------------------------------------------------------------------------------------------------------
@@ -342,19 +342,19 @@ def _bound(axis: Axes, sides: Mapping[str, Sequence[Mapping[str, Any]]], standar
 
 def _strengths_caption(results: Results, tried: Sequence[Mapping[str, Any]], clipped: bool) -> str:
     counts, scale = sorted({int(one["n"]) for one in tried}), float(tried[0]["scale"])
-    told = (
+    sentence = (
         f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "
         f"{span(counts)} at each strength; 0 is the unsteered tutor. "
     )
     if any(number(one["low"]) is not None for one in tried):
-        told += f"Bands: 95 % interval of the mean over {results.groups}, by Student's t"
-        told += ", cut where they leave the score range. " if clipped else ". "
+        sentence += f"Bands: 95 % interval of the mean over {results.groups}, by Student's t"
+        sentence += ", cut where they leave the score range. " if clipped else ". "
     written = results.references
     written = written[(written["defense"] == "cap") & (written["dimension"] == tried[0]["dimension"])]
     if len(written):
         high, low = (float(written[name].iloc[0]) / scale for name in ("alpha_high", "alpha_low"))
-        told += f"The run's references were steered with {high:.4g} to the high and {low:.4g} to the low standard."
-    return told.strip()
+        sentence += f"The run's references were steered with {high:.4g} to the high and {low:.4g} to the low standard."
+    return sentence.strip()
 
 
 # --- detectors --------------------------------------------------------------------------------------------------------
@@ -399,15 +399,15 @@ def _draw_detector(axis: Axes, detector: Mapping[str, Any]) -> None:
     # above the highest threshold nothing is claimed: precision is taken as 1 there, as everywhere in the literature
     axis.plot([*curve["recall"], 0.0], [*curve["precision"], 1.0], color=_CURVE, linewidth=1.4, zorder=2)
     axis.plot(training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4)
-    told = f"best F1 {training['f1']:.3f}\nprecision {training['precision']:.3f}, recall {training['recall']:.3f}"
+    sentence = f"best F1 {training['f1']:.3f}\nprecision {training['precision']:.3f}, recall {training['recall']:.3f}"
     if test["precision"] is not None and test["recall"] is not None:
         axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
     if test["f1"] is not None:
-        told += f"\ntest F1 {test['f1']:.3f}"
+        sentence += f"\ntest F1 {test['f1']:.3f}"
     if test["false_positive_rate"] is not None:
-        told += f"\ntest, clean texts warned of: {percent(test['false_positive_rate'])}"
+        sentence += f"\ntest, clean texts warned of: {percent(test['false_positive_rate'])}"
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
-    axis.text(0.03, 0.04, told, transform=axis.transAxes, fontsize=8, color=INK, va="bottom", linespacing=1.35,
+    axis.text(0.03, 0.04, sentence, transform=axis.transAxes, fontsize=8, color=INK, va="bottom", linespacing=1.35,
               bbox=paper)  # fmt: skip
     axis.set_xlim(-0.03, 1.03)
     axis.set_ylim(0, 1.05)

@@ -107,12 +107,12 @@ def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, KappaCurve], 
 
 
 def _sizes(rows: Sequence[Mapping[str, Any]], groups_are: str) -> str:
-    told = [
+    sizes = [
         f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {groups_are}"
         for split in COLORS
         if rows[0][f"{split}_examples"]
     ]
-    return ", ".join(told)
+    return ", ".join(sizes)
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart

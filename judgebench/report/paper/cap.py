@@ -202,11 +202,11 @@ def _change_slips(data: PaperData, number: int) -> list[str]:
     both = here.merge(there, on=["judge_key", "attack", "column"], suffixes=("", "_main"))
     notes = []
     for row in both[both["delta_published"].notna() & both["delta_published_main"].notna()].to_dict("records"):
-        told, main = (_printed_change(row, end) for end in ("", "_main"))
-        if told != main:
+        sentence, main = (_printed_change(row, end) for end in ("", "_main"))
+        if sentence != main:
             where = f"{JUDGE_NAMES[row['judge_key']]}, {ATTACKS[row['attack']]}, {row['defense_label']}"
             notes.append(
-                f"! The paper prints {told} here for {where}, and {main} for the same in its table {data.changes}."
+                f"! The paper prints {sentence} here for {where}, and {main} for the same in its table {data.changes}."
             )
     return notes
 
@@ -295,10 +295,10 @@ def _printed_conditions() -> tuple[pd.DataFrame, list[str]]:
     rows = published("cap_motivation.csv")
     names = {"dataset": "data", "condition": "key", "score": "score_published", "change": "change_published"}
     inferred = rows[rows["note"].str.contains("inferred", na=False)]
-    told = ", ".join(
+    sentence = ", ".join(
         f"{row.dataset} {row.condition.replace('_', ' ')} ({row.score:.2f})" for row in inferred.itertuples()
     )
-    note = f"Unreadable in the scan of the paper and inferred from its other figures: {told}."
+    note = f"Unreadable in the scan of the paper and inferred from its other figures: {sentence}."
     printed = rows.rename(columns=names).assign(attack="advsuffix")
     columns = ["data", "judge_key", "attack", "key", "score_published", "change_published"]
     return printed[columns], [note] if len(inferred) else []

@@ -180,8 +180,8 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
             if (pairs := mine["judge_key"].isin(argmax.models)).any():
                 own.append(_own_settings(mine[pairs], argmax))
     for _, rows in expectation.rows.groupby("dimension", sort=False):
-        told = "scores by expectation, which the paper does not have"
-        own.append(_own_table(rows, expectation, "expectation", told))
+        what = "scores by expectation, which the paper does not have"
+        own.append(_own_table(rows, expectation, "expectation", what))
     return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
 
 
@@ -209,8 +209,8 @@ def _own_table(
     pairs_last = sorted(order, key=lambda judge: judge in cells.models)
     notes = _provenance(rows, cells)
     if below:
-        told = " and ".join(table.table.title for table in below)
-        notes.append(f"For comparison, the paper's judges, on {_DATA}: {told}.")
+        titles = " and ".join(table.table.title for table in below)
+        notes.append(f"For comparison, the paper's judges, on {_DATA}: {titles}.")
     rows = rows.assign(rank=rows["judge_key"].map(pairs_last.index), label=rows["judge_key"].map(cells.labels))
     if rows[_ENDS].drop_duplicates().shape[0] > 1:
         rows = pd.concat([rows, rows[["dimension", "judge_key", "rank", "label"]].drop_duplicates()])
@@ -246,9 +246,9 @@ def _correlation_table(
             ""
         )
     table = paper_table(name, title, rows, {"label": "Model", "range": "Range"}, _CORRELATIONS, ["range"])
-    told = f", {_APART}." if rows["ours"].any() and rows["printed"].any() else "."
+    ending = f", {_APART}." if rows["ours"].any() and rows["printed"].any() else "."
     bounded = rows[f"{CORRELATIONS[0]}_low"].notna().any()
-    legend = f"{_LEGEND[0]}{told}", f"{_LEGEND[1]}{told}"
+    legend = f"{_LEGEND[0]}{ending}", f"{_LEGEND[1]}{ending}"
     if bounded:
         notes = ["In brackets: 95 % interval.", *notes]
     return PaperTable(table, caption, _for_csv(rows), _csv_columns(), notes, "txt", legend, below)
@@ -325,10 +325,10 @@ def _slip_notes(printed: pd.DataFrame) -> list[str]:
         if claim.table == printed["table"].iloc[0]:
             figures = averages[f"{claim.correlation}_published"]
             base, gain = figures[claim.system], 100 * (figures[claim.improved] / figures[claim.system] - 1)
-            told = f"the improvement of {claim.improved}, {claim.improvement_percent:g} % by the text,"
+            claimed = f"the improvement of {claim.improved}, {claim.improvement_percent:g} % by the text,"
             notes.append(
                 f"! The paper's text gives {claim.value:.3f} as the average {claim.correlation.capitalize()} of "
-                f"{claim.system}, the table {base:.3f}: {told} is {gain:.1f} % by the table."
+                f"{claim.system}, the table {base:.3f}: {claimed} is {gain:.1f} % by the table."
             )
     return notes
 

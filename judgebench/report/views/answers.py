@@ -38,8 +38,8 @@ def answers(results: Results) -> list[Block]:
         "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
         "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }
-    told = [(question, sentences) for question, sentences in asked.items() if sentences]
-    return [Facts(told or [("No answer", ["This run has no scores to tell of."])], answers=True)]
+    lines = [(question, sentences) for question, sentences in asked.items() if sentences]
+    return [Facts(lines or [("No answer", ["This run has no scores to tell of."])], answers=True)]
 
 
 def best_sentences(results: Results) -> list[str]:
@@ -93,8 +93,8 @@ def _spread(rows: pd.DataFrame) -> str:
     if ranges < 2 or _BASELINE not in ends:
         return ""
     pairs = [name for name, part in ends.items() if part["judge"].iloc[0] == "pair"]
-    told = [f"{name} {'lies ' * (name == _BASELINE)}{_between(ends[name])}" for name in (_BASELINE, *pairs)]
-    sentence = f"{rows['condition'].iloc[0]}: over {ranges} ranges, Spearman of {'; of '.join(told)}."
+    spreads = [f"{name} {'lies ' * (name == _BASELINE)}{_between(ends[name])}" for name in (_BASELINE, *pairs)]
+    sentence = f"{rows['condition'].iloc[0]}: over {ranges} ranges, Spearman of {'; of '.join(spreads)}."
     if pairs:
         sentence += " These spreads have no interval: that one is smaller may be chance."
     return sentence
@@ -103,8 +103,8 @@ def _spread(rows: pd.DataFrame) -> str:
 def _between(rows: pd.DataFrame) -> str:
     low, high = rows["spearman"].min(), rows["spearman"].max()
     undefined = sum(CONSTANT in (flags or ()) or CONSTANT_HUMANS in (flags or ()) for flags in rows["flags"])
-    told = f"between {low:.3f} and {high:.3f}, a spread of {high - low:.3f}"
-    return f"{told} (undefined in {undefined}, for which 0 stands)" if undefined else told
+    sentence = f"between {low:.3f} and {high:.3f}, a spread of {high - low:.3f}"
+    return f"{sentence} (undefined in {undefined}, for which 0 stands)" if undefined else sentence
 
 
 FLAGS: Mapping[str, str] = {
@@ -145,11 +145,11 @@ def flags(results: Results) -> list[Block]:
 def _places(rows: pd.DataFrame, flag: str) -> list[str]:
     """Condition, ranges and series, one text for each series under a condition."""
     own = rows[[flag in (found or ()) for found in rows["flags"]]]
-    told = []
+    sentences = []
     for (condition, series), part in own.groupby(["condition", "series"], sort=False):
         ranges = list(part["range"])
-        told.append(f"{condition}, range{'s' if len(ranges) > 1 else ''} {', '.join(ranges)}: {series}")
-    return told
+        sentences.append(f"{condition}, range{'s' if len(ranges) > 1 else ''} {', '.join(ranges)}: {series}")
+    return sentences
 
 
 def _no_flags(rows: pd.DataFrame) -> str:
@@ -161,7 +161,7 @@ def _no_flags(rows: pd.DataFrame) -> str:
     looked_for += ["depends on the score range by more than noise"] if enough and several else []
     *others, last = looked_for
     listed = f"{', '.join(others)} or {last}" if others else last
-    told = f"No flag was raised: no judge or rater {listed}."
+    sentence = f"No flag was raised: no judge or rater {listed}."
     if not enough:
-        return f"{told} More takes intervals over at least {FEWEST} groups."
-    return told if several else f"{told} Whether scores depend on the range takes several ranges; here is one."
+        return f"{sentence} More takes intervals over at least {FEWEST} groups."
+    return sentence if several else f"{sentence} Whether scores depend on the range takes several ranges; here is one."

@@ -101,10 +101,10 @@ def _rank(column: pd.Series) -> pd.Series:
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
-    told = f"{results.split} split. {_NOTE} Spearman: {level_note(results.level, results.groups)}."
+    sentence = f"{results.split} split. {_NOTE} Spearman: {level_note(results.level, results.groups)}."
     if rows["change_low"].notna().any():
-        told += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
-    return told
+        sentence += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
+    return sentence
 
 
 CHANGE = Col("change", "change", change, ends=change, marked="significant")
@@ -154,9 +154,9 @@ def _sentence(rows: pd.DataFrame) -> str:
         counted = "the attack does not raise" if attacks == 1 else f"none of {attacks} attacks raises"
         return f"{where}: {counted} a mean score significantly."
     top = max(records(raising), key=lambda row: row["change"])
-    told = f"{where}: {top['attack']} changes the mean score of {top['series']} in range {top['range']} by "
-    told += f"{estimate_text(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
-    return f"{told}." if bounded else f"{told}; without an interval, chance cannot be ruled out."
+    sentence = f"{where}: {top['attack']} changes the mean score of {top['series']} in range {top['range']} by "
+    sentence += f"{estimate_text(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
+    return f"{sentence}." if bounded else f"{sentence}; without an interval, chance cannot be ruled out."
 
 
 # --- which is easier to fool? -----------------------------------------------------------------------------------------
@@ -251,13 +251,13 @@ GAPS = View(
 
 def gap_sentences(results: Results) -> list[str]:
     """A sentence a pair: of the attack, and range, that changes the second's scores most."""
-    rows, told = gap_frame(results), []
+    rows, sentences = gap_frame(results), []
     for _, part in rows.groupby(_PAIR, sort=False) if len(rows) else ():
         ranges = part[~part["mean"]]
         several = ranges["range"].nunique() > 1
         strongest = max(records(ranges), key=lambda row: abs(row["second"]))
-        told.append(f"{strongest['condition']}: {gap_sentence(strongest, several, results.groups)}")
-    return told
+        sentences.append(f"{strongest['condition']}: {gap_sentence(strongest, several, results.groups)}")
+    return sentences
 
 
 def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles") -> str:
@@ -267,13 +267,13 @@ def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles"
         several: whether the range must be told.
     """
     where = f" in {'the ' if row['mean'] else 'range '}{row['range']}" if several else ""
-    told = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
-    told += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
-    told += f" (80 % power takes {rounded_up(row['needed'])} {groups})." if is_known(row["needed"]) else "."
+    sentence = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
+    sentence += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
+    sentence += f" (80 % power takes {rounded_up(row['needed'])} {groups})." if is_known(row["needed"]) else "."
     if is_known(row["standardized"]):
-        told += f" In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
-        told += f"{_verdict(row, 'standardized_', groups)}."
-    return told
+        sentence += f" In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
+        sentence += f"{_verdict(row, 'standardized_', groups)}."
+    return sentence
 
 
 def _verdict(row: Mapping[str, Any], of: str, groups: str) -> str:

@@ -137,9 +137,9 @@ def _favorite_frame(results: Results) -> pd.DataFrame:
 
 def _favorite_note(results: Results, rows: pd.DataFrame) -> str:
     scale = {dimension: results.scale[dimension] for dimension in dict.fromkeys(rows["dimension"])}
-    told = ["The score given most often, and the share of texts with it; “or” where several are given equally often."]
-    told += [MAPPING_NOTE] if any(map(spans, scale.values())) else []
-    return " ".join([*told, *(f"{name}: {mapping_note(one)}" for name, one in scale.items() if not spans(one))])
+    notes = ["The score given most often, and the share of texts with it; “or” where several are given equally often."]
+    notes += [MAPPING_NOTE] if any(map(spans, scale.values())) else []
+    return " ".join([*notes, *(f"{name}: {mapping_note(one)}" for name, one in scale.items() if not spans(one))])
 
 
 def favorite_tables(results: Results) -> list[Any]:
@@ -214,8 +214,8 @@ def _diagnostics_note(results: Results, rows: pd.DataFrame) -> str:
     first, *others = defenses_of(results.clean) or [NO_DEFENSE]
     if not others:
         return _NOTE
-    told = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
-    return f"{_NOTE} All {told}; metrics.json has the same of {', '.join(others)}."
+    sentence = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
+    return f"{_NOTE} All {sentence}; metrics.json has the same of {', '.join(others)}."
 
 
 DIAGNOSTICS = View(

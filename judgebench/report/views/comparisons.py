@@ -205,8 +205,8 @@ def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
     changes = [row["difference"] for row in rows]
     spread = f"{signed_three(min(changes))} to {signed_three(max(changes))}"
     if any(row["low"] is None for row in rows):
-        told = in_range(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
-        return f"{head} changes Spearman by {told}; without an interval, chance cannot be ruled out."
+        extent = in_range(rows[0]) if len(rows) == 1 else f"{spread} over {len(rows)} ranges"
+        return f"{head} changes Spearman by {extent}; without an interval, chance cannot be ruled out."
     if len(rows) == 1:
         row = rows[0]
         verdict = f"significantly {row['says']}" if row["significant"] else f"not significant{_because(row, groups)}"
@@ -225,7 +225,7 @@ def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
 
 def comparison_sentences(frame: pd.DataFrame, groups: str) -> list[str]:
     """One sentence a comparison of two runs: where they differ significantly."""
-    told = []
+    sentences = []
     for block in map(records, _compared(frame)):
         rows = [row for row in block if not row["mean"]] or block
         clear = [row for row in rows if row["significant"]]
@@ -236,8 +236,8 @@ def comparison_sentences(frame: pd.DataFrame, groups: str) -> list[str]:
         else:
             widest = max(rows, key=lambda row: abs(row["difference"]))
             found = f"shows no significant difference: at most {in_range(widest)}{_because(widest, groups)}."
-        told.append(f"{head} {found}")
-    return told or ["No two of these runs have judged the same examples under the same condition."]
+        sentences.append(f"{head} {found}")
+    return sentences or ["No two of these runs have judged the same examples under the same condition."]
 
 
 def in_range(row: dict[str, Any]) -> str:

@@ -121,27 +121,27 @@ def sized_correlations(results: Results, level: str | None = None, silent: bool 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
     level, groups = str(rows["level"].iloc[0]), results.groups
-    told = [f"Correlation {level_note(level, groups)}, {results.split} split."]
+    notes = [f"Correlation {level_note(level, groups)}, {results.split} split."]
     if rows["spearman_low"].notna().any():
-        told.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
+        notes.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
         if rows["groups"].min() < FEWEST:
-            told.append(few_groups(groups))
-    told += missing_reasons(rows)
+            notes.append(few_groups(groups))
+    notes += missing_reasons(rows)
     if (rows["range"] == "average").any():
-        told.append("Average: mean over the ranges, without an interval.")
+        notes.append("Average: mean over the ranges, without an interval.")
     if "human_agreement" in rows and rows["human_agreement"].notna().any():
-        told.append("Failed: share of pairs of which an answer could not be read; it counts as undecided.")
+        notes.append("Failed: share of pairs of which an answer could not be read; it counts as undecided.")
     else:
-        told.append(
+        notes.append(
             "Failed: share of answers that could not be read; the lowest score of the range stands in for them."
         )
     if rows["clamped_share"].notna().any():
-        told.append("Clamped: share of answers outside the range, moved to its nearest end.")
+        notes.append("Clamped: share of answers outside the range, moved to its nearest end.")
     if len(correlation_frame(results, level, silent=True)) > len(rows):
-        told.append("The assistant is left out where it gives every text the same score.")
+        notes.append("The assistant is left out where it gives every text the same score.")
     if results.titles.get("note") and level == results.level:
-        told.append(str(results.titles["note"]))
-    return " ".join(told)
+        notes.append(str(results.titles["note"]))
+    return " ".join(notes)
 
 
 def few_groups(groups: str) -> str:
@@ -214,8 +214,8 @@ def _levels_frame(results: Results) -> pd.DataFrame:
     keys = [*_CONDITION, "range", "series"]
     rows = parts[0] if len(parts) == 1 else parts[0].merge(parts[1], on=keys, how="left", suffixes=("_document", ""))
     rows = rows[(rows["judge"] != "assistant") & (rows["range"] != "average")]
-    told = rows.get("within"), rows.get("over")
-    if not any(one is not None and one.notna().any() for one in told):
+    columns = [rows[name] for name in ("within", "over") if name in rows]
+    if not any(column.notna().any() for column in columns):
         return rows.head(0)
     rows = rows.assign(without=pd.Series([_without(row) for row in records(rows)], index=rows.index, dtype=object))
     rows["size"] = [str(one).format(groups=results.groups, examples=results.examples_word) for one in rows["size"]]
@@ -229,20 +229,20 @@ def _without(row: dict[str, Any]) -> str | None:
 
 
 def _levels_note(results: Results, rows: pd.DataFrame) -> str:
-    told, groups = [], results.groups
+    notes, groups = [], results.groups
     if "within" in rows and rows["within"].notna().any():
-        told.append(
+        notes.append(
             f"Within: Spearman within each of the {groups}, mean over them; those whose humans gave all texts one "
             "score say nothing of the judge and count as 0. Without: the mean without them, and their number."
         )
     if "over" in rows and rows["over"].notna().any():
-        told.append("Systems: Spearman of the systems' mean scores.")
+        notes.append("Systems: Spearman of the systems' mean scores.")
         if rows["over_low"].notna().any():
-            told.append(
+            notes.append(
                 f"These: 95 % interval for these very systems, {groups} resampled. Others: for systems like these, "
                 f"systems and {groups} resampled."
             )
-    return " ".join([*told, *missing_reasons(rows)])
+    return " ".join([*notes, *missing_reasons(rows)])
 
 
 LEVELS = View(

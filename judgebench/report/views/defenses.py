@@ -74,11 +74,11 @@ def defense_frame(results: Results) -> pd.DataFrame:
 
 
 def _defenses_note(results: Results, rows: pd.DataFrame) -> str:
-    told = (
+    sentence = (
         "Clean, Spearman: of the clean texts under the same defense; the change is taken against them. By how much a "
         "defense's Spearman lies below that of none is its cost where nobody attacks."
     )
-    return f"{told} {FREE_TEXT_NOTE}" if (rows["defense"] != rows["shown_defense"]).any() else told
+    return f"{sentence} {FREE_TEXT_NOTE}" if (rows["defense"] != rows["shown_defense"]).any() else sentence
 
 
 DEFENSES = View(
@@ -107,31 +107,31 @@ DEFENSES = View(
 def defense_sentences(results: Results) -> list[str]:
     """A sentence a dimension and attack, of the judge and range in which the attack gains most without a defense: its
     gain then, and under the defense that leaves the mean score nearest to the clean texts'."""
-    rows, told = defense_frame(results), []
+    rows, sentences = defense_frame(results), []
     for (dimension, _), part in rows.groupby(["dimension", "attack"], sort=False) if len(rows) else ():
         sections = [records(section) for _, section in part.groupby(["range", "series"], sort=False)]
         open_ = [section for section in sections if section[0]["defense"] == NO_DEFENSE and len(section) > 1]
         if open_:
-            told.append(f"{dimension}: {_sentence(*max(open_, key=lambda section: float(section[0]['change'])))}")
-    return told
+            sentences.append(f"{dimension}: {_sentence(*max(open_, key=lambda section: float(section[0]['change'])))}")
+    return sentences
 
 
 def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
-    told = f"{bare['attack']} changes the mean score of {bare['series']} in range {bare['range']} by "
-    told += f"{estimate_text(bare, 'change')} without a defense"
+    sentence = f"{bare['attack']} changes the mean score of {bare['series']} in range {bare['range']} by "
+    sentence += f"{estimate_text(bare, 'change')} without a defense"
     if bare["change_low"] is not None and bare["change_low"] <= 0:
-        return f"{told}, which is no gain beyond chance, so there is nothing to defend against."
+        return f"{sentence}, which is no gain beyond chance, so there is nothing to defend against."
     least = min(defended, key=lambda row: abs(row["change"]))
     name, several = least["shown_defense"], len(defended) > 1
     if abs(least["change"]) >= abs(bare["change"]):
         keeps = f"none of {len(defended)} defenses keeps" if several else f"{name} does not keep"
-        return f"{told}; {keeps} it nearer to its score of clean texts."
-    told += f"; {f'least of {len(defended)} defenses under' if several else 'under'} {name}, by "
-    told += estimate_text(least, "change")
+        return f"{sentence}; {keeps} it nearer to its score of clean texts."
+    sentence += f"; {f'least of {len(defended)} defenses under' if several else 'under'} {name}, by "
+    sentence += estimate_text(least, "change")
     before, after = bare["clean_spearman"], least["clean_spearman"]
     if before is not None and after is not None:
-        told += f". The cost where nobody attacks: Spearman {three(after)} instead of {three(before)}"
-    return f"{told}."
+        sentence += f". The cost where nobody attacks: Spearman {three(after)} instead of {three(before)}"
+    return f"{sentence}."
 
 
 # --- preparation ------------------------------------------------------------------------------------------------------
@@ -139,9 +139,9 @@ def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
 
 def standards(results: Results) -> list[Block]:
     """The making of the standard vectors of each dimension, and whether their layer separates more than chance."""
-    told = [Paragraph(f"{one['dimension']}: {_made(one, results.groups)} {_separability(one)}")
+    sentences = [Paragraph(f"{one['dimension']}: {_made(one, results.groups)} {_separability(one)}")
             for one in results.standards]  # fmt: skip
-    return [Heading("How CAP was prepared"), *told] if told else []
+    return [Heading("How CAP was prepared"), *sentences] if sentences else []
 
 
 def _made(standard: Mapping[str, Any], groups: str) -> str:
@@ -157,14 +157,14 @@ def _made(standard: Mapping[str, Any], groups: str) -> str:
 def _separability(standard: Mapping[str, Any]) -> str:
     layer, layers = int(standard["layer"]), len(standard["separability"])
     own, chance = (float(standard[name][layer - 1]) for name in ("separability", "chance"))
-    told = (
+    sentence = (
         f"Layer {layer} of {layers} is steered: its separability, {three(own)}, is "
         f"{'more' if own > chance else 'no more'} than chance, for of texts dealt to the sets at random 95 % stay "
         f"below {three(chance)}"
     )
     if own > chance and layer == int(standard["best_layer"]) and layers > 1:
-        told += f"; but the best of {layers} layers surpasses that more easily than any single one"
-    return f"{told}."
+        sentence += f"; but the best of {layers} layers surpasses that more easily than any single one"
+    return f"{sentence}."
 
 
 def reference_frame(results: Results) -> pd.DataFrame:
@@ -208,13 +208,13 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
 
 
 def _references_note(results: Results, rows: pd.DataFrame) -> str:
-    told = (
+    sentence = (
         "Good, poor: the judge's mean score of the good references and of the poor ones, each read by itself. In "
         f"brackets: 95 % interval of the mean difference over {results.groups}, by Student's t. Cut: share of the "
         "texts that would have gone on."
     )
     unsteered = rows["cut"].isna().any()
-    return f"{told} Alpha 0: texts of the tutor for the development split, unsteered." if unsteered else told
+    return f"{sentence} Alpha 0: texts of the tutor for the development split, unsteered." if unsteered else sentence
 
 
 REFERENCES = View(
@@ -240,14 +240,18 @@ REFERENCES = View(
 
 def _moved(row: Mapping[str, Any], groups: str) -> str:
     """The sentence on whether steering moved the judge's scores of the references."""
-    told, difference = f"{row['dimension']}, {row['split']} split: ", estimate_text(row, "difference")
+    sentence, difference = f"{row['dimension']}, {row['split']} split: ", estimate_text(row, "difference")
     if row.get("difference_low") is None:
-        return f"{told}CAP's good references score {difference} above its poor ones, of one pair alone."
+        return f"{sentence}CAP's good references score {difference} above its poor ones, of one pair alone."
     ends = f"{difference}, {row['n']} {groups}"
     if not row["significant"]:
-        return f"{told}the judge does not tell CAP's good references from its poor ones by more than chance ({ends})."
+        return (
+            f"{sentence}the judge does not tell CAP's good references from its poor ones by more than chance ({ends})."
+        )
     side = "above" if row["difference"] > 0 else "below"
-    return f"{told}the judge scores CAP's good references {side} its poor ones, by {difference} ({row['n']} {groups})."
+    return (
+        f"{sentence}the judge scores CAP's good references {side} its poor ones, by {difference} ({row['n']} {groups})."
+    )
 
 
 def detector_frame(results: Results) -> pd.DataFrame:
@@ -285,10 +289,10 @@ DETECTORS = View(
 def _detection(row: Mapping[str, Any]) -> str:
     """The sentence on whether a detector warns of attacked texts more than of clean ones."""
     recall, clean = row["recall"], row["false_positive_rate"]
-    told = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)} of the "
+    sentence = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)} of the "
     if recall > clean:
-        return f"{told}clean ones."
-    return f"{told}clean ones: it does not tell them apart, and what changes under it is no work of detection."
+        return f"{sentence}clean ones."
+    return f"{sentence}clean ones: it does not tell them apart, and what changes under it is no work of detection."
 
 
 def preparation_sentences(results: Results) -> list[str]:

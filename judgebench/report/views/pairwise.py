@@ -91,15 +91,19 @@ def pair_sentences(results: Results) -> list[str]:
 
 
 def _sentence(row: Any) -> str:
-    told = f"{row['condition']}: {row['name']} gives the text in place one {100 * (0.5 + row['position_bias']):.0f} % "
-    told += f"of its preference over all pairs in both orders (50 % is impartial), and {_same_winner(row)}"
+    sentence = (
+        f"{row['condition']}: {row['name']} gives the text in place one {100 * (0.5 + row['position_bias']):.0f} % "
+    )
+    sentence += f"of its preference over all pairs in both orders (50 % is impartial), and {_same_winner(row)}"
     agreed, low, high = (row.get(f"human_agreement{end}") for end in ("", "_low", "_high"))
     if agreed is None:
-        return f"{told}; nobody prefers a text of any pair."
+        return f"{sentence}; nobody prefers a text of any pair."
     known = low is not None and high is not None
     bounds = f" [{100 * low:.0f}, {100 * high:.0f}]" if known else ""
-    told += f"; both orders averaged, it sides with the humans in {100 * agreed:.0f} %{bounds} of those that they tell "
-    return f"{told}apart{', as tossing a coin might' if known and low <= 0.5 <= high else ''}."
+    sentence += (
+        f"; both orders averaged, it sides with the humans in {100 * agreed:.0f} %{bounds} of those that they tell "
+    )
+    return f"{sentence}apart{', as tossing a coin might' if known and low <= 0.5 <= high else ''}."
 
 
 def _same_winner(row: Any) -> str:
@@ -110,8 +114,8 @@ def _same_winner(row: Any) -> str:
     tied = f"{100 * tied_share:.0f} % of the pairs have a tie in an order"
     if consistent is None:
         return f"decides no pair in both orders: {tied}"
-    told = f"prefers the same text in both orders in {100 * consistent:.0f} % of the pairs"
-    return f"{told} that both orders decide ({tied})" if tied_share > 0 else told
+    sentence = f"prefers the same text in both orders in {100 * consistent:.0f} % of the pairs"
+    return f"{sentence} that both orders decide ({tied})" if tied_share > 0 else sentence
 
 
 def with_setting(row: Any) -> str:
@@ -155,18 +159,18 @@ def ranking_records(results: Results) -> list[dict[str, Any]]:
 
 def _notes(record: Mapping[str, Any]) -> list[str]:
     """Warnings about what is missing, or rests on the prior."""
-    told = []
+    sentences = []
     for prefix, who in (("", "Judge"), ("human_", "Humans")):
         if record[f"{prefix}unranked"]:
-            told.append(f"{who}: no strengths, for {record[f'{prefix}unranked']}.")
+            sentences.append(f"{who}: no strengths, for {record[f'{prefix}unranked']}.")
         if record[f"{prefix}resting"]:
-            told.append(f"{who}: {record[f'{prefix}resting']}.")
+            sentences.append(f"{who}: {record[f'{prefix}resting']}.")
     if record["undetermined_share"]:
-        told.append(
+        sentences.append(
             f"No intervals of strengths: in {100 * record['undetermined_share']:.1f} % of the resamples they are "
             "infinite; pairwise.prior=1 holds them back."
         )
-    return told
+    return sentences
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
@@ -304,15 +308,15 @@ def ranking_note(results: Results) -> str:
         else "Bradley and Terry's model, a tie half a win for each"
     )
     mean = "the mean of all systems" if one["reference"] is None else f"is {one['reference']}"
-    told = [f"Elo: 400 points are odds of 10 to 1, {ELO_MEAN:.0f} {mean}; {model}."]
-    told += [_OUTCOMES[one["outcome"]]] if one["outcome"] in _OUTCOMES else []
+    notes = [f"Elo: 400 points are odds of 10 to 1, {ELO_MEAN:.0f} {mean}; {model}."]
+    notes += [_OUTCOMES[one["outcome"]]] if one["outcome"] in _OUTCOMES else []
     if one["prior"]:
         several = "" if one["prior"] == 1 else "s"
-        told.append(
+        notes.append(
             f"Beforehand each system drew even in {one['prior']:g} imagined comparison{several} with one of mean "
             "strength."
         )
-    told.append(
+    notes.append(
         "W/T/L: comparisons won, tied and lost, in shares of one where the judge's preference is one. Humans: from "
         "the same pairs. Place one: what standing first is worth, in log-odds (0: nothing). AUC: how well the judge's "
         "preference tells which text the humans prefer (50 is chance); tau: Kendall's tau-b of both sides' "
@@ -321,8 +325,8 @@ def ranking_note(results: Results) -> str:
         "judge's strengths with the humans' over systems; Pearson, Kendall: the same in these."
     )
     if one["resamples"]:
-        told.append(f"In brackets: 95 % intervals, {results.groups} resampled.")
-    return " ".join(told)
+        notes.append(f"In brackets: 95 % intervals, {results.groups} resampled.")
+    return " ".join(notes)
 
 
 def ranking_sentences(results: Results) -> list[str]:
@@ -334,17 +338,19 @@ def ranking_sentences(results: Results) -> list[str]:
 
 def _rankings_sentence(record: Mapping[str, Any]) -> str:
     rows: Sequence[Mapping[str, Any]] = record["ranking"]
-    told, best = f"{record['condition']}: {record['name']} ", rows[0]
+    sentence, best = f"{record['condition']}: {record['name']} ", rows[0]
     if best["rank"] is None:
-        return f"{told}ranks no systems{': ' + record['notes'][0] if record['notes'] else '.'}"
+        return f"{sentence}ranks no systems{': ' + record['notes'][0] if record['notes'] else '.'}"
     firsts = [one for one in rows if one["rank_low"] == 1]
-    told += f"ranks {best['system']} first of {len(rows)} systems"
+    sentence += f"ranks {best['system']} first of {len(rows)} systems"
     if len(firsts) > 1 and best["rank_high"] is not None:
-        told += f", with {len(firsts) - 1} more that may be"
+        sentence += f", with {len(firsts) - 1} more that may be"
     if human := [str(one["system"]) for one in rows if one["human_rank"] == 1]:
-        told += f"; the humans, {' and '.join(human[:3])}"
+        sentence += f"; the humans, {' and '.join(human[:3])}"
     if (found := record["strength_spearman"]) is not None:
         ends = interval(record["strength_spearman_low"], record["strength_spearman_high"])
-        told += f"; over systems its strengths have a Spearman correlation of {f'{short(found)} {ends}'.rstrip()} with "
-        told += "theirs"
-    return f"{told}."
+        sentence += (
+            f"; over systems its strengths have a Spearman correlation of {f'{short(found)} {ends}'.rstrip()} with "
+        )
+        sentence += "theirs"
+    return f"{sentence}."

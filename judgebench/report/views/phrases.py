@@ -106,14 +106,14 @@ def _sides(results: Results) -> pd.DataFrame:
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
-    told = (
+    sentence = (
         f"Seen: the phrase was learned on these {results.groups}, or on texts of these systems; unseen: it never saw "
         "them, and only they tell what it does elsewhere. 0 words: the clean texts. The other columns are those of the "
         "attacks above."
     )
     if rows["mean_score_low"].notna().any():
-        told += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
-    return told
+        sentence += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
+    return sentence
 
 
 WORDS = View(
@@ -168,8 +168,8 @@ def silent_note(rows: pd.DataFrame) -> str:
         rows: of one phrase, see `phrase_frame`.
     """
     names = dict.fromkeys(rows.loc[rows["silent"], "series"])
-    told = "Left out, for they say the same of every text, whatever is appended: "
-    return f"{told}{'; '.join(names)}." if names else ""
+    sentence = "Left out, for they say the same of every text, whatever is appended: "
+    return f"{sentence}{'; '.join(names)}." if names else ""
 
 
 def phrase_blocks(results: Results) -> list[Block]:
@@ -177,6 +177,6 @@ def phrase_blocks(results: Results) -> list[Block]:
     rows = phrase_frame(results)
     spelled: list[Block] = []
     for _, part in rows.groupby(PHRASE, sort=False) if len(rows) else ():
-        told = f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}"
-        spelled.append(Paragraph(told.rstrip()))
+        sentence = f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}"
+        spelled.append(Paragraph(sentence.rstrip()))
     return [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)] if spelled else []

@@ -148,33 +148,33 @@ def _way(one: Mapping[str, Any]) -> str:
 
 def _known(one: Mapping[str, Any]) -> str:
     """Scores that lists left open and answers did not name, over all conditions."""
-    told = []
+    notes = []
     listed = [each for each in one["conditions"] if each["unlisted"] is not None]
     if listed:
         count = sum(each["readings"] for each in listed)
         unlisted = sum(each["unlisted"] * each["readings"] for each in listed) / count
         bounded, undecided = (sum(each[name] for each in listed) for name in ("bounded", "undecided"))
-        told.append(
+        notes.append(
             f"{count:,}, the lists leave out {100 * unlisted:.3g} % of probability in the mean; {bounded:,} are known "
             f"within bounds only, and in {undecided:,} of them the likeliest score is open"
         )
     answers = sum(each["answers"] or 0 for each in one["conditions"])
     if answers:
         failed = sum(each["failed_answers"] or 0 for each in one["conditions"])
-        told.append(f"{answers:,} answers, {failed:,} of which name no score")
-    return "; ".join(told)
+        notes.append(f"{answers:,} answers, {failed:,} of which name no score")
+    return "; ".join(notes)
 
 
 def _requests(one: Mapping[str, Any]) -> str:
-    told = f"{one['requests']:,} in this run, {one['prompt_tokens']:,} prompt tokens"
-    told += f" ({one['cached_tokens']:,} of them cached)" if one["cached_tokens"] else ""
-    told += f" and {one['completion_tokens']:,} of answers"
+    sentence = f"{one['requests']:,} in this run, {one['prompt_tokens']:,} prompt tokens"
+    sentence += f" ({one['cached_tokens']:,} of them cached)" if one["cached_tokens"] else ""
+    sentence += f" and {one['completion_tokens']:,} of answers"
     if one["uncounted_requests"]:
-        told += f"; {one['uncounted_requests']:,} answers did not count their tokens, which are estimated"
+        sentence += f"; {one['uncounted_requests']:,} answers did not count their tokens, which are estimated"
     if one["retries"]:
         kinds = ", ".join(f"{kind} {count}x" for kind, count in one["failures"].items())
-        told += f"; {one['retries']:,} tries failed and were repeated ({kinds})"
-    return told
+        sentence += f"; {one['retries']:,} tries failed and were repeated ({kinds})"
+    return sentence
 
 
 def _print(held: Mapping[str, Any]) -> str:

@@ -82,15 +82,15 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
-    told: dict[str, str] = {}
+    subjects: dict[str, str] = {}
     blocks = tuning_blocks(results.tuning)
     for block in blocks:
         about = f"{block[0]['dimension']}, {block[0]['decoding']}: " if len(blocks) > 1 else ""
         for text in (_shared_note(block), _search_note(block)):
-            told.setdefault(text, about)  # what is true of several is told once
+            subjects.setdefault(text, about)  # what is true of several stands once
     return " ".join(
         [
-            *(f"{about}{text}" for text, about in told.items() if text),
+            *(f"{about}{text}" for text, about in subjects.items() if text),
             "Dev, test: Spearman. Scores by argmax depend on κ = λ / t alone; the exactly best κ is the interval in "
             "which Spearman on the dev split is highest, found without a search.",
         ]
@@ -120,8 +120,8 @@ def _search_note(rows: Sequence[Mapping[str, Any]]) -> str:
 def _shared_note(rows: Sequence[Mapping[str, Any]]) -> str:
     """Mean that one setting for all ranges reaches; empty where ranges have their own."""
     shared = rows[0].get("shared")
-    told = [f"{value:.3f} on {split}" for split, value in (shared or {}).items() if value is not None]
-    return f"Mean Spearman over the ranges: {', '.join(told)}." if told else ""
+    notes = [f"{value:.3f} on {split}" for split, value in (shared or {}).items() if value is not None]
+    return f"Mean Spearman over the ranges: {', '.join(notes)}." if notes else ""
 
 
 TUNING = View(
