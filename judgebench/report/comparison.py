@@ -25,7 +25,7 @@ from judgebench.report.views.comparisons import (
     comparison_sentences,
 )
 from judgebench.results.results import Results, unattacked
-from judgebench.results.series import labelled, shown_split
+from judgebench.results.series import condition_text, labelled, shown_split
 from judgebench.runtime.errors import UserError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -133,8 +133,8 @@ def _metric_frame(compared: Compared) -> pd.DataFrame:
     for run in compared.runs:
         letter = run.letter
         for row in records(labelled(run.content.shown)):
-            axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
-            key = ", ".join([row["dimension"], row["range"], *axes]), row["series"]
+            place = condition_text(row | {"dimension": f"{row['dimension']}, {row['range']}"})
+            key = place, row["series"]
             own = {f"{letter}{end}": row.get(f"spearman{end}") for end in ("", "_low", "_high")}
             own |= {f"{letter} mean": row.get("mean_score"), f"{letter} setting": row["setting"]}
             found.setdefault(key, {"place": key[0], "series": key[1]}).update(own)

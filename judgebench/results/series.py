@@ -149,6 +149,12 @@ def _rank(series: Series) -> tuple[int, str, int, str]:
     return judge, series.judge, decoding, series.decoding
 
 
+def condition_text(row: Mapping[str, Any]) -> str:
+    """The dimension, and the attack and the defense where there are such, as in "coherence, attack dsi"."""
+    axes = (f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none")
+    return ", ".join([str(row["dimension"]), *axes])
+
+
 def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense (in order of
     appearance), range and series, with labels beside the records' own columns.
@@ -172,8 +178,7 @@ def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         key = (row["dimension"], row["attack"], row["defense"])
         ends = (score_range.minimum, score_range.maximum, score_range.step)
         order.append((conditions.index(key), ends, index.all.index(series)))
-        axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
         row |= {"series": str(series), "who": f"{series.judge}, {series.decoding}", "setting": setting(row)}
-        row |= {"range": str(score_range), "condition": ", ".join([str(row["dimension"]), *axes])}
+        row |= {"range": str(score_range), "condition": condition_text(row)}
     frame = pd.DataFrame(rows)
     return frame.iloc[sorted(range(len(rows)), key=order.__getitem__)].reset_index(drop=True)

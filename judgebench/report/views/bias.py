@@ -16,6 +16,7 @@ from judgebench.results.results import Results, unattacked
 from judgebench.results.series import (
     NO_DEFENSE,
     SeriesIndex,
+    condition_text,
     defenses_of,
     first_condition,
     labelled,
@@ -245,9 +246,7 @@ def _similarity_frame(results: Results) -> pd.DataFrame:
     known = {(one["dimension"], one["attack"], one["defense"]) for one in _diagnosed(results)}
     rows = [
         {
-            "condition": ", ".join(
-                [one["dimension"], *([] if one["attack"] == "none" else [f"attack {one['attack']}"])]
-            ),
+            "condition": condition_text(one | {"defense": NO_DEFENSE}),
             "range": str(range_of(one)),
             "correlation": one["logprob_correlation"],
             "agreement": one["mode_agreement"],

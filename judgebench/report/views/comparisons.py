@@ -13,8 +13,9 @@ from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
 from judgebench.report.formats import interval, is_known, no_text, p_value, rounded_up, signed_three, three
 from judgebench.report.table import Block, Col, View, records
+from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
-from judgebench.results.series import range_of, setting, shown_split
+from judgebench.results.series import condition_text, range_of, setting, shown_split
 
 SHOWN = "spearman"
 _WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")
@@ -60,12 +61,10 @@ def setting_of(record: dict[str, Any], side: str = "first") -> str:
 
 
 def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
-    axes = [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
-    at = [] if level == "dataset" else [f"{level} level"]
     significant = row["says"] in (BETTER, WORSE)
     undecided = row["says"] == NOT_SIGNIFICANT and row["low"] is not None and row["low"] <= 0 <= row["high"]
     return {
-        "condition": ", ".join([row["dimension"], *axes, *at]),
+        "condition": at_level(condition_text(row), level),
         "first_name": f"{row['first_judge']}, {row['first_decoding']}",
         "second_name": f"{row['second_judge']}, {row['second_decoding']}",
         "mean": row["range_min"] is None,
