@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from judgebench.config.fields import plain
 from judgebench.judges.api.billing import Price
-from judgebench.judges.api.settings import ApiSpec, plain
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import UserError
 

@@ -11,9 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from omegaconf import OmegaConf
-
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields, plain
 from judgebench.judges.api.billing import Price
 from judgebench.judges.loading import ModelSource, check_vocabularies
 from judgebench.judges.spec import (
@@ -370,8 +368,3 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def plain(value: Any) -> Any:
-    """A value of a configuration without OmegaConf's containers."""
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
