@@ -14,7 +14,7 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from judgebench.cards.card import Estimate, JudgeCard
-from judgebench.cards.figures import agreement, attacked, errors, limits
+from judgebench.cards.figures import agreement, attacked, estimate_errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys, plain
@@ -137,7 +137,7 @@ def _card(
     figures = {split: agreement(selected[split]) for split in (DEV, TEST)}
     if estimate is not None and len(rows[TEST]):
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
-        figures[TEST] |= errors(estimate, rows[DEV], rows[TEST], **resampled)
+        figures[TEST] |= estimate_errors(estimate, rows[DEV], rows[TEST], **resampled)
     attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
     prompt = plain(config.prompt)
     rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]

@@ -27,7 +27,7 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: record[name] for name in kept if name in record}
 
 
-def errors(
+def estimate_errors(
     estimate: Estimate, dev: pd.DataFrame, test: pd.DataFrame, resamples: int, seed: int
 ) -> dict[str, float | None]:
     """The distance of the estimates from the humans' scores on the test split.

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from judgebench.cards.card import Estimate
-from judgebench.cards.figures import errors, limits
+from judgebench.cards.figures import estimate_errors, limits
 
 DATA = {"name": "mine", "groups_are": "articles"}
 
@@ -18,7 +18,7 @@ def frame(scores, humans, groups):
 def test_errors_by_hand():
     dev = frame([1.0, 3.0], [2.0, 4.0], ["a", "b"])
     test = frame([1.0, 2.0, 3.0], [1.0, 3.0, 4.0], ["c", "d", "e"])
-    found = errors(Estimate("linear", (1.0, 3.0), (2.0, 4.0)), dev, test, 200, 0)
+    found = estimate_errors(Estimate("linear", (1.0, 3.0), (2.0, 4.0)), dev, test, 200, 0)
     assert found["mean_absolute_error"] == pytest.approx((1 + 0 + 0) / 3)
     assert found["guess_error"] == pytest.approx((2 + 0 + 1) / 3)
     assert found["gain"] == pytest.approx(2 / 3)
@@ -29,7 +29,7 @@ def test_errors_equal_a_plain_loop_over_the_same_resamples():
     rng = np.random.default_rng(0)
     test = frame(rng.uniform(1, 3, 30), rng.uniform(1, 5, 30), np.repeat([f"g{i}" for i in range(6)], 5))
     estimate = Estimate("linear", (1.0, 3.0), (1.0, 5.0))
-    found = errors(estimate, test, test, 500, 3)
+    found = estimate_errors(estimate, test, test, 500, 3)
     from judgebench.metrics.resampling import group_weights
 
     own = np.abs(estimate(test["score"].to_numpy()) - test["human"].to_numpy()).reshape(6, 5)
@@ -47,7 +47,7 @@ def test_intervals_of_errors_hold_the_truth_with_few_groups_too():
         rng = np.random.default_rng(seed)
         off = np.abs(1 + 0.3 * rng.normal(size=6)[:, None] + 0.2 * rng.normal(size=(6, 8))).ravel()
         test = frame(np.full(48, 2.0), 2.0 + off, np.repeat([f"g{i}" for i in range(6)], 8))
-        found = errors(estimate, test, test, 500, 0)
+        found = estimate_errors(estimate, test, test, 500, 0)
         inside += found["mean_absolute_error_low"] <= 1 <= found["mean_absolute_error_high"]
     assert 0.91 <= inside / 300 <= 0.98  # plain percentiles hold it in 83 % of cases
 
