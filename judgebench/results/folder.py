@@ -1,4 +1,4 @@
-"""The run folder: how its files are written and read; what they are is said in `contract`."""
+"""The run folder: how its files are written and read; `judgebench.results.schema` declares them."""
 
 from __future__ import annotations
 

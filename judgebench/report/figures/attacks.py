@@ -19,7 +19,7 @@ from judgebench.report.figures.style import (
     MUTED,
     Mark,
     defense_marks,
-    errors,
+    error_bars,
     file_name,
     finish,
     handle,
@@ -269,7 +269,7 @@ def _draw(
             axis.errorbar(
                 x,
                 value,
-                yerr=np.reshape(errors(value, low, high), (2, 1)),
+                yerr=np.reshape(error_bars(value, low, high), (2, 1)),
                 color=INK,
                 linestyle="none",
                 elinewidth=1.0,

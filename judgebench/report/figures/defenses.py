@@ -20,7 +20,7 @@ from judgebench.report.figures.style import (
     STANDARDS,
     Mark,
     defense_marks,
-    errors,
+    error_bars,
     file_name,
     finish,
     house_style,
@@ -163,7 +163,7 @@ def _errors(row: Mapping[str, Any], name: str) -> np.ndarray | None:
     middle, low, high = (number(row.get(f"{name}{end}")) for end in ("", "_low", "_high"))
     if middle is None or low is None or high is None:
         return None
-    return np.reshape(errors(middle, low, high), (2, 1))
+    return np.reshape(error_bars(middle, low, high), (2, 1))
 
 
 def _front_note(results: Results, bounded: bool) -> str:

@@ -22,7 +22,7 @@ from judgebench.report.figures.style import (
     MOST_SERIES,
     MUTED,
     Mark,
-    errors,
+    error_bars,
     finish,
     handle,
     house_style,
@@ -284,7 +284,7 @@ def correlation_figure(
     with house_style():
         figure, axes = panels(len(blocks), 1 if len(blocks) == 1 else 2, 2.7)
         for axis, block in zip(axes, blocks, strict=True):
-            _correlations_panel(axis, block, order, correlation)
+            _correlation_panel(axis, block, order, correlation)
             size = size_of(block).format(groups=groups, examples="texts")
             size_note(axis, size)
         handles = [handle(mark) for mark in order.values()]
@@ -307,7 +307,7 @@ def _caption(rows: pd.DataFrame, correlation: str, where: str, groups: str) -> s
     return caption
 
 
-def _correlations_panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, Mark], correlation: str) -> None:
+def _correlation_panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, Mark], correlation: str) -> None:
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     step = min(0.1, 0.5 / max(1, len(order)))
     ranges = list(dict.fromkeys(rows["range"]))
@@ -317,7 +317,7 @@ def _correlations_panel(axis: Axes, rows: pd.DataFrame, order: Mapping[Series, M
         at = [ranges.index(one) + shift for one in own["range"]]
         values = own[correlation].astype(float).to_numpy()
         low, high = (own[f"{correlation}{end}"].astype(float).fillna(own[correlation]) for end in ("_low", "_high"))
-        ends = errors(values, low, high)
+        ends = error_bars(values, low, high)
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
         axis.errorbar(at, values, yerr=ends, color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
         for x, y, empty in zip(at, values, own["undefined"], strict=True):

@@ -175,7 +175,7 @@ def point(color: str, marker: str, size: float = 6) -> Line2D:
     return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
 
 
-def errors(value: Any, low: Any, high: Any) -> list[Any]:
+def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
     """Lengths of error bars, numbers or [n]: an interval need not hold its value."""
     return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
 

@@ -333,10 +333,10 @@ def ranking_sentences(results: Results) -> list[str]:
     """A sentence for each series that is shown in full, of clean texts where there are such: who is first, and are the
     humans of one mind?"""
     leads = [row for row in ranking_records(results) if row["lead"]]
-    return [_rankings_sentence(row) for row in unattacked(leads) if row["ranking"]]
+    return [_ranking_sentence(row) for row in unattacked(leads) if row["ranking"]]
 
 
-def _rankings_sentence(record: Mapping[str, Any]) -> str:
+def _ranking_sentence(record: Mapping[str, Any]) -> str:
     rows: Sequence[Mapping[str, Any]] = record["ranking"]
     sentence, best = f"{record['condition']}: {record['name']} ", rows[0]
     if best["rank"] is None:
