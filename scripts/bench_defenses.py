@@ -29,9 +29,9 @@ from rich.table import Table
 
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.readings.store import ReadingStore
-from judgebench.tutor.references import steered_texts
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
+from judgebench.tutor.texts import steered_texts
 from judgebench.tutor.tutor import Tutor, contexts_of
 from judgebench.tutor.writing import PassRunner
 from judgebench.types import Example, ScoreRange

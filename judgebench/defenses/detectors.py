@@ -16,7 +16,7 @@ from judgebench.judges.passes import LikelihoodPass
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.chat import text_prompts
-from judgebench.tutor.candidates import JudgeScorer
+from judgebench.tutor.texts import JudgeScorer
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 
 _MAXIMUM_NATS = 700.0

@@ -17,8 +17,10 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.candidates import JudgeScorer
-from judgebench.tutor.references import (
+from judgebench.tutor.spec import TutorSpec
+from judgebench.tutor.steering import HIGH, LOW
+from judgebench.tutor.texts import (
+    JudgeScorer,
     Reference,
     Strength,
     asked_references,
@@ -26,8 +28,6 @@ from judgebench.tutor.references import (
     selected_strength,
     steered_references,
 )
-from judgebench.tutor.spec import TutorSpec
-from judgebench.tutor.steering import HIGH, LOW
 from judgebench.tutor.tutor import Tutor, contexts_of, written_example
 from judgebench.tutor.vectors import StandardVectors, best_layer, find_vectors, load_vectors
 from judgebench.types import Condition, Example, Rubric

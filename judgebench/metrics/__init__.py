@@ -1,1 +1,0 @@
-"""Agreement of scores with humans, resampled; comparisons of judges, effects of attacks, rankings of systems."""

@@ -18,9 +18,9 @@ from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_run_file
 from judgebench.runtime.parsing import parse_json
-from judgebench.tutor.candidates import Candidate, TextScorer, candidate_states, write_candidates
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.steering import Standard
+from judgebench.tutor.texts import Candidate, TextScorer, candidate_states, write_candidates
 from judgebench.tutor.tutor import Tutor
 from judgebench.types import Example
 

@@ -8,7 +8,7 @@ from judgebench.defenses.references import ReferenceDefense
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.references import Reference
+from judgebench.tutor.texts import Reference
 from judgebench.types import Condition, Example, ScoreRange
 from tests.defenses.conftest import SETTINGS
 

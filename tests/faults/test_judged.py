@@ -16,7 +16,7 @@ from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.results.folder import RunFolder
-from judgebench.tutor.references import Reference
+from judgebench.tutor.texts import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
 from tests.faults.conftest import QUICK
 

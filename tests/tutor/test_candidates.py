@@ -12,7 +12,7 @@ from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.tutor.candidates import JudgeScorer, candidate_states, final_states, write_candidates
+from judgebench.tutor.texts import JudgeScorer, candidate_states, final_states, write_candidates
 from judgebench.tutor.writing import PassRunner
 from judgebench.types import Condition, ScoreRange
 from tests.judges.test_engine import model_of, prompts

@@ -11,14 +11,14 @@ import torch
 from scipy import stats
 
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.references import (
+from judgebench.tutor.steering import Standard
+from judgebench.tutor.texts import (
     asked_references,
     measure_strengths,
     selected_strength,
     steered_references,
     steered_texts,
 )
-from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Text
 from tests.tutor.conftest import refuse, tokens
 

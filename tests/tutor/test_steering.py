@@ -17,8 +17,8 @@ from judgebench.judges.engine.generation import generate, stops_of
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.candidates import final_states
 from judgebench.tutor.steering import Standard, Steer, current, decoder_layers, edit, steering, with_current
+from judgebench.tutor.texts import final_states
 from tests.judges.test_engine import SIZES, model_of, prompts
 from tests.tutor.conftest import asking
 

@@ -14,8 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.candidates import candidate_states, write_candidates
 from judgebench.tutor.spec import Sizes
+from judgebench.tutor.texts import candidate_states, write_candidates
 from judgebench.tutor.vectors import (
     best_layer,
     chance_separability,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lightning.pytorch.callbacks import Callback
 
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.candidates import write_candidates
 from judgebench.tutor.steering import Standard, Steer, steering
+from judgebench.tutor.texts import write_candidates
 from judgebench.tutor.tutor import KINDS, contexts_of, load_templates
 from judgebench.tutor.writing import Sampler, Sampling, Text, WritePass, draw, stream
 from judgebench.types import Example
