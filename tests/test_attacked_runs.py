@@ -23,7 +23,7 @@ SYSTEMS = {"copy": "{}", "wrong": "Nobody knows why. Sharks were seen."}
 
 
 @pytest.fixture
-def folder(judgebench, tmp_path):
+def folder(judgebench, tmp_path, tiny_pair):
     rows = [
         {"source": article, "output": made.format(article), "human": {"coherence": 1.0 + (2 * i + j) % 5}}
         | {"example_id": f"{name}/{system}", "group_id": name, "system_id": system}
@@ -38,7 +38,8 @@ def folder(judgebench, tmp_path):
     judgebench(
         *("data=jsonl", f"data.path={tmp_path / 'news.jsonl'}", "data.scale=[1,5]", "data.dev_share=0.25"),
         *(f"data.fields.{name}={name}" for name in fields),
-        *("assistant=null_context", "decoding=[expectation,contrastive_expectation]", f"attacks=[none,dsi,{learned}]"),
+        *("judge=local", f"judge.path={tiny_pair[0]}", "assistant=null_context", f"attacks=[none,dsi,{learned}]"),
+        "decoding=[expectation,contrastive_expectation]",
         *("logger=none", "metrics.resamples=200", "metrics.seed=5", "run_dir=run"),
     )
     return RunFolder.open("run")
