@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
 import numpy as np
@@ -61,8 +62,6 @@ RC: Any = {  # matplotlib types its settings by literal names
 
 WIDTH = 8.0
 """Inches."""
-
-CAPTION_ID = "caption"
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,6 @@ def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], lab
         )
         legend.set_in_layout(False)
     text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
-    text.set_gid(CAPTION_ID)
     text.set_in_layout(False)
     figure.set_label(caption)
     return figure
@@ -278,6 +276,9 @@ DPI = 200
 _UNDATED = {"Date": None}
 """No date in the file: equal data give equal bytes."""
 
+_DRAWN: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()
+"""Figures that live -> their SVG."""
+
 
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
     """Saves each figure as `<name>.png` (200 dpi) and `<name>.svg` and returns the paths."""
@@ -285,30 +286,30 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
     for path in paths:
         with house_style(), atomic(path) as temporary:
             if path.suffix == ".svg":
-                temporary.write_bytes(_svg(figures[path.stem], dpi=DPI))
+                temporary.write_bytes(_svg(figures[path.stem]))
             else:
                 _save(figures[path.stem], temporary, format="png", dpi=DPI)
     return paths
 
 
 def svg_without_caption(figure: Figure) -> bytes:
-    """The figure as SVG, for a page that shows the caption as its own text; the figure itself is left as it was."""
-    captions = figure.findobj(lambda artist: artist.get_gid() == CAPTION_ID)
-    for caption in captions:
-        caption.set_visible(False)
-    try:
-        with house_style():
-            return _svg(figure, bbox_inches="tight", pad_inches=0.05)
-    finally:
-        for caption in captions:
-            caption.set_visible(True)
+    """A finished figure as SVG whose view ends above the caption, for a page that shows the caption as its own text."""
+    with house_style():
+        svg = _svg(figure)
+    engine: Any = figure.get_layout_engine()
+    width, height = (72 * inches for inches in figure.get_size_inches())  # an SVG's units are points
+    height *= 1 - engine.get()["rect"][1]
+    size = f'width="{width:g}pt" height="{height:g}pt" viewBox="0 0 {width:g} {height:g}"'
+    return re.sub(rb'width="[^"]*" height="[^"]*" viewBox="[^"]*"', size.encode(), svg, count=1)
 
 
-def _svg(figure: Figure, **how: Any) -> bytes:
-    """The figure as SVG, which as XML must not hold control characters: names that do would leave no image at all."""
-    with io.BytesIO() as buffer:
-        _save(figure, buffer, format="svg", metadata=_UNDATED, **how)
-        return escape_control(buffer.getvalue().decode()).encode()
+def _svg(figure: Figure) -> bytes:
+    """A finished figure as SVG, drawn once for file and page, without the control characters that XML forbids."""
+    if figure not in _DRAWN:
+        with io.BytesIO() as buffer:
+            _save(figure, buffer, format="svg", metadata=_UNDATED, dpi=DPI)
+            _DRAWN[figure] = escape_control(buffer.getvalue().decode()).encode()
+    return _DRAWN[figure]
 
 
 def _save(figure: Figure, to: Any, **how: Any) -> None:
