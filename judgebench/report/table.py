@@ -253,7 +253,8 @@ class View:
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame as mappings, unknown values None."""
     return [
-        {name: value if is_known(value) else None for name, value in row.items()} for row in frame.to_dict("records")
+        {str(name): value if is_known(value) else None for name, value in row.items()}
+        for row in frame.to_dict("records")
     ]
 
 

@@ -34,7 +34,8 @@ from judgebench.report.paper.cap_cells import (
     tutor_family,
     tutor_notes,
 )
-from judgebench.report.paper.tables import Measure, PaperTable, paper_table, per_cent, published
+from judgebench.report.paper.tables import Measure, PaperTable, paper_table, parts_of, per_cent, published
+from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE
 
@@ -88,7 +89,7 @@ def _bounded(rows: pd.DataFrame, measures: Sequence[Measure], how: str = "") -> 
 
 def _own_places(rows: pd.DataFrame) -> list[tuple[tuple[str, ...], pd.DataFrame]]:
     """The places that the paper does not have, with their rows."""
-    return [(place, part) for place, part in rows[~rows["paper"].astype(bool)].groupby(PLACE, sort=False)]
+    return [(place, part) for place, part in parts_of(rows[~rows["paper"].astype(bool)], PLACE)]
 
 
 # --- score changes ----------------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def _change_table(name: str, caption: str, rows: pd.DataFrame, dataset: str, not
     rows = rows.assign(
         data=dataset,
         attack_label=rows["attack"].map(ATTACKS),
-        lowered=[None if one is None else str(one).lower() for one in fell],
+        lowered=pd.Series([None if one is None else str(one).lower() for one in fell], rows.index, dtype=object),
         delta_signs=["↓" if one else "" for one in fell],
     )
     notes = _bounded(rows, _CHANGES, ", clean and attacked scores of a text resampled together") + list(notes)
@@ -201,7 +202,7 @@ def _change_slips(data: PaperData, number: int) -> list[str]:
     here, there = (printed_cells("cap_score_change.csv", table, names) for table in (number, data.changes))
     both = here.merge(there, on=["judge_key", "attack", "column"], suffixes=("", "_main"))
     notes = []
-    for row in both[both["delta_published"].notna() & both["delta_published_main"].notna()].to_dict("records"):
+    for row in records(both[both["delta_published"].notna() & both["delta_published_main"].notna()]):
         sentence, main = (_printed_change(row, end) for end in ("", "_main"))
         if sentence != main:
             where = f"{JUDGE_NAMES[row['judge_key']]}, {ATTACKS[row['attack']]}, {row['defense_label']}"
@@ -257,7 +258,7 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
         joined = pd.concat([ours, rest], ignore_index=True)
         joined = joined.assign(attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna())
         notes = [_SCORES_NOTE, _UNNAMED, *inferred]
-        notes += list(dict.fromkeys(note for _, part in papers.groupby(PLACE) for note in attacked_notes(part)))
+        notes += list(dict.fromkeys(note for _, part in parts_of(papers, PLACE) for note in attacked_notes(part)))
         notes = _bounded(joined, _SCORES) + notes
         tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, _SCORE_LABELS, _SCORES, notes))
     for place, part in _own_places(rows):
@@ -271,7 +272,7 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
 def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with references."""
     ends, found = ("", "_low", "_high"), []
-    for (dataset, *_, judge, attack), part in rows.groupby([*PLACE, "judge_key", "attack"], sort=False):
+    for (dataset, *_, judge, attack), part in parts_of(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
         cell = {"data": dataset, "judge_key": judge, "judge": names.get(judge, base["label"]), "attack": attack}
         scores = [
@@ -296,7 +297,8 @@ def _printed_conditions() -> tuple[pd.DataFrame, list[str]]:
     names = {"dataset": "data", "condition": "key", "score": "score_published", "change": "change_published"}
     inferred = rows[rows["note"].str.contains("inferred", na=False)]
     sentence = ", ".join(
-        f"{row.dataset} {row.condition.replace('_', ' ')} ({row.score:.2f})" for row in inferred.itertuples()
+        f"{row['dataset']} {row['condition'].replace('_', ' ')} ({row['score']:.2f})"
+        for row in inferred.to_dict("records")
     )
     note = f"Unreadable in the scan of the paper and inferred from its other figures: {sentence}."
     printed = rows.rename(columns=names).assign(attack="advsuffix")
@@ -330,7 +332,7 @@ def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
         printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
         parts = [
             beside(printed, part[part[keys[0]].notna()]).assign(data=place[0])
-            for place, part in papers.groupby(PLACE, sort=False)
+            for place, part in parts_of(papers, PLACE)
         ]
         if parts:
             joined = pd.concat(parts, ignore_index=True)
@@ -362,17 +364,17 @@ def ratio_slips() -> list[str]:
     rows = published("cap_spearman.csv")
     base = rows[(rows["table"] == 4) & (rows["defense"] == NO_DEFENSE)].set_index("judge")["spearman_x100"]
     notes = []
-    for row in rows[(rows["table"] == 8) & rows["rate_percent"].notna()].itertuples():
-        ratio = 100 * abs(row.change_x100) / base[row.judge]
-        if abs(ratio - row.rate_percent) > 0.55:  # both are rounded
-            where = f"{JUDGES[row.judge]}, {printed_defense(row.defense).label}"
-            notes.append(f"! The paper prints {row.rate_percent:g} % for {where}: its own figures give {ratio:.1f} %.")
+    for row in rows[(rows["table"] == 8) & rows["rate_percent"].notna()].to_dict("records"):
+        ratio, rate = 100 * abs(row["change_x100"]) / base[row["judge"]], row["rate_percent"]
+        if abs(ratio - rate) > 0.55:  # both are rounded
+            where = f"{JUDGES[row['judge']]}, {printed_defense(row['defense']).label}"
+            notes.append(f"! The paper prints {rate:g} % for {where}: its own figures give {ratio:.1f} %.")
     return notes
 
 
 def _clean_notes(rows: pd.DataFrame) -> list[str]:
     notes = []
-    for (dataset, *_, split, word), part in rows.groupby([*PLACE, "split", "word"], sort=False):
+    for (dataset, *_, split, word), part in parts_of(rows, [*PLACE, "split", "word"]):
         notes.append(f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}.")
     return notes + scored_notes(rows)
 
@@ -396,7 +398,7 @@ def seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
     """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample; then a table for each other data set, dimension
     or range."""
     tables = []
-    for place, part in costs.groupby(PLACE, sort=False):
+    for place, part in parts_of(costs, PLACE):
         seconds, reading, context = (
             part[f"{name}seconds"].astype(float).fillna(0.0) for name in ("", "reading_", "context_")
         )

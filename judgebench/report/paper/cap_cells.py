@@ -12,7 +12,7 @@ import pandas as pd
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import span
-from judgebench.report.paper.tables import decoding_of, judges_of, model_key, published, tutor_name
+from judgebench.report.paper.tables import decoding_of, judges_of, model_key, parts_of, published, tutor_name
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, number, range_of
 
@@ -193,11 +193,11 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 column = defended_by(str(cost["defense"]), tutor).keys
                 costs.append({**cost, **own, **column, "tutor": tutor, "mixed": len(places) > 1})
             steered += [own | one for one in _steered(run, place, tutor)]
-    rows, key = _frame(records, _RECORD), [*PLACE, "judge_key"]
-    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*key, "column", "attack"])
-    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*key, "column"])
-    cost_rows = _frame(costs, COLUMN).drop_duplicates([*key, "column"])
-    return CapCells(attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*key, "tutor"]))
+    rows, cell = _frame(records, _RECORD), [*PLACE, "judge_key"]
+    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*cell, "column", "attack"])
+    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*cell, "column"])
+    cost_rows = _frame(costs, COLUMN).drop_duplicates([*cell, "column"])
+    return CapCells(attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"]))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
@@ -326,7 +326,7 @@ def compared_with(dataset: str) -> list[str]:
 def attacked_notes(rows: pd.DataFrame) -> list[str]:
     """The provenance of attacked scores of ours."""
     notes = []
-    for (dataset, split, word), part in rows.groupby(["dataset", "split", "word"], sort=False):
+    for (dataset, split, word), part in parts_of(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["paired"]), span(part["groups"])
         notes.append(
             f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and attacked under the "
@@ -358,7 +358,7 @@ def tutor_notes(rows: pd.DataFrame) -> list[str]:
     """The authors of the references in the paper's columns."""
     written = rows[rows["tutor"].notna() & rows["defense"].isin(_BY_TUTOR)]
     notes = []
-    for (column, defense, label, _), part in written.groupby(COLUMN, sort=False):
+    for (column, defense, label, _), part in parts_of(written, COLUMN):
         titles = list(part["tutor"].unique())
         if column != f"{defense}_{titles[0]}":
             notes.append(f"{label} of ours: references by {', '.join(titles)}.")

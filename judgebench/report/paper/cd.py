@@ -23,9 +23,11 @@ from judgebench.report.paper.tables import (
     judges_of,
     names_of,
     paper_table,
+    parts_of,
     published,
 )
 from judgebench.report.render import escape
+from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.results.series import setting
 from judgebench.tuning.tune import EDGE
@@ -129,8 +131,10 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     for run in runs:
         judges, (main, assistant) = judges_of(run), names_of(run)
         shown = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
-        records = [record for record in run.metrics if all(record[name] == value for name, value in shown.items())]
-        decodings = {role: decoding_of(records, role, rule) for role in judges}
+        shown_records = [
+            record for record in run.metrics if all(record[name] == value for name, value in shown.items())
+        ]
+        decodings = {role: decoding_of(shown_records, role, rule) for role in judges}
         if assistant is not None:
             pair, label = judges["pair"]
             models[pair] = main, assistant
@@ -141,7 +145,7 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
         labels |= {judge: label for judge, label in judges.values() if judge not in labels}
         rows += [
             {**record, "judge_key": judges[record["judge"]][0], "word": run.groups}
-            for record in records
+            for record in shown_records
             if record["decoding"] == decodings.get(record["judge"]) and record[CORRELATIONS[0]] is not None
         ]
     frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS).astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
@@ -150,8 +154,8 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
 
 def _differences(rows: pd.DataFrame, labels: dict[str, str]) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
-    for (dimension, judge, *ends), part in rows.groupby(_KEYS, sort=False):
-        first, settings = part.iloc[0], {setting(row) for _, row in part.iterrows()}
+    for (dimension, judge, *ends), part in parts_of(rows, _KEYS):
+        first, settings = part.iloc[0], {setting(row) for row in records(part)}
         if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
             notes.setdefault(dimension, []).append(f"{where}: found several times and differently; the first is shown.")
@@ -169,17 +173,17 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     """
     runs = list(runs)
     argmax, expectation = cd_cells(runs, "argmax"), cd_cells(runs, "expectation")
-    printed = [_printed_table(rows, argmax) for _, rows in printed_correlations().groupby("table")]
-    settings = [_printed_settings(rows, argmax) for _, rows in printed_settings().groupby("table")]
+    printed = [_printed_table(rows, argmax) for _, rows in parts_of(printed_correlations(), "table")]
+    settings = [_printed_settings(rows, argmax) for _, rows in parts_of(printed_settings(), "table")]
     own = []
-    for dimension, rows in argmax.rows.groupby("dimension", sort=False):
+    for dimension, rows in parts_of(argmax.rows, "dimension"):
         if judges := _foreign(rows):
             below = [table for table in printed if table.rows["dimension"].iloc[0] == dimension]
             mine = rows[rows["judge_key"].isin(judges)]
             own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
             if (pairs := mine["judge_key"].isin(argmax.models)).any():
                 own.append(_own_settings(mine[pairs], argmax))
-    for _, rows in expectation.rows.groupby("dimension", sort=False):
+    for _, rows in parts_of(expectation.rows, "dimension"):
         what = "scores by expectation, which the paper does not have"
         own.append(_own_table(rows, expectation, "expectation", what))
     return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
@@ -293,14 +297,14 @@ def _for_csv(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
 
 
-def _texts(values: pd.Series, form: str) -> list[str | None]:
-    return [form.format(value) if is_known(value) else None for value in values]
+def _texts(values: pd.Series, form: str) -> pd.Series:
+    return pd.Series([form.format(value) if is_known(value) else None for value in values], values.index, dtype=object)
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells, beside: str = "") -> list[str]:
     """The data behind rows of ours, of one dimension, and warnings."""
     notes = []
-    for (dataset, split, word), part in rows.groupby(["dataset", "split", "word"], sort=False):
+    for (dataset, split, word), part in parts_of(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["n"]), span(part["groups"])
         notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{beside}.")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
@@ -321,14 +325,15 @@ def _slip_notes(printed: pd.DataFrame) -> list[str]:
             own = " / ".join(f"{row[f'{name}_recomputed']:.4f}" for name in slips)
             notes.append(f"! The paper prints {shown} as the average {names} of {label}; its own rows give {own}.")
     # section 4.2 repeats averages of Tables 1 and 2, and claims improvements over them
-    for claim in published("cd_text_baselines.csv").itertuples():
-        if claim.table == printed["table"].iloc[0]:
-            figures = averages[f"{claim.correlation}_published"]
-            base, gain = figures[claim.system], 100 * (figures[claim.improved] / figures[claim.system] - 1)
-            claimed = f"the improvement of {claim.improved}, {claim.improvement_percent:g} % by the text,"
+    for claim in published("cd_text_baselines.csv").to_dict("records"):
+        if claim["table"] == printed["table"].iloc[0]:
+            name, system, improved = claim["correlation"], claim["system"], claim["improved"]
+            figures = averages[f"{name}_published"]
+            base, gain = figures[system], 100 * (figures[improved] / figures[system] - 1)
+            claimed = f"the improvement of {improved}, {claim['improvement_percent']:g} % by the text,"
             notes.append(
-                f"! The paper's text gives {claim.value:.3f} as the average {claim.correlation.capitalize()} of "
-                f"{claim.system}, the table {base:.3f}: {claimed} is {gain:.1f} % by the table."
+                f"! The paper's text gives {claim['value']:.3f} as the average {name.capitalize()} of {system}, the "
+                f"table {base:.3f}: {claimed} is {gain:.1f} % by the table."
             )
     return notes
 

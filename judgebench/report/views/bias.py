@@ -246,7 +246,7 @@ def _similarity_frame(results: Results) -> pd.DataFrame:
     known = {(one["dimension"], one["attack"], one["defense"]) for one in _diagnosed(results)}
     rows = [
         {
-            "condition": condition_text(one | {"defense": NO_DEFENSE}),
+            "condition": condition_text({**one, "defense": NO_DEFENSE}),
             "range": str(range_of(one)),
             "correlation": one["logprob_correlation"],
             "agreement": one["mode_agreement"],
