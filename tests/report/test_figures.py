@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -14,6 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from judgebench.metrics.evaluation import evaluate
+from judgebench.report.figures import style
 from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
 from judgebench.report.figures.style import (
     _DEFENSES,
@@ -406,6 +408,15 @@ def test_ink_can_be_read_and_lines_be_seen_by_day_and_by_night():
     for mark in (*_FIXED.values(), *_FREE, *_DEFENSES):
         color = mark.color.lower()
         assert contrast(NIGHT.get(color, color), PAPER) >= 3.0, color
+
+
+def test_what_is_nearly_paper_by_day_is_nearly_paper_by_night():
+    sources = Path(style.__file__).parent.glob("*.py")
+    used = {color for source in sources for color in re.findall(r'"(#[0-9a-f]{6})"', source.read_text("utf-8"))}
+    light = {color for color in used if contrast(color, "#ffffff") < 1.5} - {"#fefefe", *NIGHT.values()}
+    assert {"#ffffff", "#e9e9e9"} <= light  # the ink of dark cells is left alone
+    assert light <= NIGHT.keys()
+    assert all(contrast(NIGHT[color], PAPER) < 1.5 for color in light)
 
 
 def test_the_drawing_stays_as_it_was(run):

@@ -258,7 +258,7 @@ def separability_figure(results: Results, dimension: str) -> Figure | None:
     layers, layer, color = np.arange(1, own.size + 1), int(standard["layer"]), STANDARDS["high"]
     with house_style():
         figure, (axis,) = panels(1, 1, 2.7)
-        axis.fill_between(layers, 0, chance, color="#e6e8eb", linewidth=0)
+        axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
         axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
         axis.plot(layers, own, "o-", color=color, linewidth=1.4, markersize=4)
         axis.plot([layer], [own[layer - 1]], markersize=10, linestyle="none", **_circle(INK, 1.4))

@@ -162,7 +162,7 @@ def _rows(axis: Axes, names: Sequence[str]) -> None:
     axis.grid(axis="x")
     axis.tick_params(axis="y", length=0)
     for line in range(1, len(names)):
-        axis.axhline(line - 0.5, color="#eeeeee", linewidth=0.6, zorder=0)
+        axis.axhline(line - 0.5, color="#e2e2e2", linewidth=0.6, zorder=0)
 
 
 def _matrix(axis: Axes, values: np.ndarray, order: Sequence[str], labels: bool) -> None:

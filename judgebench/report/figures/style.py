@@ -218,6 +218,7 @@ def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], lab
         )
         legend.set_in_layout(False)
     text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
+    text.set_gid("caption")
     text.set_in_layout(False)
     figure.set_label(caption)
     return figure
