@@ -39,7 +39,8 @@ class ChatFormat:
         """Each as a model reads it."""
         try:
             parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
-            return [chat for part in parts for chat in within(partial(list, map(self._in_chat, part)))]
+            read: list[list[Filled]] = [within(partial(list, map(self._in_chat, part))) for part in parts]
+            return [chat for part in read for chat in part]
         except NeverEnds:
             raise UserError(
                 f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
