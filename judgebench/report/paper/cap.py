@@ -34,7 +34,7 @@ from judgebench.report.paper.cap_cells import (
     tutor_family,
     tutor_notes,
 )
-from judgebench.report.paper.tables import Measure, PaperTable, paper_table, parts_of, per_cent, published
+from judgebench.report.paper.tables import Measure, PaperTable, grouped, paper_table, per_cent, published
 from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE
@@ -89,7 +89,7 @@ def _bounded(rows: pd.DataFrame, measures: Sequence[Measure], how: str = "") -> 
 
 def _own_places(rows: pd.DataFrame) -> list[tuple[tuple[str, ...], pd.DataFrame]]:
     """The places that the paper does not have, with their rows."""
-    return [(place, part) for place, part in parts_of(rows[~rows["paper"].astype(bool)], PLACE)]
+    return [(place, part) for place, part in grouped(rows[~rows["paper"].astype(bool)], PLACE)]
 
 
 # --- score changes ----------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
         joined = pd.concat([ours, rest], ignore_index=True)
         joined = joined.assign(attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna())
         notes = [_SCORES_NOTE, _UNNAMED, *inferred]
-        notes += list(dict.fromkeys(note for _, part in parts_of(papers, PLACE) for note in attacked_notes(part)))
+        notes += list(dict.fromkeys(note for _, part in grouped(papers, PLACE) for note in attacked_notes(part)))
         notes = _bounded(joined, _SCORES) + notes
         tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, _SCORE_LABELS, _SCORES, notes))
     for place, part in _own_places(rows):
@@ -272,7 +272,7 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
 def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with references."""
     ends, found = ("", "_low", "_high"), []
-    for (dataset, *_, judge, attack), part in parts_of(rows, [*PLACE, "judge_key", "attack"]):
+    for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
         cell = {"data": dataset, "judge_key": judge, "judge": names.get(judge, base["label"]), "attack": attack}
         scores = [
@@ -331,8 +331,7 @@ def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
         printed = printed_cells("cap_spearman.csv", number, keys)
         printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
         parts = [
-            beside(printed, part[part[keys[0]].notna()]).assign(data=place[0])
-            for place, part in parts_of(papers, PLACE)
+            beside(printed, part[part[keys[0]].notna()]).assign(data=place[0]) for place, part in grouped(papers, PLACE)
         ]
         if parts:
             joined = pd.concat(parts, ignore_index=True)
@@ -374,7 +373,7 @@ def ratio_slips() -> list[str]:
 
 def _clean_notes(rows: pd.DataFrame) -> list[str]:
     notes = []
-    for (dataset, *_, split, word), part in parts_of(rows, [*PLACE, "split", "word"]):
+    for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"]):
         notes.append(f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}.")
     return notes + scored_notes(rows)
 
@@ -398,7 +397,7 @@ def seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
     """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample; then a table for each other data set, dimension
     or range."""
     tables = []
-    for place, part in parts_of(costs, PLACE):
+    for place, part in grouped(costs, PLACE):
         seconds, reading, context = (
             part[f"{name}seconds"].astype(float).fillna(0.0) for name in ("", "reading_", "context_")
         )

@@ -12,7 +12,7 @@ import pandas as pd
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import span
-from judgebench.report.paper.tables import decoding_of, judges_of, model_key, parts_of, published, tutor_name
+from judgebench.report.paper.tables import decoding_of, grouped, judges_of, model_key, published, tutor_name
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, number, range_of
 
@@ -326,7 +326,7 @@ def compared_with(dataset: str) -> list[str]:
 def attacked_notes(rows: pd.DataFrame) -> list[str]:
     """The provenance of attacked scores of ours."""
     notes = []
-    for (dataset, split, word), part in parts_of(rows, ["dataset", "split", "word"]):
+    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["paired"]), span(part["groups"])
         notes.append(
             f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and attacked under the "
@@ -358,7 +358,7 @@ def tutor_notes(rows: pd.DataFrame) -> list[str]:
     """The authors of the references in the paper's columns."""
     written = rows[rows["tutor"].notna() & rows["defense"].isin(_BY_TUTOR)]
     notes = []
-    for (column, defense, label, _), part in parts_of(written, COLUMN):
+    for (column, defense, label, _), part in grouped(written, COLUMN):
         titles = list(part["tutor"].unique())
         if column != f"{defense}_{titles[0]}":
             notes.append(f"{label} of ours: references by {', '.join(titles)}.")

@@ -20,10 +20,10 @@ from judgebench.report.paper.tables import (
     Measure,
     PaperTable,
     decoding_of,
+    grouped,
     judges_of,
     names_of,
     paper_table,
-    parts_of,
     published,
 )
 from judgebench.report.render import escape
@@ -154,7 +154,7 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
 
 def _differences(rows: pd.DataFrame, labels: dict[str, str]) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
-    for (dimension, judge, *ends), part in parts_of(rows, _KEYS):
+    for (dimension, judge, *ends), part in grouped(rows, _KEYS):
         first, settings = part.iloc[0], {setting(row) for row in records(part)}
         if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
@@ -173,17 +173,17 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     """
     runs = list(runs)
     argmax, expectation = cd_cells(runs, "argmax"), cd_cells(runs, "expectation")
-    printed = [_printed_table(rows, argmax) for _, rows in parts_of(printed_correlations(), "table")]
-    settings = [_printed_settings(rows, argmax) for _, rows in parts_of(printed_settings(), "table")]
+    printed = [_printed_table(rows, argmax) for _, rows in grouped(printed_correlations(), "table")]
+    settings = [_printed_settings(rows, argmax) for _, rows in grouped(printed_settings(), "table")]
     own = []
-    for dimension, rows in parts_of(argmax.rows, "dimension"):
+    for dimension, rows in grouped(argmax.rows, "dimension"):
         if judges := _foreign(rows):
             below = [table for table in printed if table.rows["dimension"].iloc[0] == dimension]
             mine = rows[rows["judge_key"].isin(judges)]
             own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
             if (pairs := mine["judge_key"].isin(argmax.models)).any():
                 own.append(_own_settings(mine[pairs], argmax))
-    for _, rows in parts_of(expectation.rows, "dimension"):
+    for _, rows in grouped(expectation.rows, "dimension"):
         what = "scores by expectation, which the paper does not have"
         own.append(_own_table(rows, expectation, "expectation", what))
     return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
@@ -304,7 +304,7 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
 def _provenance(rows: pd.DataFrame, cells: CdCells, beside: str = "") -> list[str]:
     """The data behind rows of ours, of one dimension, and warnings."""
     notes = []
-    for (dataset, split, word), part in parts_of(rows, ["dataset", "split", "word"]):
+    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["n"]), span(part["groups"])
         notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{beside}.")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():

@@ -165,7 +165,7 @@ def per_cent(value: Any) -> str:
     return UNKNOWN if value is None or pd.isna(value) else f"{round(value)} %"
 
 
-def parts_of(rows: pd.DataFrame, by: str | list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
+def grouped(rows: pd.DataFrame, by: str | list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
     """The values of one or several columns, each with its rows, in order of appearance."""
     return rows.groupby(by, sort=False)
 
