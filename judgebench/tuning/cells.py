@@ -186,7 +186,7 @@ def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int
     return min(best, key=lambda i: (same(settings[i]), i))
 
 
-def parts_of(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
+def examples_by_cell(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
     """Cell -> split -> examples, of the readings of clean texts without a defense, in order of appearance."""
     held: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:

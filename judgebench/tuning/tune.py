@@ -46,7 +46,7 @@ from typing import Any
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, parts_of
+from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, examples_by_cell
 from judgebench.tuning.optimum import EQUAL
 from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner
 from judgebench.types import Reading
@@ -122,7 +122,7 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
     """
     if tuner is None:
         return Tuned()
-    parts = parts_of(readings)
+    parts = examples_by_cell(readings)
     found: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
