@@ -152,7 +152,7 @@ def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]
     }
     for name in ("standards", "strengths", "costs", "detectors"):
         more[f"defense/{name}"] = [flat(record) for record in getattr(results, name)]
-    more["defense/references"] = results.references.to_dict("records")
+    more["defense/references"] = _records(results.references)
     return tables | {name: rows for name, rows in more.items() if rows}
 
 
@@ -165,7 +165,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     selected = pool[np.unique(spread)]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for score in scores[scores["example_id"].isin(selected)].to_dict("records"):
+    for score in _records(scores[scores["example_id"].isin(selected)]):
         ids = {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
         ids |= {"range": range_name(score)} | {name: score[name] for name in ("attack", "defense", "human")}
         row = rows.setdefault(tuple(score[name] for name in keys), ids)
@@ -173,7 +173,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
-    for reading in readings[readings["example_id"].isin(selected)].to_dict("records"):
+    for reading in _records(readings[readings["example_id"].isin(selected)]):
         judged = rows.get(tuple(reading[name] for name in keys))
         if judged is not None:
             sampled = plain_value(reading["judge"]) is not None
@@ -201,3 +201,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
