@@ -32,6 +32,7 @@ from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
 from judgebench.metrics.robustness import cost_records, suffix_records
+from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.paper import check_tables, paper_tables
@@ -189,7 +190,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
         if job.config.report:
             # each drawing moves a layout by a hair: drawn first for the page, which can so be made anew to the letter
             page = render_report(results, figures)
-            folder.write_figures(figures)
+            folder.write_figures(figure_files(figures))
             folder.write_report(page)
         if job.logger is not None:
             log_run(job.logger, results, figures, files)

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from judgebench.report.comparison import render_comparison
+from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
@@ -44,7 +45,7 @@ def _one(path: str, out: str | None) -> Path:
     page = render_report(run, figures)
     if out is not None:
         return _write(Path(out), page)
-    return RunFolder(path).write_drawn(figures, page)
+    return RunFolder(path).write_drawn(figure_files(figures), page)
 
 
 def _several(paths: Sequence[str], out: str | None) -> Path:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,6 @@ from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presen
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
 from judgebench.runtime.secrets import mask_secrets
-
-if TYPE_CHECKING:  # drawing is slow to import, and most readers of a run folder never draw
-    from matplotlib.figure import Figure
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""
@@ -186,12 +183,13 @@ class RunFolder:
         """Writes tables/<file name> for each, and returns the paths."""
         return [self._write_text(f"tables/{name}", text) for name, text in tables.items()]
 
-    def write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
-        """Writes figures/<name>.png (200 dpi) and figures/<name>.svg for each, and returns the paths."""
-        from judgebench.report.figures.style import save_figures
-
-        with self.writing(self.path / "figures"):
-            return save_figures(figures, self.path / "figures")
+    def write_figures(self, files: Mapping[str, bytes]) -> list[Path]:
+        """Writes figures/<file name> for each, see `figure_files`, and returns the paths."""
+        paths = [self.path / "figures" / name for name in files]
+        for path, content in zip(paths, files.values(), strict=True):
+            with self.writing(self.path / "figures"), atomic(path) as temporary:
+                temporary.write_bytes(content)
+        return paths
 
     def write_report(self, html: str) -> Path:
         """Writes report.html and returns its path."""
@@ -209,7 +207,7 @@ class RunFolder:
         with self.writing(self.path / DIGESTS):
             write_digests(self.path, written)
 
-    def write_drawn(self, figures: Mapping[str, Figure], html: str) -> Path:
+    def write_drawn(self, figures: Mapping[str, bytes], html: str) -> Path:
         """Writes the figures and the page anew, with their digests where the folder has such, and returns the page's
         path."""
         drawn = [*self.write_figures(figures), self.write_report(html)]

@@ -142,13 +142,9 @@ def run(name: str, folder: Path, *more: str) -> str:
     return printed.getvalue()
 
 
-def _blank(figure: Figure, to: io.BytesIO | Path, **how: object) -> None:
+def _blank(figure: Figure, to: io.BytesIO, **how: object) -> None:
     """An empty image in place of a drawing, which takes seconds and is looked at by eye."""
-    content = b'<svg xmlns="http://www.w3.org/2000/svg"/>' if how.get("format") == "svg" else b""
-    if isinstance(to, Path):
-        to.write_bytes(content)
-    else:
-        to.write(content)
+    to.write(b'<svg xmlns="http://www.w3.org/2000/svg"/>' if how.get("format") == "svg" else b"")
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
+from judgebench.report.figures.style import figure_files
 from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
@@ -230,7 +230,7 @@ def test_a_trial_leaves_nothing_behind(tmp_path, monkeypatch, path):
 def test_a_trial_leaves_an_earlier_run_as_it_was(run, tmp_path):
     folder = RunFolder(tmp_path)
     folder.write("config", {"seed": 1})
-    folder.write_figures({"scores_coherence": Figure()})
+    folder.write_figures({"scores_coherence.png": b""})
     before = everything(tmp_path)
     RunFolder.check(tmp_path)
     assert everything(tmp_path) == before
@@ -244,7 +244,7 @@ def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
         lambda: folder.write("config", {}),
         lambda: folder.write("scores", run.scores),
         lambda: folder.write("metrics", []),
-        lambda: folder.write_figures({"scores_coherence": Figure()}),
+        lambda: folder.write_figures({"scores_coherence.png": b""}),
         lambda: folder.write_report(""),
     ):
         with pytest.raises(UserError, match=f"run_dir: {folder.path}"):
@@ -253,7 +253,7 @@ def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
 
 def test_figures_that_have_no_folder_are_a_sentence(tmp_path):
     with pytest.raises(UserError, match=r"run_dir: .*figures cannot be written"):
-        RunFolder(figures_is_a_file(tmp_path)).write_figures({"scores_coherence": Figure()})
+        RunFolder(figures_is_a_file(tmp_path)).write_figures({"scores_coherence.png": b""})
 
 
 def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_path):
@@ -265,7 +265,7 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write("metrics", run.records)
     folder.write("environment", describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={}))
     figures = draw_all(results_of(run))
-    folder.write_figures(figures)
+    folder.write_figures(figure_files(figures))
     folder.write_report("<html>")
     folder.write("comparisons", [{"difference": 0.1}])
     folder.write("tuning", [{"lambda": 0.1}])

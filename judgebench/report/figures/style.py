@@ -281,16 +281,23 @@ _DRAWN: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()
 """Figures that live -> their SVG."""
 
 
+def figure_files(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """The files of figures: `<name>.png` (200 dpi) and `<name>.svg` of each -> its content."""
+    files = {}
+    for name, figure in figures.items():
+        with house_style(), io.BytesIO() as buffer:
+            _save(figure, buffer, format="png", dpi=DPI)
+            files |= {f"{name}.png": buffer.getvalue(), f"{name}.svg": _svg(figure)}
+    return files
+
+
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Saves each figure as `<name>.png` (200 dpi) and `<name>.svg` and returns the paths."""
-    paths = [folder / f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
-    for path in paths:
-        with house_style(), atomic(path) as temporary:
-            if path.suffix == ".svg":
-                temporary.write_bytes(_svg(figures[path.stem]))
-            else:
-                _save(figures[path.stem], temporary, format="png", dpi=DPI)
-    return paths
+    """Saves the files of figures in a folder, and returns their paths."""
+    files = figure_files(figures)
+    for name, content in files.items():
+        with atomic(folder / name) as temporary:
+            temporary.write_bytes(content)
+    return [folder / name for name in files]
 
 
 def svg_without_caption(figure: Figure) -> bytes:
