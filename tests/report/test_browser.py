@@ -251,7 +251,7 @@ def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
         tab.wait_for_selector("#example[open]")
         shown = tab.inner_text("#example")
         assert "What the judge found likely" in shown
-        assert "JudgedRun text" not in shown
+        assert "Judged text" not in shown
         assert "Prompt as read" not in shown
 
 

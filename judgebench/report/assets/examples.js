@@ -121,7 +121,9 @@
   const table = new TabulatorTables.Tabulator("#examples-table", {
     data: rows, columns, index: "row", layout: "fitDataFill", height: "34rem", rowHeight: 34,
     initialSort: [{ column: "gap", dir: "desc" }], initialFilter: passes, placeholder: "No example passes these filters.",
+    autoResize: false, // it would draw every row anew soon after the first time, under a pointer that is clicking
   });
+  addEventListener("resize", later(() => table.redraw(), 150));
   const count = document.getElementById("examples-count");
   table.on("dataFiltered", (_, shown) => {
     count.textContent = `${shown.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
