@@ -17,7 +17,7 @@ help: ## show this list
 demo: $(INSTALLED) ## judge the embedded data with the embedded model (about two minutes)
 	$(BIN)/python -m judgebench +exp=demo
 
-test: lint ## check style and types, and run all tests (25 minutes on two cores)
+test: lint ## check style and types, and run all tests (20 minutes on two cores)
 	$(PYTEST)
 
 test-fast: $(DEVELOPING) ## run the tests that start no whole run and no process

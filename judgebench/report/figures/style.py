@@ -283,7 +283,7 @@ _DRAWN: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()
 
 def figure_files(figures: Mapping[str, Figure]) -> dict[str, bytes]:
     """The files of figures: `<name>.png` (200 dpi) and `<name>.svg` of each -> its content."""
-    files = {}
+    files: dict[str, bytes] = {}
     for name, figure in figures.items():
         with house_style(), io.BytesIO() as buffer:
             _save(figure, buffer, format="png", dpi=DPI)
