@@ -14,10 +14,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
-from judgebench.judges.engine.generation import Chooser, PackedAnswers, generate, speculate, stops_of
+from judgebench.judges.engine.generation import Chooser, generate, speculate, stops_of
 from judgebench.judges.engine.hardware import hardware, head_size
 from judgebench.judges.engine.plain import Engine, Head, PlainEngine, Wanted, check_head
-from judgebench.judges.engine.prefix import PrefixEngine, check_packing
+from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, plan, roots
 from judgebench.readings.reading import ModelReading, reading_key

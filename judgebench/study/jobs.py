@@ -219,7 +219,7 @@ class SweepSummary(Callback):
         self._jobs.sort(key=lambda job: job["number"])
         shutil.rmtree(elsewhere, ignore_errors=True)
         trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(self._jobs), [])
-        finish_sweep(config, folder, trials, directions)
+        finish_sweep(config, folder, trials, directions, group_name(config.hydra))
 
 
 def _leave_nothing(folder: Path, made: list[Path]) -> None:

@@ -33,7 +33,6 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text
-from judgebench.study.jobs import group_name
 from judgebench.study.storage import STUDY
 from judgebench.tracking.wandb import log_sweep
 from judgebench.tuning.optimum import EQUAL, optimum
@@ -308,9 +307,15 @@ def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, An
 SUMMARY = "sweep.json"
 
 
-def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str] = ()) -> None:
+def finish_sweep(
+    config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str], group: str
+) -> None:
     """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
-    (a dry run)."""
+    (a dry run).
+
+    Args:
+        group: of the jobs' W&B runs, which the summary's run joins.
+    """
     summary = summarize(trials, directions, exact_optima(trials, directions))
     if not summary["cells"]:
         return
@@ -322,7 +327,7 @@ def finish_sweep(config: DictConfig, folder: Path, trials: Sequence[Trial], dire
         if (front := front_figure(trials, directions)) is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
-        _log(config, folder, summary, figures)
+        _log(config, folder, summary, figures, group)
     except (OSError, UserError) as error:
         print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
     console = Terminal(width=max(WIDTH, Terminal().width))
@@ -363,7 +368,7 @@ def _value(text: str) -> Any:
     return value if isinstance(value, bool | int | float | str) else text
 
 
-def _log(config: DictConfig, folder: Path, summary: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
+def _log(config: DictConfig, folder: Path, summary: Mapping[str, Any], figures: Mapping[str, Any], group: str) -> None:
     """The summary run stands in the group of the trials' runs."""
     given = config.get("logger")
     if given is None:
@@ -372,6 +377,6 @@ def _log(config: DictConfig, folder: Path, summary: Mapping[str, Any], figures: 
         {key: config[key] for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)},
     )
     plain: dict[str, Any] = OmegaConf.to_container(whole, resolve=True)  # type: ignore[assignment]
-    group = plain["logger"].get("group") or group_name(config.hydra)
+    group = plain["logger"].get("group") or group
     plain["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
     log_sweep(instantiate(plain["logger"]), mask_secrets(plain), summary, figures)

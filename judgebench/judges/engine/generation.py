@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.engine.cache import Cache, Root, Step
-from judgebench.judges.engine.kernels import to_device
-from judgebench.judges.engine.packing import Packed
 from judgebench.judges.engine.plain import Side
-
-if TYPE_CHECKING:
-    from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.engine.prefix import PackedAnswers
 
 
 class Chooser(Protocol):
@@ -23,53 +17,6 @@ class Chooser(Protocol):
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         """[answers, vocabulary] logits of each -> [answers] int64."""
-
-
-class PackedAnswers:
-    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
-
-    def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
-        self._engine = engine
-        shared = [group.shared.stop - group.shared.start for group in packed.groups]
-        self._cache = Cache(
-            spans=[(group.prompts.start, group.prompts.stop) for group in packed.groups],
-            article_ends=[0, *(group.shared.stop for group in packed.groups)],
-            offsets=[
-                packed.root + size
-                for size, group in zip(shared, packed.groups, strict=True)
-                for _ in range(group.prompts.start, group.prompts.stop)
-            ],
-            lengths=[end - start for start, end in packed.spans],
-        )
-        self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
-
-    def step(self, tokens: torch.Tensor) -> None:
-        self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
-
-    def extend(self, tokens: torch.Tensor) -> list[torch.Tensor]:
-        """Goes on by several tokens each, [prompts, tokens] int64; gives for each exit their logits [prompts, tokens,
-        vocabulary] float32."""
-        cache, device = self._cache, self._engine.model.device
-        count = tokens.shape[1]
-        step = Step.of(cache, count, device)
-        positions = step.at + to_device(torch.tensor(cache.offsets), device)[:, None]
-        cache.lengths = [length + count for length in cache.lengths]
-        hidden = self._engine._forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
-        return [self._engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
-
-    def rewind(self, counts: Sequence[int]) -> None:
-        """Forgets the last so many tokens of each prompt; `logits` are stale until it goes on."""
-        cache = self._cache
-        cache.lengths = [length - count for length, count in zip(cache.lengths, counts, strict=True)]
-
-    def keep(self, which: torch.Tensor) -> None:
-        cache = self._cache
-        kept = which.tolist()
-        cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
-        cache.spans = [(bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans]
-        which = which.to(self.logits[0].device)
-        cache.own = {layer: (keys[which], values[which]) for layer, (keys, values) in cache.own.items()}
-        self.logits = [logits[which] for logits in self.logits]
 
 
 def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
