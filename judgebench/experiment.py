@@ -238,6 +238,7 @@ class Experiment:
 
     @property
     def ranking(self) -> Ranking:
+        """Rule by which systems are ranked where texts are compared."""
         return ranking_of(self.config)
 
     @property

@@ -136,6 +136,7 @@ class Overrides:
         mistakes.tell()
 
     def check_package(self, package: str) -> None:
+        """Refuses a `--package` under which nothing stands."""
         config = self.first()
         if package not in ("_global_", "") and OmegaConf.select(config, package) is None:
             meant = nearest(package, [str(name) for name in config])

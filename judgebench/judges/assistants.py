@@ -89,6 +89,7 @@ class Assistant:
 
     @property
     def title(self) -> str | None:
+        """A short name for tables and figures; None for `none`."""
         if self.kind == "model":
             assert self.source is not None
             return self.source.title

@@ -204,6 +204,7 @@ class ModelSource:
 
     @property
     def encoder_decoder(self) -> bool:
+        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
         return _is_encoder_decoder(self.config())
 
     def check_decoder_only(self, duty: str) -> None:
@@ -250,6 +251,7 @@ class ModelSource:
 
     @property
     def saved_dtype(self) -> str:
+        """The dtype of the checkpoint; `auto` where it does not say."""
         return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     @property

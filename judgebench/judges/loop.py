@@ -93,6 +93,7 @@ class JudgeModule(L.LightningModule):
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_model(self) -> None:
+        """Loads the models, or this process's part of them; Lightning then moves them to its device."""
         if self.language_models is not None:
             return
         load, mesh = None, self.device_mesh
@@ -106,6 +107,7 @@ class JudgeModule(L.LightningModule):
         self._ddp_params_and_buffers_to_ignore = list(self.state_dict()) + [name for name, _ in self.named_buffers()]
 
     def on_predict_start(self) -> None:
+        """Hands the models, now on their device, to the pass."""
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         if self._split and isinstance(self.trainer.strategy, FullySharded):
@@ -175,6 +177,7 @@ class StoreWriter(BasePredictionWriter):
     def write_on_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, prediction: Sequence[ModelReading], *_: Any, **__: Any
     ) -> None:
+        """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
             self._store.put(prediction)
 
@@ -186,6 +189,7 @@ class SigtermEnds(L.Callback):
         self._before = signal.getsignal(signal.SIGTERM)
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Takes Lightning's handler back, which sets one before the models are loaded."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._before)
             if trainer.received_sigterm:

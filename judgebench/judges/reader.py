@@ -221,6 +221,11 @@ class Replayer(BaseReader):
         """Does nothing: all is known."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        """One a prompt.
+
+        Args:
+            split: group_id -> dev or test.
+        """
         answers, decoding = self.task.answers, next(iter(self.task.decodings))
         assert answers is not None
         return [

@@ -143,6 +143,7 @@ class AnswerFile:
         return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
 
     def config(self) -> Any:
+        """Limit of a model that reads a text of any length."""
         from transformers import PretrainedConfig
 
         return PretrainedConfig()

@@ -164,6 +164,7 @@ class Hiding:
         self._stream, self._hide = stream, hide
 
     def write(self, text: str) -> int:
+        """Writes the text without secrets; the number is of the text that was given."""
         self._stream.write(self._hide(text))
         return len(text)
 

@@ -76,6 +76,7 @@ class Watch:
         self._seen: dict[int, tuple[Any, float]] = {}
 
     def dead(self, trial: FrozenTrial) -> bool:
+        """True where the worker of a running trial is gone."""
         given = trial.user_attrs.get(WORKER) or {}
         try:
             lives = Worker(str(given["host"]), int(given["pid"]), float(given["started"])).lives()

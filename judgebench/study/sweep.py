@@ -226,6 +226,7 @@ class Live:
         self._width = 0
 
     def begins(self, name: str | None, sampler: str, storage: str | None, standing: Standing) -> None:
+        """Says which study this is, and what it has already."""
         there = standing.count(TrialState.COMPLETE)
         _say(
             f"study{f' {name}' if name else ''}: {sampler}, {self._most} trials"
@@ -252,6 +253,7 @@ class Live:
         _say(head, f"{point:<{self._width}}", _number(trial.values), tail)
 
     def waits(self, running: int) -> None:
+        """Nothing is free, but other workers may die on what they have."""
         _say(f"waiting for {running} {'trial' if running == 1 else 'trials'} of other workers")
 
 

@@ -269,6 +269,7 @@ class Optimum:
 
     @property
     def width(self) -> float:
+        """Of the interval that `kappa` lies in; inf where it never ends."""
         return self.high - self.low
 
 

@@ -165,6 +165,7 @@ class Bill:
         return expected
 
     def settle(self, account: Account, reserved: float, request: Request, usage: Usage | None) -> None:
+        """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
         account.paid(request, usage)
 

@@ -129,6 +129,7 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
+        """True where a candidate is known within bounds only."""
         # contrastive decoding sees logarithms: a small candidate must be known as well as a large one
         return bool((self.upper - self.lower > _TIGHT * self.upper).any())
 

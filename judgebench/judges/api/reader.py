@@ -55,6 +55,7 @@ class ApiReader(BaseReader):
 
     @cached_property
     def passes(self) -> list[ApiPass]:
+        """Every pass that the experiment needs, whether or not its answers are stored."""
         return [*self._scoring.values(), *(pass_ for _, _, pass_ in self._answering)]
 
     @property
@@ -66,6 +67,11 @@ class ApiReader(BaseReader):
         }
 
     def read(self, data: L.LightningDataModule, trainer: Trainers) -> L.Trainer | None:
+        """Asks and stores what is missing, see `Reader.read`.
+
+        Raises:
+            UserError: several processes, or whatever a request fails of.
+        """
         if (count := trainer([]).world_size) > 1:
             raise UserError(
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
@@ -78,6 +84,7 @@ class ApiReader(BaseReader):
         return "none: every reading was in the store" if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        """The readings of all prompts, see `Reader.readings`."""
         stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         self._facts, self._split = {role: [] for role in self.sides}, split
         readings = self._listed(stored, split) if self.judge.scores_from == "logprobs" else self._drawn(stored, split)

@@ -156,6 +156,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def mode(self) -> str:
+        """`score_tokens` where candidates have probabilities, `generate` where an answer is parsed."""
         return "generate" if self.scores_from == "text" else "score_tokens"
 
     @property

@@ -66,6 +66,7 @@ class ReadRoot:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
+        """Attention of one layer over the row; [1, heads, tokens, dim] as the query."""
         self.root.layers[layer] = (key, value)
         tokens = query.shape[2]
         if separable(how, tokens):
@@ -93,6 +94,7 @@ class Prefill:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
+        """Attention of one layer over the row; [1, heads, tokens, dim] as the query."""
         self.store_keys(layer, key, value)
         return self.attend_row(layer, query, (key, value), how, only_reads=False)
 
@@ -110,6 +112,7 @@ class Prefill:
         return attend_blocks(query, seen, self.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
 
     def store_keys(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+        """Takes what generation needs of a layer's keys and values to the cache."""
         if self.cache is None:
             return
         above = self.packed.groups[-1].shared.stop
@@ -134,6 +137,11 @@ class KeysOnly:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
+        """Takes the layer's keys and values, [1, kv heads, tokens, dim], and ends its run.
+
+        Raises:
+            KeysTaken: always.
+        """
         self.own = (key, value)
         self.prefill.store_keys(layer, key, value)
         raise KeysTaken
@@ -149,6 +157,7 @@ class ReadsOnly:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
+        """Attention of the tokens that are read, [1, heads, prompts * branches, dim], to all that each may see."""
         return self.prefill.attend_row(layer, query, self.own, how, only_reads=True)
 
 

@@ -135,6 +135,7 @@ class Step:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
     ) -> torch.Tensor:
+        """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
         cache, (prompts, count) = self.cache, self.at.shape
         longest = self.live.shape[-1]
         if longest > cache.own[layer][0].shape[1]:

@@ -126,6 +126,7 @@ class DecoderState:
         self._cache: EncoderDecoderCache | None = None
 
     def begin(self) -> torch.Tensor:
+        """[prompts, hidden]: the state at which the answer's first token is predicted."""
         return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
 
     def go_on(self, tokens: torch.Tensor) -> torch.Tensor:

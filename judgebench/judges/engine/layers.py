@@ -54,6 +54,7 @@ class LaidOutLinear(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
+        """[out, in] a copy of the plain weight, for code that looks at it."""
         return self.laid_out.to_dense()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -61,9 +62,11 @@ class LaidOutLinear(nn.Module):
         return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
 
     def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
+        """The activation of what `forward` gives; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
 
     def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
 
     def back(self, outer: torch.Tensor) -> torch.Tensor:
@@ -113,6 +116,7 @@ class FusedGatedMLP(nn.Module):
         self._activation = activation, variant
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]

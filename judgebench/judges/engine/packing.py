@@ -83,6 +83,7 @@ class Packed:
     host: Packed | None = None
 
     def to(self, device: torch.device) -> Packed:
+        """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
