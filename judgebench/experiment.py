@@ -68,6 +68,9 @@ class Experiment:
         search: how a phrase is learned before the prompts can be read; None where none is.
         phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
         answers: earlier answers of the judge to all of `prompts`; None where it is asked now.
+
+    Raises:
+        UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
     """
 
     config: DictConfig

@@ -222,6 +222,9 @@ class AdvSuffix:
         beam: phrases that are kept from word to word; 1 is greedy.
         refine: how often each place of the finished phrase is tried with other words; 0 leaves it.
         seed: of all that is drawn.
+
+    Raises:
+        UserError: a value that is none of these.
     """
 
     length: Annotated[int, Ge(1), Le(20)] = 4

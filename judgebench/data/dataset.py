@@ -193,7 +193,11 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Rivals:
-    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw."""
+    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw.
+
+    Raises:
+        UserError: from `parse`, anything else than a count of at least 1 or `all`, and a seed of at least 0.
+    """
 
     count: int | None = 3
     seed: int = 0

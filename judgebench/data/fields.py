@@ -181,6 +181,9 @@ def read_dataset(
     Args:
         read: row -> its examples, each with the scores of its raters.
         scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions of the first example.
+
+    Raises:
+        UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type.
     """
     examples: list[Example] = []
     places: list[str] = []

@@ -66,7 +66,11 @@ class JsonLines(JudgeDataModule):
 
 class Unrated(JudgeDataModule):
     """Texts without human scores, one JSON object a line, or given as they are (`rows`); a calibrated judge is asked
-    about them, by `dimensions`. All are the test split. See `TextFields` for `fields`."""
+    about them, by `dimensions`. All are the test split. See `TextFields` for `fields`.
+
+    Raises:
+        UserError: fields that are none of these; from `setup`, everything that is wrong with the rows.
+    """
 
     groups_are = "groups"
 
@@ -145,6 +149,11 @@ class PairFields(RowFields):
 
     @classmethod
     def parse(cls, given: Any) -> Self:
+        """See `RowFields.parse`.
+
+        Raises:
+            UserError: as there, or one system is named without the other.
+        """
         fields = super().parse(given)
         if (fields.first_system is None) != (fields.second_system is None):
             raise UserError(

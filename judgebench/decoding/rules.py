@@ -236,6 +236,9 @@ class Contrastive:
             candidates in `scores`, over the vocabulary in `next_token`.
         rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the candidates.
 
+    Raises:
+        UserError: a value outside of what is said above.
+
     Example:
         >>> main, assistant = np.log([[0.6, 0.4]]), np.log([[0.9, 0.1]])
         >>> Contrastive(lambda_=0.5).scores(main, assistant, np.array([1.0, 2.0]))

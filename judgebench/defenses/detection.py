@@ -161,7 +161,11 @@ class PlannedDetection(Planned):
 
     def prepared(self, resources: Resources) -> Detection:
         """See `Planned.prepared`. Clean are the texts as they come, attacked those that an attack of the run has
-        changed; what has no value, as a text of one token has no perplexity, is never warned of."""
+        changed; what has no value, as a text of one token has no perplexity, is never warned of.
+
+        Raises:
+            UserError: there is nothing to fit on, or what an earlier run has fitted is no good here.
+        """
         texts = JudgedTexts.of(resources, self.name)
         training = [role for role in texts.roles if resources.split[role.group_id] == DEV]
         if self.record is None:

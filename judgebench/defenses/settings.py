@@ -54,6 +54,9 @@ class DefenseSettings:
         swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
         window: tokens of `windowed_perplexity`'s window.
+
+    Raises:
+        UserError: a value that is none of these.
     """
 
     helper: Annotated[Helper, Wording("a model, as conf/defense/base.yaml has one")]

@@ -109,12 +109,20 @@ def assistant(
     trust_remote_code: bool = False,
     layer: int | None = None,
 ) -> Assistant:
-    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`."""
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`.
+
+    Raises:
+        UserError: an unknown kind, or one without what it needs.
+    """
     if kind != "model" or not path:
         return Assistant(kind, None, layer)
     return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)
 
 
 def served_assistant(**settings: Any) -> Assistant:
-    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`."""
+    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`.
+
+    Raises:
+        UserError: a value that none of its settings can have.
+    """
     return Assistant("api", served=ServedAssistant(**settings))

@@ -124,7 +124,11 @@ class JudgeModule(L.LightningModule):
         self.language_models = None
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
-        """Reads one batch; an empty one stands in where a rank would have none."""
+        """Reads one batch; an empty one stands in where a rank would have none.
+
+        Raises:
+            UserError: a single prompt does not fit into memory.
+        """
         return self._within_memory(batch, self._following(batch_idx)) if batch.groups else []
 
     def _following(self, batch_idx: int) -> Batch | None:

@@ -116,6 +116,9 @@ class Ranking:
         reference: the system whose strength is 0; None puts the mean there.
         human_tie: humans' preferences up to this are ties.
         margins: bins of the humans' preferences.
+
+    Raises:
+        UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
     """
 
     outcome: Annotated[str, OneOf(OUTCOMES)] = MEAN

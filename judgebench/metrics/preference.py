@@ -47,6 +47,9 @@ def comparative(
         Each of `MEASURES` and decided_consistency with `_low` and `_high`, which are None with fewer than two groups or
         without resamples.
 
+    Raises:
+        ValueError: columns of different lengths.
+
     Example:
         >>> found = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
         >>> [round(found[name], 3) for name in MEASURES]

@@ -102,6 +102,9 @@ class PromptBuilder:
         comparative: see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
+
+    Raises:
+        UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
     """
 
     def __init__(

@@ -110,7 +110,11 @@ class ReadingStore:
         """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        """The keys without a reading that matches its checksum."""
+        """The keys without a reading that matches its checksum.
+
+        Raises:
+            UserError: the file cannot be read, or is there no more.
+        """
         wanted = set(keys)
         rows, _ = self._intact(wanted)
         return wanted.difference(row[0].decode() for row in rows)
@@ -320,7 +324,11 @@ class SharedStore(ReadingStore):
 
 
 def open_store(path: Path) -> ReadingStore:
-    """The store of this run, however many processes it has."""
+    """The store of this run, however many processes it has.
+
+    Raises:
+        UserError: see `ReadingStore`.
+    """
     processes = here()
     return ReadingStore(path) if processes.count == 1 else SharedStore(path, processes)
 

@@ -183,7 +183,11 @@ class Processes:
 
     def all_mail(self) -> Iterator[bytes]:
         """Waits until all processes have come here, and yields to the first what they have sent; `Lost` where one has
-        ended."""
+        ended.
+
+        Raises:
+            Lost: one of them has ended.
+        """
         if not self.joined:
             return
         sent = torch.tensor([self._sent])

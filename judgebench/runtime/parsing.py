@@ -128,7 +128,11 @@ def parse_yaml(
     text: str | bytes, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
 ) -> Any:
     """The value that one YAML document holds, whose keys must be text; see `parse_json`. An alias that stands for
-    itself, a date, bytes and a class are refused too."""
+    itself, a date, bytes and a class are refused too.
+
+    Raises:
+        UserError: as `parse_json`, and for an alias that stands for itself, a date, bytes or a class.
+    """
 
     def read() -> Any:
         loader = _Loader(_text(text, limits.size), limits)

@@ -220,7 +220,7 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
         caption = (
             f"{len(done)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. It is chosen on what the axes name, so its own values flatter it. {_under(done[0])}"
+            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. {_under(done[0])}"
             f"{shown}."
         )
         return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)

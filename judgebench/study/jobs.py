@@ -108,7 +108,11 @@ def group_name(hydra_config: Any) -> str:
 
 
 def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
-    """The config key `objective`, see `parse_objective`; None where it is the default."""
+    """The config key `objective`, see `parse_objective`; None where it is the default.
+
+    Raises:
+        UserError: see `parse_objective`.
+    """
     from judgebench.metrics.objective import parse_objective
 
     objective = plain(config.get("objective"))

@@ -160,7 +160,7 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     where = f" ({'; '.join(under)})" if under else ""
     title = f"{which} {metric}{where} on {cell['split']} of {trials} trials"
     if cell["split"] == "test":
-        return f"{title}; chosen on test itself, which flatters it"
+        return f"{title}; chosen on test itself, so the figure is optimistic"
     return f"{title}, and what it is on test"
 
 

@@ -45,6 +45,9 @@ class Tuner:
 
     Attributes:
         needs_dev: True where it chooses by the development split.
+
+    Raises:
+        UserError: from the constructor, anything that is not as said here.
     """
 
     name: ClassVar[str]

@@ -51,6 +51,9 @@ class TutorSpec:
             paper's figure 10); None tries none.
         sample_references: draw the references' tokens too, instead of taking the likeliest.
         vectors: a file of standard vectors to use instead of finding them.
+
+    Raises:
+        UserError: a value that is none of these.
     """
 
     path: str

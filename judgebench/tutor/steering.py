@@ -95,6 +95,9 @@ class Standard:
     Args:
         layer: whose output is edited, counted from 1.
         high, low: [hidden] float32 hv and lv.
+
+    Raises:
+        UserError: hv and lv are the same, or not finite.
     """
 
     layer: int
@@ -159,6 +162,9 @@ def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
     The output of `steer.layer` is edited at the current position of each text and nowhere else: at the prompt's last
     token while it is read, then at each new token. It works under the engines of judgebench, and under transformers'
     own `generate` with prompts padded on the left and a cache.
+
+    Raises:
+        UserError: the model has no such layer.
     """
     if steer is None:
         yield

@@ -33,6 +33,9 @@ class Sampling:
         temperature: logits are divided by it.
         top_p: of each distribution the likeliest tokens are kept that together have at least this probability; 1 keeps
             all.
+
+    Raises:
+        UserError: a value that is none of these.
     """
 
     seed: int

@@ -88,6 +88,11 @@ class ApiPass(Pass):
         return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+        """Makes ready to send; see `Pass`.
+
+        Raises:
+            UserError: the key is not in the environment.
+        """
         self._runner = asyncio.Runner()
         with _outer_loop_paused():
             self._client = self._runner.run(self._open())
@@ -100,7 +105,11 @@ class ApiPass(Pass):
         self._runner = self._client = None
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """Asks for what is not stored; where a request fails for good, the answers of others are stored."""
+        """Asks for what is not stored; where a request fails for good, the answers of others are stored.
+
+        Raises:
+            UserError: a request failed for good; what others have brought is stored.
+        """
         assert self._runner is not None
         try:
             with _outer_loop_paused():

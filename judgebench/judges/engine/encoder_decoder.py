@@ -202,7 +202,11 @@ def _start_tokens(model: PreTrainedModel) -> list[int]:
 @torch.inference_mode()
 def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
-    the whole model on each prompt by itself; gives and raises what `check_packing` does."""
+    the whole model on each prompt by itself; gives and raises what `check_packing` does.
+
+    Raises:
+        UserError: they differ by more than rounding explains: this model does something that is not known here.
+    """
     model, start = engine.model, engine.start_tokens
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)

@@ -182,7 +182,7 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are "
         f"one decoding. Colors compare within a range. Selected: {how_selected(tuned)}. "
         f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many "
-        "points is flattered by chance."
+        "points is optimistic by chance."
     )
     if any(one.undefined for one in maps):
         caption += f" {DASH}: every dev text gets the same score, so there is no correlation."
