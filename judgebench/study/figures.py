@@ -220,8 +220,8 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
         caption = (
             f"{len(done)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. {_under(done[0])}"
-            f"{shown}."
+            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. "
+            f"{_under(done[0])}{shown}."
         )
         return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)
 
