@@ -126,6 +126,10 @@ class DistinctPairs:
         kendall = ratio(self._agreeing(weights), untied_x, untied_y)
         return np.stack([self._pearson(weights), spearman, kendall])
 
+    def spearman(self, weights: np.ndarray) -> np.ndarray:
+        """Spearman's rho alone, at a fraction of the time: [B, G] -> [B]; 0.0 where a resample is constant."""
+        return self._ranked(weights.astype(np.float64))[0]
+
     def _pearson(self, weights: np.ndarray) -> np.ndarray:
         """Within-group and between-group scatter, added up: [B, G] -> [B].
 
