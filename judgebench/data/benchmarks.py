@@ -129,7 +129,10 @@ def _from_release(experts: int, row: FileRow) -> Iterator[tuple[Example, Scores]
             " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
         )
     given = row.inners("expert_annotations")
-    scores = {dimension: [expert.number(dimension) for expert in given] for dimension in _DIMENSIONS}
+    scores = {
+        dimension: {str(i): expert.number(dimension) for i, expert in enumerate(given, start=1)}
+        for dimension in _DIMENSIONS
+    }
     if len(given) != experts:
         raise UserError(
             f"{row.place}: field 'expert_annotations' has {len(given)} experts and the first row {experts}; all rows"

@@ -49,7 +49,9 @@ class Dataset:
     Attributes:
         examples: in file order.
         scale: dimension -> (lowest, highest) human score; a dimension without an entry is not checked.
-        ratings: dimension -> [examples, raters] the single experts' scores; empty where only means are known.
+        ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave none; of dimensions in
+            which some example has two or more.
+        raters: names of the raters, the columns of each of `ratings`.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored the texts: the scores are NaN and go unchecked.
     """
@@ -59,6 +61,7 @@ class Dataset:
     ratings: Mapping[str, np.ndarray] = field(default_factory=dict)
     places: Sequence[str] = ()
     rated: bool = True
+    raters: Sequence[str] = ()
 
 
 def group_hash(*texts: str) -> str:
@@ -122,11 +125,11 @@ def _check_human(
 
 def _check_ratings(loaded: Dataset) -> None:
     for dimension, ratings in loaded.ratings.items():
-        for (i, rater), value in np.ndenumerate(ratings):
-            if problem := _problem(float(value), loaded.scale.get(dimension)):
-                raise UserError(
-                    f"{_where(loaded, i)}: the score {value:g} of expert {rater + 1} for '{dimension}' {problem}."
-                )
+        for i, rater in np.argwhere(~np.isnan(ratings)):
+            value = float(ratings[i, rater])
+            if problem := _problem(value, loaded.scale.get(dimension)):
+                who = loaded.raters[rater] if loaded.raters else rater + 1
+                raise UserError(f"{_where(loaded, i)}: the score {value:g} of rater {who} for '{dimension}' {problem}.")
 
 
 def _problem(value: float, scale: tuple[float, float] | None) -> str:
@@ -149,7 +152,7 @@ def _listed(names: Iterable[str]) -> str:
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of one common scale.
 
-    Where single experts' scores are known, an expert's joint score is the mean of their own.
+    Where scores of single raters are known, the joint score of a rater is the mean of their own, of all dimensions.
     """
     examples = [
         replace(example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))})

@@ -15,8 +15,8 @@ from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
-Scores = Mapping[str, Sequence[float]]
-"""Dimension -> the scores that its raters gave one example, at least one."""
+Scores = Mapping[str, Mapping[str, float]]
+"""Dimension -> rater -> the score that they gave one example; at least one. Raters without names are "1", "2", ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,8 @@ class ScoredFields(TextFields):
 
     Attributes:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
-            is a number, or the list of what several raters gave, whose mean counts.
+            is a number, or what several raters gave, whose mean counts: a list, or an object rater -> score. Not every
+            rater need have rated everything.
     """
 
     human: str | Mapping[str, str] = "human"
@@ -157,7 +158,7 @@ class PublishedFields(ScoredFields):
     def scores(self, row: FileRow) -> Scores:
         scores = row.inner(self.human)
         there = (*self.dimensions, *(dimension for dimension in self.optional if scores.has(dimension)))
-        return {dimension: [scores.number(dimension)] for dimension in there}
+        return {dimension: {"1": scores.number(dimension)} for dimension in there}
 
 
 def scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
@@ -168,7 +169,7 @@ def scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Sc
 
 def mean_scores(scores: Scores) -> dict[str, float]:
     """Dimension -> the human score, the mean over raters."""
-    return {dimension: sum(given) / len(given) for dimension, given in scores.items()}
+    return {dimension: sum(given.values()) / len(given) for dimension, given in scores.items()}
 
 
 def read_dataset(
@@ -195,17 +196,25 @@ def read_dataset(
             places.append(row.place)
     if isinstance(scale, tuple):
         scale = dict.fromkeys(examples[0].human, scale) if examples else {}
-    return Dataset(examples, scale or {}, _ratings(rated), places)
+    raters, ratings = _ratings(rated)
+    return Dataset(examples, scale or {}, ratings, places, raters=raters)
 
 
-def _ratings(rated: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Dimension -> [examples, raters], where as many have scored every example, two at least."""
-    ratings = {}
-    for dimension in rated[0] if rated else ():
-        counts = {len(scores.get(dimension, ())) for scores in rated}
-        if len(counts) == 1 and min(counts) >= 2:
-            ratings[dimension] = np.array([scores[dimension] for scores in rated])
-    return ratings
+def _ratings(rated: Sequence[Scores]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Raters, and dimension -> [examples, raters] with NaN where one gave none; of dimensions in which some example has
+    two ratings or more."""
+    several = dict.fromkeys(dimension for scores in rated for dimension, given in scores.items() if len(given) > 1)
+    columns: dict[str, int] = {}
+    for scores in rated:
+        for dimension in several:
+            for rater in scores.get(dimension, ()):
+                columns.setdefault(rater, len(columns))
+    ratings = {dimension: np.full((len(rated), len(columns)), np.nan) for dimension in several}
+    for i, scores in enumerate(rated):
+        for dimension, table in ratings.items():
+            for rater, score in scores.get(dimension, {}).items():
+                table[i, columns[rater]] = score
+    return tuple(columns), ratings
 
 
 def _identifier(row: FileRow, field: str | None, column: str) -> str | None:

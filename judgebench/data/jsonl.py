@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -47,21 +48,8 @@ class JsonLines(JudgeDataModule):
         self._given_scale = _parse_scale(scale)
 
     def load(self) -> Dataset:
-        return read_dataset(json_lines(self.given_path(JSON_LINES)), self._read, self._given_scale)
-
-    def _read(self, row: FileRow) -> list[tuple[Example, Scores]]:
-        """The row's example; `UserError` for a score of one of several raters that lies outside the scale."""
-        read = scored_example(self.fields, row)
-        for dimension, scores in read[0][1].items():
-            given = self._given_scale
-            scale = given if isinstance(given, tuple) else (given or {}).get(dimension)
-            for i, value in enumerate(scores, start=1):
-                if len(scores) > 1 and scale is not None and not scale[0] <= value <= scale[1]:
-                    raise UserError(
-                        f"{row.place}: the score {value:g} of rater {i} for '{dimension}' lies outside the data's own "
-                        f"scale, {scale[0]:g} to {scale[1]:g}; leave out what is no score."
-                    )
-        return read
+        rows = json_lines(self.given_path(JSON_LINES))
+        return read_dataset(rows, partial(scored_example, self.fields), self._given_scale)
 
 
 class Unrated(JudgeDataModule):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class JudgeDataModule(LightningDataModule, ABC):
         dev_share: share of the groups for tuning, in [0, 1).
         seed: seed of the draw of dev groups, 0 or above.
         rubrics: which family of rubrics asks about such texts ("summary", "dialogue"); conf/prompt reads it.
+        dimensions, ranges: what is judged of such texts, and in which score ranges, where nothing else is asked for;
+            conf/config.yaml reads them.
 
     Attributes:
         name: what tables call the data set (column `dataset`).
@@ -54,6 +57,8 @@ class JudgeDataModule(LightningDataModule, ABC):
         dev_share: float = 0.1,
         seed: int = 0,
         rubrics: str = "summary",
+        dimensions: Sequence[str] = (),
+        ranges: Sequence[Any] = (),
     ) -> None:
         super().__init__()
         DataSettings(path, limit_groups, dev_share, seed)
@@ -62,6 +67,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         self.dev_share = float(dev_share)
         self.seed = seed
         self.rubrics = rubrics
+        self.asked = {"dimensions": dimensions, "ranges": ranges}
         self.batches: Sequence[Any] = ()
         self._data: Dataset | None = None
         self._split: dict[str, str] = {}
@@ -101,8 +107,14 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     @property
     def ratings(self) -> Mapping[str, np.ndarray]:
-        """Dimension -> [examples, raters] the single experts' scores; empty where only means are known."""
+        """Dimension -> [examples, raters] the scores of single raters, NaN where one gave none; of dimensions in which
+        some example has two or more."""
         return self._loaded.ratings
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """Names of the raters, the columns of each of `ratings`."""
+        return tuple(self._loaded.raters)
 
     @property
     def split(self) -> dict[str, str]:
@@ -137,10 +149,9 @@ def _first_groups(loaded: Dataset, limit: int | None) -> Dataset:
         return loaded
     kept = set(groups[:limit])
     rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
-    return Dataset(
+    return replace(
+        loaded,
         examples=[loaded.examples[i] for i in rows],
-        scale=loaded.scale,
         ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
         places=[loaded.places[i] for i in rows] if loaded.places else (),
-        rated=loaded.rated,
     )

@@ -53,9 +53,21 @@ class FileRow:
         """The list of numbers that the field holds, at least one."""
         return [self._as_number(name, value) for name, value in self._items(field)]
 
-    def scores(self, field: str) -> list[float]:
-        """The scores of one rater, a number, or of several, a list of at least one."""
-        return self.numbers(field) if isinstance(self.values.get(field), list) else [self.number(field)]
+    def scores(self, field: str) -> dict[str, float]:
+        """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, of which those
+        with null gave none; at least one. Raters without names are "1", "2", ..."""
+        value = self._get(field)
+        if isinstance(value, Mapping):
+            given = {
+                str(rater): self._as_number(f"{field}.{rater}", score)
+                for rater, score in value.items()
+                if score is not None
+            }
+            if not given:
+                raise self._wrong(field, "an object with the score of at least one rater", value)
+            return given
+        several = self.numbers(field) if isinstance(value, list) else [self._as_number(field, value)]
+        return {str(i): score for i, score in enumerate(several, start=1)}
 
     def inner(self, field: str) -> FileRow:
         """The object that the field holds."""

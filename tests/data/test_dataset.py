@@ -79,17 +79,17 @@ def test_a_scale_for_no_dimension_is_told():
         validate(Dataset(GOOD, {"fluencie": (1.0, 5.0)}))
 
 
-@pytest.mark.parametrize(("value", "problem"), [(9.0, "lies outside"), (math.nan, "is not a finite number")])
+@pytest.mark.parametrize(("value", "problem"), [(9.0, "lies outside"), (-math.inf, "is not a finite number")])
 def test_a_single_experts_bad_score_is_told_though_the_mean_may_hide_it(value, problem):
     ratings = np.full((4, 3), 1.0)
     ratings[2, 1] = value
-    with pytest.raises(UserError, match=f"example 'e2': the score {value:g} of expert 2 for 'fluency' {problem}"):
+    with pytest.raises(UserError, match=f"example 'e2': the score {value:g} of rater 2 for 'fluency' {problem}"):
         validate(Dataset(GOOD, SCALE, {"fluency": ratings}))
 
 
 def test_an_infinite_rating_is_told_though_no_scale_is_known():
     ratings = np.array([[1.0], [2.0], [math.inf], [3.0]])
-    with pytest.raises(UserError, match=r"example 'e2': the score inf of expert 1 for 'fluency' is not a finite"):
+    with pytest.raises(UserError, match=r"example 'e2': the score inf of rater 1 for 'fluency' is not a finite"):
         validate(Dataset(GOOD, {}, {"fluency": ratings}))
 
 
@@ -109,6 +109,8 @@ def test_joint_is_the_mean_of_the_named_dimensions_for_means_and_for_each_expert
     assert found.ratings[JOINT].tolist() == [[3.0, 4.0]]
     assert found.scale[JOINT] == (1.0, 5.0)
     assert JOINT not in with_joint(Dataset(examples, BOTH), ("a", "b")).ratings
+    half = with_joint(Dataset(examples, BOTH, {**ratings, "b": np.array([[5.0, math.nan]])}), ("a", "b"))
+    np.testing.assert_array_equal(half.ratings[JOINT], [[3.0, math.nan]])
 
 
 def test_the_embedded_data_has_it():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from judgebench.data.dataset import group_hash
@@ -171,12 +172,46 @@ def test_the_mean_of_several_raters_counts_and_their_scores_are_kept(tmp_path):
     uneven = JsonLines(**rated_rows(tmp_path, [1, 2], 4, [5]))
     uneven.setup()
     assert [example.human["tone"] for example in uneven.examples] == pytest.approx([1.5, 4, 5])
-    assert uneven.ratings == {}, "who has scored everything is not known"
+    np.testing.assert_array_equal(uneven.ratings["tone"], [[1, 2], [4, np.nan], [5, np.nan]])
+    alone = JsonLines(**rated_rows(tmp_path, 1, [4], {"tom": 5}))
+    alone.setup()
+    assert alone.ratings == {}, "no text has two raters"
+    assert alone.raters == ()
+
+
+def test_raters_have_names_where_the_file_names_them_and_need_not_rate_everything(tmp_path):
+    data = JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": 3}, {"carl": 2, "ben": 4, "ann": None}, 5), scale=[1, 5])
+    data.setup()
+    assert [example.human["tone"] for example in data.examples] == [2, 3, 5]
+    assert data.raters == ("ann", "ben", "carl", "1")
+    nan = np.nan
+    np.testing.assert_array_equal(data.ratings["tone"], [[1, 3, nan, nan], [nan, 4, 2, nan], [nan, nan, nan, 5]])
+    first = JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": 3}, [4, 4]), limit_groups=1)
+    first.setup()
+    np.testing.assert_array_equal(first.ratings["tone"], [[1, 3, nan, nan]])
+    with pytest.raises(UserError, match=r"line 2, .*: the score 9 of rater ben for 'tone' lies outside the data's own"):
+        JsonLines(**rated_rows(tmp_path, 1, {"ann": 1, "ben": 9}), scale=[1, 10 - 2]).setup()
+    with pytest.raises(UserError, match=r"line 1: field 'tone.ben' must be a number, got 'good'"):
+        JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": "good"})).setup()
+    with pytest.raises(UserError, match=r"line 1: field 'tone' must be an object with the score of at least one rater"):
+        JsonLines(**rated_rows(tmp_path, {"ann": None})).setup()
+
+
+def test_raters_of_different_dimensions_share_one_list(tmp_path):
+    path = tmp_path / "two.jsonl"
+    rows = [{"a": {"x": 1, "y": 2}, "b": {"z": 3}}, {"a": {"y": 1}, "b": {"x": 4, "z": 5}}]
+    texts = {"source": "An article.", "output": "A summary."}
+    path.write_text("".join(json.dumps({**texts, "human": human}) + "\n" for human in rows))
+    data = JsonLines(str(path), fields={"source": "source", "output": "output", "human": "human"})
+    data.setup()
+    assert data.raters == ("x", "y", "z")
+    np.testing.assert_array_equal(data.ratings["a"], [[1, 2, np.nan], [np.nan, 1, np.nan]])
+    np.testing.assert_array_equal(data.ratings["b"], [[np.nan, np.nan, 3], [4, np.nan, 5]])
 
 
 def test_one_rater_outside_the_scale_is_told_though_the_mean_is_not(tmp_path):
     data = JsonLines(**rated_rows(tmp_path, 4, [0, 5]), scale={"tone": [1, 5]})
-    with pytest.raises(UserError, match=r"line 2: the score 0 of rater 1 for 'tone' lies outside"):
+    with pytest.raises(UserError, match=r"line 2, .*: the score 0 of rater 1 for 'tone' lies outside"):
         data.setup()
     with pytest.raises(UserError, match=r"field 'tone' must be a list with at least one entry"):
         JsonLines(**rated_rows(tmp_path, [])).setup()

@@ -127,7 +127,7 @@ def changed(rows, at, **values):
         ),
         (
             changed(release_rows(), 1, expert_annotations=[EXPERTS[0], EXPERTS[1], {**EXPERTS[2], "fluency": 0}]),
-            "line 2, example 'art0/M8': the score 0 of expert 3 for 'fluency' lies outside the data's own scale",
+            "line 2, example 'art0/M8': the score 0 of rater 3 for 'fluency' lies outside the data's own scale",
         ),
         (changed(release_rows(), 1, decoded=" "), "line 2, example 'art0/M8': the judged text is empty"),
         (changed(release_rows(), 1, model_id="M0"), "line 2, example 'art0/M0': this example_id is taken by .*line 1"),
