@@ -43,8 +43,8 @@ _REPLAY = (
     *(f"judge.fields.{axis}={axis}" for axis in ("dimension", "range", "attack")),
 )
 EXPERIMENTS = {
-    "demo": (
-        *("+exp=demo", "data.limit_groups=10", "data.dev_share=0.4", "tune=shared", "tables=[cd]"),
+    "mini": (
+        *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=shared", "tables=[cd]"),
         "metrics.levels=[dataset,document,system]",
     ),
     "cap_demo": (

@@ -45,7 +45,7 @@ def ran(tmp_path_factory):
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_a_store_of_commit_acb74e1_is_reused_whole(ran, name):
     assert not ran(name).added
-    if name in ("demo", "cap_demo", "pairwise"):
+    if name in ("mini", "cap_demo", "pairwise"):
         assert ran(name).environment["device"] == "none: every reading was in the store"
     if name == "served":
         assert [ran(name).environment["served"][role]["requests"] for role in ("main", "assistant")] == [0, 0]

@@ -334,7 +334,7 @@ def test_a_value_that_must_be_given_is_a_key_all_the_same():
 
 
 WHOLE = (
-    *("+exp=demo", "judge=smollm2", "judge.max_new_tokens=8", "decoding=[greedy,contrastive]", "decoding.lambda=1"),
+    *("+exp=mini", "judge=smollm2", "judge.max_new_tokens=8", "decoding=[greedy,contrastive]", "decoding.lambda=1"),
     *("ranges=[[1,5],[0,4]]", "name='a b'", "~tune", "data.path=null", "attacks=[none,{template: a.txt}]", "--cfg"),
 )
 
