@@ -126,6 +126,27 @@ class JudgeCard:
         names = " with ".join(str(model["title"]) for model in self.models.values())
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
+    def check_task(self, dimension: Any, scale: Any) -> None:
+        """Checks that the card was made for a dimension, and for a humans' scale [low, high]; None asks for neither.
+
+        Raises:
+            UserError: it was made for another one, or the scale is none.
+        """
+        pair = None if scale is None else tuple(scale) if isinstance(scale, list | tuple) else ()
+        if pair is not None and (len(pair) != 2 or not all(type(end) in (int, float) for end in pair)):
+            raise UserError(f"scale: {shown(scale)} is no scale; give its lowest and highest score, as 'scale=[1,5]'.")
+        other_name = dimension is not None and dimension != self.dimension
+        other_scale = pair is not None and pair != self.scale
+        if other_name or other_scale:
+            own = "an unknown scale" if self.scale is None else f"a scale of {self.scale[0]:g} to {self.scale[1]:g}"
+            wanted = [str(dimension)] if dimension is not None else []
+            wanted += [f"a scale of {pair[0]:g} to {pair[1]:g}"] if pair is not None else []
+            raise UserError(
+                f"card: it was calibrated for {self.dimension} on {own} ({self.data.get('name', 'data')}), and "
+                f"{' on '.join(wanted)} is wanted here; its figures and estimates say nothing of that. Calibrate a card "
+                "on such texts with `python -m judgebench.calibrate data=...`."
+            )
+
     def parts_here(self) -> dict[str, Any]:
         """`parts`, with the files beside the card named by their paths on this machine; `UserError` where one is
         missing, or is not that of the calibration."""

@@ -148,6 +148,7 @@ def score_file(config: DictConfig) -> Path | None:
     if OmegaConf.is_missing(config, "card"):
         raise UserError("card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one.")
     card, target = JudgeCard.read(path_of(config, "card")), _target(config)
+    card.check_task(config.get("dimension"), plain(config.get("scale")))
     if not isinstance(config.get("check_models"), bool):
         raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
     given = {role: plain(config[role]) for role in _ROLES}

@@ -52,6 +52,21 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
 
 
+def test_a_card_of_one_task_is_refused_for_another():
+    for dimension, scale in ((None, None), ("coherence", [1, 5]), (None, [1.0, 5])):
+        card().check_task(dimension, scale)
+    with pytest.raises(
+        UserError, match=r"for coherence on a scale of 1 to 5 \(mine\), and a scale of 0 to 4 is wanted"
+    ):
+        card().check_task(None, [0, 4])
+    with pytest.raises(UserError, match=r"and quality on a scale of 1 to 5 is wanted here"):
+        card().check_task("quality", [1, 5])
+    with pytest.raises(UserError, match="for coherence on an unknown scale"):
+        card(scale=None).check_task("coherence", [1, 5])
+    with pytest.raises(UserError, match=r"scale: \[1\] is no scale"):
+        card().check_task(None, [1])
+
+
 def test_nothing_in_a_card_is_a_reference_to_the_environment():
     config = scoring_config(card(), {"rows": []}, store="s")
     assert config.prompt.rubrics.coherence == RUBRIC
