@@ -143,8 +143,8 @@ class JudgeCard:
             wanted += [f"a scale of {pair[0]:g} to {pair[1]:g}"] if pair is not None else []
             raise UserError(
                 f"card: it was calibrated for {self.dimension} on {own} ({self.data.get('name', 'data')}), and "
-                f"{' on '.join(wanted)} is wanted here; its figures and estimates say nothing of that. Calibrate a card "
-                "on such texts with `python -m judgebench.calibrate data=...`."
+                f"{' on '.join(wanted)} is wanted here; its figures and estimates say nothing of that. Calibrate a "
+                "card on such texts with `python -m judgebench.calibrate data=...`."
             )
 
     def parts_here(self) -> dict[str, Any]:
