@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
@@ -41,6 +42,7 @@ from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.metrics.raters import Panel
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
@@ -283,6 +285,27 @@ class Experiment:
             if ratings is not None and (alpha := krippendorff_alpha(ratings)) is not None:
                 agreement[dimension] = {"alpha": alpha, "spearman": mean_pairwise_spearman(ratings) or 0.0}
         return agreement
+
+    @cached_property
+    def ratings(self) -> dict[str, np.ndarray]:
+        """Judged dimension -> [examples, raters] single humans' scores of the data's texts, where they are known; none
+        where texts are compared, for a preference is no score."""
+        judged = dict.fromkeys(condition.dimension for condition in self.conditions)
+        known = {} if self.comparative else self.data.ratings
+        return {dimension: known[dimension] for dimension in judged if dimension in known}
+
+    def panels(self, resamples: int, seed: int) -> dict[tuple[str, str], Panel]:
+        """Dimension and split -> the raters of its texts; see `Panel` for the arguments."""
+        split = np.array([self.data.split[example.group_id] for example in self.data.examples])
+        groups, names = (
+            np.array([getattr(example, name) for example in self.data.examples]) for name in ("group_id", "example_id")
+        )
+        rows_of = {name: np.flatnonzero(split == name) for name in dict.fromkeys(split.tolist())}
+        return {
+            (dimension, name): Panel(given[rows], groups[rows], resamples, seed, names[rows].tolist())
+            for dimension, given in self.ratings.items()
+            for name, rows in rows_of.items()
+        }
 
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:

@@ -31,6 +31,7 @@ from judgebench.judges.spec import LOCAL
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
+from judgebench.metrics.raters import beside_raters, human_records
 from judgebench.metrics.robustness import cost_records, suffix_records
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
@@ -40,7 +41,7 @@ from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.views.run import dry_run_view, served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
-from judgebench.results.results import Results, examples_frame, texts_frame
+from judgebench.results.results import Results, examples_frame, ratings_frame, texts_frame
 from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError
@@ -146,13 +147,19 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
         rules = rules_of(experiment.decodings, tuned.decodings)
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
         pairs = default_pairs(columns, rules)
+        panels = experiment.panels(**resampled)
+        metrics = evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules)
         selected_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
         results = Results(
             config=masked(config),
             about={"titles": experiment.titles, "scale": experiment.scale, "agreement": experiment.agreement},
             readings=read.frame,
             scores=pd.DataFrame(columns),
-            metrics=tuned.flagged(evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules)),
+            metrics=tuned.flagged(beside_raters(metrics, columns, panels)),
+            humans=human_records(panels, dataset),
+            ratings=ratings_frame(
+                experiment.data.examples, experiment.ratings, experiment.data.raters, experiment.data.split
+            ),
             comparisons=compare(columns, pairs, dataset, **config.metrics, chosen_on=selected_on),
             attack_differences=attack_differences(columns, pairs, dataset, **resampled),
             suffix=suffix_records(columns, experiment.suffixes, dataset, **resampled),

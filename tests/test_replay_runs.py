@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import spearmanr
 
+from judgebench.report.html import render_report
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
@@ -152,3 +154,38 @@ def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine, given, mes
     assert code == 2
     assert message in err
     assert not Path("run").exists()
+
+
+def test_several_raters_have_a_ceiling_beside_which_the_judge_stands(judgebench):
+    rows = [
+        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
+        | {"human": {"coherence": {"ann": score, "bob": max(1, score - group % 2), **({"eve": 3} if group else {})}}}
+        for group in range(8)
+        for score in range(1, 6)
+    ]
+    write("mine.jsonl", rows)
+    write("answers.jsonl", [{"example_id": row["example_id"], "text": row["example_id"][-1]} for row in rows])
+    data = ("data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "data.dev_share=0")
+    code, out, _ = judgebench(*REPLAY, *data, "report=true")
+    assert code == 0
+    folder = RunFolder.open("run")
+    (humans,) = folder.read("humans")
+    assert (humans["texts"], humans["groups"], humans["raters"], humans["raters_counted"]) == (40, 8, 3, 3)
+    assert humans["ratings_per_text"] == (5 * 2 + 35 * 3) / 40
+    (record,) = [one for one in folder.read("metrics") if one["level"] == "dataset"]
+    # the judge repeats what ann says: as good as she is with the others, better than eve, who always says the same
+    assert record["spearman_others"] > humans["ceiling"] > 0
+    assert record["humans_difference"] == pytest.approx(record["spearman_others"] - humans["ceiling"])
+    ratings = folder.read("ratings")
+    assert len(ratings) == 115
+    assert ratings.groupby("rater")["score"].count().to_dict() == {"ann": 40, "bob": 40, "eve": 35}
+    assert "humans one, with the others" in " ".join(out.split())
+    page = Path("run/report.html").read_text("utf-8")
+    assert "One human rater agrees with the mean of the others at Spearman" in page
+
+
+def test_a_run_folder_without_ratings_still_has_a_report(judgebench, mine):
+    assert judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")[0] == 0
+    assert not Path("run/humans.json").exists(), "single ratings are not known"
+    assert not Path("run/ratings.parquet").exists()
+    assert "human rater" not in render_report(Results.load("run"), {})

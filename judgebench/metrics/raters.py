@@ -8,15 +8,17 @@ raters, weighted by their texts (leave one rater out).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from judgebench.metrics.cells import CELL, Cell, cells, checked
 from judgebench.metrics.correlation import is_constant, krippendorff_alpha
-from judgebench.metrics.resampling import RESAMPLES, weights_of, with_interval
+from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
+from judgebench.metrics.robustness import CLEAN
 from judgebench.metrics.weighted import DistinctPairs
 
 FEWEST_TEXTS = 10
@@ -52,6 +54,7 @@ class Panel:
         ratings: [N, R], NaN where a rater gave none.
         groups: [N] labels of the texts' groups, which are resampled: articles, questions.
         resamples, seed: see `resampling.group_weights`.
+        names: [N] the texts' example_ids, by which a judge's scores are found; only `beside_raters` needs them.
 
     Raises:
         ValueError: other shapes, or infinite ratings.
@@ -61,6 +64,7 @@ class Panel:
     groups: np.ndarray
     resamples: int = RESAMPLES
     seed: int = 0
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         ratings = np.asarray(self.ratings, dtype=np.float64)
@@ -94,6 +98,7 @@ class Panel:
             return f"No human ceiling: nobody rated {FEWEST_TEXTS} texts that others rated, too."
         return None
 
+    @cached_property
     def ceiling(self) -> np.ndarray:
         """[1 + B] the mean over raters of their rho with the others, in the data and in each resample of the groups;
         NaN in all where `missing`. A constant rater counts 0.0."""
@@ -159,7 +164,7 @@ def _record(panel: Panel) -> dict[str, Any]:
     shared = ~np.isnan(panel.others)
     held = shared.any(axis=1)
     texts = int(held.sum())
-    values = panel.ceiling()
+    values = panel.ceiling
     reason = panel.missing
     if reason is None and len(values) == 1 and panel.resamples:
         reason = "No interval: there is one group, and resampling takes at least two."
@@ -173,3 +178,36 @@ def _record(panel: Panel) -> dict[str, Any]:
         "alpha": krippendorff_alpha(panel.ratings),
         "reason": reason,
     }
+
+
+def beside_raters(
+    records: Sequence[Mapping[str, Any]], scores: Mapping[str, np.ndarray], panels: Mapping[tuple[str, str], Panel]
+) -> list[dict[str, Any]]:
+    """The records of metrics.json; in those of clean texts at dataset level, where a panel has a ceiling, also
+    `spearman_others`, of the judge against the same means as each rater (see `Panel.agreement`), and
+    `humans_difference`, that less the ceiling, each with `_low` and `_high` of its 95 % interval, paired resample by
+    resample. They are None where the judge has not scored all texts of the panel.
+
+    Args:
+        records: of `evaluation.evaluate` over the same scores.
+        scores: see there.
+        panels: dimension and split -> its panel, with names.
+    """
+    columns = checked(scores)
+    rows_of = cells(columns)
+    found = []
+    for record in map(dict, records):
+        panel = panels.get((record["dimension"], record["split"]))
+        if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
+            rows = rows_of[Cell(*(record[name] for name in CELL))]
+            given = dict(zip(columns["example_id"][rows].tolist(), columns["score"][rows].tolist(), strict=True))
+            record |= _beside(panel, [given.get(name, np.nan) for name in panel.names])
+        found.append(record)
+    return found
+
+
+def _beside(panel: Panel, scores: Sequence[float]) -> dict[str, float | None]:
+    if not np.isfinite(scores).all():
+        return unknown(("spearman_others", "humans_difference"))
+    values = panel.agreement(np.array(scores))
+    return with_interval("spearman_others", values) | with_interval("humans_difference", values - panel.ceiling)

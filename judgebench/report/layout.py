@@ -19,8 +19,9 @@ from judgebench.report.views.answers import answers, flags
 from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
 from judgebench.report.views.comparisons import COMPARISONS, other_statistics
-from judgebench.report.views.correlations import CORRELATION, LEVELS, POINTS, experts, other_levels
+from judgebench.report.views.correlations import CORRELATION, LEVELS, POINTS, other_levels
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
+from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import cost, judges_line, repeat, served
@@ -119,7 +120,9 @@ def draw_all(results: Results) -> dict[str, Figure]:
     """
     readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
     scale, groups = results.scale, results.groups
-    figures: dict[str, Figure | None] = {"spearman_by_range": correlation_figure(unattacked(records), titles)}
+    figures: dict[str, Figure | None] = {
+        "spearman_by_range": correlation_figure(unattacked(records), titles, ceilings(results))
+    }
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from judgebench.results.folder import ARTIFACT, RunFolder, plain_frame
 from judgebench.results.schema import (
     ARTIFACTS,
     EXAMPLES_SCHEMA,
+    RATINGS_SCHEMA,
     READINGS_SCHEMA,
     REFERENCES_SCHEMA,
     SCORES_SCHEMA,
@@ -59,6 +61,8 @@ class Results:
         standards, strengths, detectors, rewritings: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
+        ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
+            `judgebench.metrics.raters.human_records`. Both are empty where only means are known.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
             and not read back.
@@ -89,6 +93,8 @@ class Results:
     costs: Records = ()
     references: pd.DataFrame = field(default_factory=partial(_nothing, REFERENCES_SCHEMA))
     served: pd.DataFrame | None = None
+    ratings: pd.DataFrame = field(default_factory=partial(_nothing, RATINGS_SCHEMA))
+    humans: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(_nothing, TEXTS_SCHEMA))
     phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -173,7 +179,8 @@ class Results:
 
     @property
     def agreement(self) -> Mapping[str, Mapping[str, float | None]]:
-        """Dimension -> `alpha` and `spearman` of the experts among themselves."""
+        """Dimension -> `alpha` and `spearman` of the experts among themselves; all that runs of earlier versions know
+        of them, which have no `humans`."""
         return self.about.get("agreement") or {}
 
     @property
@@ -241,6 +248,39 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
     """
     rows = [_example(example, split[example.group_id]) for example in examples]
     return plain_frame(pa.Table.from_pylist(rows, EXAMPLES_SCHEMA))
+
+
+def ratings_frame(
+    examples: Sequence[Example],
+    ratings: Mapping[str, np.ndarray],
+    raters: Sequence[str],
+    split: Mapping[str, str],
+) -> pd.DataFrame:
+    """The single ratings as ratings.parquet holds them.
+
+    Args:
+        ratings: dimension -> [examples, raters], NaN where a rater gave none.
+        raters: names of the columns; empty: they are called 1, 2, ...
+        split: group_id -> dev or test.
+    """
+    parts = []
+    for dimension, given in ratings.items():
+        texts, who = np.nonzero(~np.isnan(given))
+        rated = [examples[text] for text in texts]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "example_id": [one.example_id for one in rated],
+                    "group_id": [one.group_id for one in rated],
+                    "system_id": [one.system_id for one in rated],
+                    "split": [split[one.group_id] for one in rated],
+                    "dimension": dimension,
+                    "rater": [raters[column] if raters else str(column + 1) for column in who],
+                    "score": given[texts, who].astype(np.float64),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True) if parts else _nothing(RATINGS_SCHEMA)
 
 
 def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:

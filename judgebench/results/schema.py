@@ -75,6 +75,14 @@ EXAMPLES_SCHEMA = pa.schema(
 """Columns of examples.parquet, one row an example, see `judgebench.types.Example`; `human` goes with `dimensions`, all
 that the data has, judged or not."""
 
+RATINGS_SCHEMA = pa.schema(
+    [
+        *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension", "rater")],
+        ("score", pa.float64()),
+    ]
+)
+"""Columns of ratings.parquet, one row a rating: the score that one human gave an example on a judged dimension."""
+
 TEXTS_SCHEMA = pa.schema(
     [
         *[(name, pa.string()) for name in ("example_id", "dimension")],
@@ -131,6 +139,8 @@ ARTIFACTS = (
     Artifact("metrics", "metrics.json", Presence.REQUIRED),
     Artifact("about", "about.json", Presence.REQUIRED),
     Artifact("examples", "examples.parquet", schema=EXAMPLES_SCHEMA),
+    Artifact("ratings", "ratings.parquet", schema=RATINGS_SCHEMA),
+    Artifact("humans", "humans.json"),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),
     Artifact("pairwise", "pairwise.json"),

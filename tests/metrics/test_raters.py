@@ -56,8 +56,8 @@ def test_two_raters_meet_each_other() -> None:
     second = np.append(first[1:], 0.0)  # the best text is the worst to the second rater
     panel = Panel(np.stack([first, second], axis=1), np.arange(12), resamples=0)
     # d = 1 eleven times and 11 once: 1 - 6 (11 + 121) / (12 * 143)
-    assert panel.ceiling().tolist() == pytest.approx([1 - 6 * 132 / (12 * 143)])
-    assert panel.agreement(first).tolist() == pytest.approx([(panel.ceiling()[0] + 1) / 2])
+    assert panel.ceiling.tolist() == pytest.approx([1 - 6 * 132 / (12 * 143)])
+    assert panel.agreement(first).tolist() == pytest.approx([(panel.ceiling[0] + 1) / 2])
 
 
 def test_raters_weigh_by_their_texts_and_constant_ones_count_0() -> None:
@@ -65,7 +65,7 @@ def test_raters_weigh_by_their_texts_and_constant_ones_count_0() -> None:
     constant = np.where(base < 10, 2.0, NAN)
     panel = Panel(np.stack([base, base, constant], axis=1), np.arange(30), resamples=0)
     assert panel.texts.tolist() == [30, 30, 10]
-    ceiling = panel.ceiling()[0]
+    ceiling = panel.ceiling[0]
     # among the first ten texts the constant rater only shifts and halves the means, yet not among all 30
     rho = stats.spearmanr(base, np.where(base < 10, (base + 2) / 2, base)).statistic
     assert ceiling == pytest.approx((30 * rho + 30 * rho + 10 * 0) / 70)
@@ -76,14 +76,14 @@ def test_ceiling_and_judge_are_those_of_plain_loops(seed: int) -> None:
     ratings, groups = ragged(seed)
     judge = np.random.default_rng(seed + 50).normal(size=len(ratings))
     panel = Panel(ratings, groups, resamples=0)
-    assert panel.ceiling()[0] == pytest.approx(by_loops(ratings, ratings), abs=1e-12)
+    assert panel.ceiling[0] == pytest.approx(by_loops(ratings, ratings), abs=1e-12)
     sides = np.broadcast_to(judge[:, None], ratings.shape)
     assert panel.agreement(judge)[0] == pytest.approx(by_loops(ratings, sides), abs=1e-12)
 
 
 def test_a_resample_is_the_ceiling_of_the_texts_it_draws() -> None:
     ratings, groups = ragged(7, texts=80, share=0.9)
-    found = Panel(ratings, groups, resamples=5, seed=3).ceiling()[1:]
+    found = Panel(ratings, groups, resamples=5, seed=3).ceiling[1:]
     labels = np.unique(groups)
     for value, weights in zip(found, group_weights(len(labels), 5, 3), strict=True):
         rows = np.concatenate([np.tile(np.flatnonzero(groups == labels[i]), times) for i, times in enumerate(weights)])
@@ -99,10 +99,10 @@ def test_order_names_and_scale_do_not_matter(seed: int) -> None:
     rows, columns = rng.permutation(len(ratings)), rng.permutation(ratings.shape[1])
     moved = Panel((7 + 3 * ratings)[rows][:, columns], groups[rows], resamples=0)
     if plain.missing:
-        assert np.isnan([plain.ceiling(), moved.ceiling()]).all()
+        assert np.isnan([plain.ceiling, moved.ceiling]).all()
         return
-    assert -1 <= plain.ceiling()[0] <= 1
-    assert moved.ceiling()[0] == pytest.approx(plain.ceiling()[0], abs=1e-12)
+    assert -1 <= plain.ceiling[0] <= 1
+    assert moved.ceiling[0] == pytest.approx(plain.ceiling[0], abs=1e-12)
     assert plain.agreement(np.zeros(len(ratings)))[0] == 0.0
 
 
@@ -110,7 +110,7 @@ def test_a_judge_that_repeats_a_rater_has_that_raters_figure() -> None:
     ratings, groups = ragged(1, share=1.0)
     both = Panel(ratings[:, :2], groups, resamples=20)
     # against the other's scores it does as well as the rater, against the rater's own perfectly
-    assert both.agreement(ratings[:, 0]) == pytest.approx((both.ceiling() + 1) / 2)
+    assert both.agreement(ratings[:, 0]) == pytest.approx((both.ceiling + 1) / 2)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_summeval_experts_agree_as_plain_loops_say() -> None:
     for dimension in ("coherence", "consistency", "fluency", "relevance"):
         keys = [key for key in next(iter(experts.values())) if key.endswith(f"__{dimension}")]
         ratings = np.array([[scores[key] for scores in experts.values()] for key in keys], dtype=np.float64)
-        ceiling = Panel(ratings, np.array([key.split("__")[0] for key in keys]), resamples=0).ceiling()[0]
+        ceiling = Panel(ratings, np.array([key.split("__")[0] for key in keys]), resamples=0).ceiling[0]
         assert ceiling == pytest.approx(by_loops(ratings, ratings), abs=1e-12)
         found[dimension] = round(float(ceiling), 2)
     assert found == {"coherence": 0.71, "consistency": 0.75, "fluency": 0.61, "relevance": 0.51}
@@ -186,7 +186,7 @@ def test_conala_graders_agree_with_each_other_at_786() -> None:
     given = [row["ratings"]["quality"] for row in rows]
     names = list(dict.fromkeys(name for one in given for name in one))
     ratings = np.array([[one.get(name, NAN) for name in names] for one in given])
-    found = with_interval("ceiling", Panel(ratings, np.array([row["group"] for row in rows])).ceiling())
+    found = with_interval("ceiling", Panel(ratings, np.array([row["group"] for row in rows])).ceiling)
     assert found["ceiling"] == pytest.approx(by_loops(ratings, ratings), abs=1e-12)
     assert round(found["ceiling"], 3) == 0.786
     assert found["ceiling_low"] < 0.786 < found["ceiling_high"]

@@ -10,7 +10,7 @@ import pytest
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.render import to_markdown
 from judgebench.report.views.answers import FLAGS, flags
-from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame, experts
+from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame
 from judgebench.results.results import Results
 from judgebench.results.series import SeriesIndex
 from judgebench.types import ScoreRange
@@ -171,14 +171,6 @@ def test_without_the_dataset_level_the_first_is_shown_and_named(run, levels, not
     shown = [one for one in results.metrics if (one["split"], one["level"]) == ("test", results.level)]
     rows = [row for section in table.sections[:-1] for row in section.rows]
     assert sorted(row[3].text for row in rows) == sorted(f"{round(one['spearman'], 3) + 0:.3f}" for one in shown)
-
-
-def test_experts_among_themselves():
-    known = {"coherence": {"alpha": 0.4512, "spearman": 0.55}, "fluency": {"alpha": None, "spearman": -0.0001}}
-    _, first, second = experts(Results(about={"agreement": known}))
-    assert first.text == "coherence: Krippendorff's alpha 0.451, Spearman 0.550 between two experts."
-    assert second.text == "fluency: Krippendorff's alpha -, Spearman 0.000 between two experts."
-    assert experts(Results()) == []
 
 
 def test_series_are_ordered_as_people_read_them(run):

@@ -13,7 +13,7 @@ from judgebench.report.figures.style import figure_files
 from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
-from judgebench.results.results import examples_frame, texts_frame
+from judgebench.results.results import examples_frame, ratings_frame, texts_frame
 from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -275,6 +275,8 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
     folder.write("examples", examples_frame([example], {"g": "dev"}))
     folder.write("texts", texts_frame([(prompt, "changed")]))
+    folder.write("ratings", ratings_frame([example], {"coherence": np.ones((1, 2))}, ("ann", "bob"), {"g": "dev"}))
+    folder.write("humans", [{"ceiling": None}])
     folder.write("pairwise", [{"systems": []}])
     nothing = dict.fromkeys(("role", "candidates", "lower", "upper", "unlisted", "texts"))
     folder.write("served", run.readings.assign(**nothing)[SERVED_SCHEMA.names])

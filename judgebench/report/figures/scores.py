@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -255,7 +256,10 @@ def _stack(lists: pd.Series) -> NDArray[np.float64]:
 
 
 def correlation_figure(
-    records: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None], correlation: str = "spearman"
+    records: Sequence[Mapping[str, Any]],
+    titles: Mapping[str, str | None],
+    humans: Mapping[str, Mapping[str, Any]] | None = None,
+    correlation: str = "spearman",
 ) -> Figure | None:
     """A correlation per range with its 95 % interval, a line a series, a panel a dimension (and attack and defense).
 
@@ -265,6 +269,7 @@ def correlation_figure(
     Args:
         records: metrics.json.
         titles: `main` and `assistant`, the models' names; `groups`, what a group is ("articles").
+        humans: dimension -> its record of humans.json: the ceiling is drawn beside Spearman at dataset level.
         correlation: of `CORRELATIONS`.
 
     Returns:
@@ -281,18 +286,36 @@ def correlation_figure(
     rows["undefined"] = [bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"]]
     order, groups = marks(found.all), titles.get("groups") or "articles"
     blocks = [part for _, part in rows.groupby("condition", sort=False)]
+    limits = humans if humans and (correlation, level) == ("spearman", "dataset") else {}
+    limits = {name: limits[name] for name in dict.fromkeys(rows["dimension"]) if name in limits}
     with house_style():
         figure, axes = panels(len(blocks), 1 if len(blocks) == 1 else 2, 2.7)
         for axis, block in zip(axes, blocks, strict=True):
             _correlation_panel(axis, block, order, correlation)
+            _ceiling(axis, limits.get(block["dimension"].iloc[0]))
             size = size_of(block).format(groups=groups, examples="texts")
             size_note(axis, size)
         handles = [handle(mark) for mark in order.values()]
         labels = [series_label(series, titles, found.settings[series]) for series in order]
+        if limits:
+            handles.append(Line2D([], [], color=MUTED, linestyle="--"))
+            labels.append("one human rater with the mean of the others")
         caption = _caption(rows, correlation, f"{level_note(level, groups)}, {split} split", groups)
+        if limits:
+            caption += " Dashed, with its 95 % interval: how one rater agrees with the mean of the others; judges meet "
+            caption += "the mean of all raters, which is easier to agree with."
         if len(found.all) > MOST_SERIES:
             caption += f" {len(found.all) - MOST_SERIES} further decodings are not drawn."
         return finish(figure, f"{correlation.capitalize()} correlation by score range", caption, handles, labels)
+
+
+def _ceiling(axis: Axes, record: Mapping[str, Any] | None) -> None:
+    """A dashed line where one human rater stands to the others, and a band, its 95 % interval."""
+    if record is None:
+        return
+    axis.axhline(record["ceiling"], color=MUTED, linestyle="--", linewidth=1.2, zorder=1)
+    if record["ceiling_low"] is not None and record["ceiling_high"] is not None:
+        axis.axhspan(record["ceiling_low"], record["ceiling_high"], color=_BAND, linewidth=0, zorder=0)
 
 
 def _caption(rows: pd.DataFrame, correlation: str, where: str, groups: str) -> str:

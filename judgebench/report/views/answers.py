@@ -15,6 +15,7 @@ from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.report.views.defenses import defense_sentences, preparation_sentences
+from judgebench.report.views.humans import human_sentence
 from judgebench.report.views.pairwise import pair_sentences, ranking_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled
@@ -44,8 +45,9 @@ def answers(results: Results) -> list[Block]:
 
 def best_sentences(results: Results) -> list[str]:
     """One sentence a dimension: which judge, in which range, agrees best with the humans where there are several, and
-    whether by more than chance. Without defense, where there is such. Not of texts compared."""
-    return [] if results.compares else [one for part in _parts(results) if (one := _best(part))]
+    whether by more than chance; and how well one human agrees with the others. Without defense, where there is such.
+    Not of texts compared."""
+    return [] if results.compares else [one for part in _parts(results) if (one := _best(results, part))]
 
 
 def spread_sentences(results: Results) -> list[str]:
@@ -64,7 +66,7 @@ def _parts(results: Results) -> list[pd.DataFrame]:
     return [part for _, part in (bare if len(bare) else rows).groupby(_CONDITION, sort=False)]
 
 
-def _best(rows: pd.DataFrame) -> str:
+def _best(results: Results, rows: pd.DataFrame) -> str:
     known = records(rows[rows["spearman"].notna()])
     if not known:
         return ""
@@ -80,7 +82,7 @@ def _best(rows: pd.DataFrame) -> str:
         if best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
             sentence += ", not significantly different from 0"
     picked = f" It is the best of {len(known)}, so this figure is optimistic." if len(known) > 1 else ""
-    return f"{sentence} ({best['size']}).{picked}"
+    return " ".join(filter(None, [f"{sentence} ({best['size']}).{picked}", human_sentence(results, best)]))
 
 
 def _spread(rows: pd.DataFrame) -> str:

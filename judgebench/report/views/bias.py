@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from judgebench.metrics.bias import candidate_index, histogram, mapped
-from judgebench.report.formats import percent, signed_two, three, two
-from judgebench.report.table import Col, View
+from judgebench.report.formats import is_known, percent, signed_two, three, two
+from judgebench.report.table import Col, View, records
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import (
     NO_DEFENSE,
@@ -177,6 +177,13 @@ def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[st
     return sentences
 
 
+def favorite_text(row: Mapping[str, Any]) -> str | None:
+    """The score that a judge gives most often and its share, as "3 (61 %)", of a record of metrics.json; None where
+    they are not known."""
+    score = row.get("modal_score")
+    return f"{score:g} ({percent(row['modal_share'])})" if is_known(score) else None
+
+
 # --- diagnostics ------------------------------------------------------------------------------------------------------
 
 _NOTE = (
@@ -204,10 +211,7 @@ def _diagnostics_frame(results: Results) -> pd.DataFrame:
     conditions = list(dict.fromkeys(frame["condition"]))
     frame = frame.sort_values("series", key=lambda names: names.map(list(dict.fromkeys(names)).index), kind="stable")
     frame = frame.sort_values("condition", key=lambda names: names.map(conditions.index), kind="stable")
-    frame["modal"] = [
-        None if pd.isna(score) else f"{score:g} ({percent(share)})"
-        for score, share in zip(frame["modal_score"], frame["modal_share"], strict=True)
-    ]
+    frame["modal"] = [favorite_text(row) for row in records(frame)]
     return frame
 
 

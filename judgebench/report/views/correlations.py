@@ -1,8 +1,7 @@
-"""Agreement with the humans: correlations by range, within groups and over systems, of the experts, and in points."""
+"""Agreement with the humans: correlations by range, within groups and over systems, and in points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +15,9 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.evaluation import CONSTANT
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known, no_text, percent_one, short, span, three, two
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.table import Block, Col, View, records
+from judgebench.report.views.bias import favorite_text
+from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
 from judgebench.results.results import Results
 from judgebench.results.series import CELL, labelled, range_of
 
@@ -119,6 +120,15 @@ def sized_correlations(results: Results, level: str | None = None, silent: bool 
     return rows
 
 
+def _told(results: Results) -> pd.DataFrame:
+    """The correlations with the humans' own, and each judge's favorite score."""
+    rows = sized_correlations(results)
+    if not len(rows) or results.compares:
+        return rows
+    rows["favorite"] = [favorite_text(row) for row in records(rows)]
+    return with_humans(results, rows)
+
+
 def _note(results: Results, rows: pd.DataFrame) -> str:
     level, groups = str(rows["level"].iloc[0]), results.groups
     notes = [f"Correlation {level_note(level, groups)}, {results.split} split."]
@@ -127,6 +137,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         if rows["groups"].min() < FEWEST:
             notes.append(few_groups(groups))
     notes += missing_reasons(rows)
+    if (rows["range"] == RATERS).any():
+        notes.append(HUMANS_NOTE)
     if (rows["range"] == "average").any():
         notes.append("Average: mean over the ranges, without an interval.")
     if "human_agreement" in rows and rows["human_agreement"].notna().any():
@@ -137,7 +149,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         )
     if rows["clamped_share"].notna().any():
         notes.append("Clamped: share of answers outside the range, moved to its nearest end.")
-    if len(correlation_frame(results, level, silent=True)) > len(rows):
+    if len(correlation_frame(results, level, silent=True)) > (rows["range"] != RATERS).sum():
         notes.append("The assistant is left out where it gives every text the same score.")
     if results.titles.get("note") and level == results.level:
         notes.append(str(results.titles["note"]))
@@ -159,6 +171,8 @@ _COLUMNS = (
     Col("range", "range", left=True, width=9),
     Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
     *(Col(name.capitalize(), name, three, ends=short, marked=f"{name}_best") for name in CORRELATIONS),
+    Col("beside humans", "spearman_others", three, ends=short, page=True, optional=True),
+    Col("favorite score", "favorite", left=True, page=True, optional=True),
     Col("failed", "failed_share", percent_one),
     Col("clamped", "clamped_share", percent_one, optional=True),
 )
@@ -166,7 +180,7 @@ _COLUMNS = (
 CORRELATION = View(
     "correlations",
     "Agreement with the humans",
-    sized_correlations,
+    _told,
     _COLUMNS,
     by=_CONDITION,
     title="{condition}",
@@ -264,18 +278,6 @@ LEVELS = View(
     note=_levels_note,
 )
 """Spearman at document and system level."""
-
-
-def experts(results: Results) -> list[Block]:
-    """Agreement of the human experts among themselves, the ceiling for any judge."""
-    lines: Sequence[Block] = [
-        Paragraph(
-            f"{dimension}: Krippendorff's alpha {three(known['alpha'])}, Spearman {three(known['spearman'])} between "
-            "two experts."
-        )
-        for dimension, known in results.agreement.items()
-    ]
-    return [Heading("Experts among themselves"), *lines] if lines else []
 
 
 _SERIES = ("judge", "decoding", "lambda", "temperature")

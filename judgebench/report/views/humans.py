@@ -1,0 +1,105 @@
+"""The humans beside the judges: the human ceiling as rows of tables and as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.resampling import FEWEST
+from judgebench.metrics.robustness import CLEAN
+from judgebench.report.formats import is_known, three
+from judgebench.report.table import Block, Heading, Paragraph
+from judgebench.results.results import Results
+
+RATERS = "humans"
+"""What stands in the place of a range where a row is of the humans."""
+
+
+def ceilings(results: Results) -> dict[str, Mapping[str, Any]]:
+    """Dimension -> its record of humans.json, of the reported split, where it has a ceiling."""
+    shown = [record for record in results.humans if record["split"] == results.split]
+    return {record["dimension"]: record for record in shown if record["ceiling"] is not None}
+
+
+def with_humans(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `sized_correlations`, and behind those of clean texts at dataset level a row of the human ceiling."""
+    known = ceilings(results)
+    parts = []
+    for _, part in rows.groupby(["dimension", "attack", "defense"], sort=False) if known else ():
+        first = part.iloc[0]
+        record = known.get(first["dimension"])
+        parts.append(part)
+        if record is not None and (first["level"], first["attack"]) == ("dataset", CLEAN):
+            parts.append(pd.DataFrame([_row(first, record)]))
+    return pd.concat(parts, ignore_index=True).astype({"flags": object}) if parts else rows
+
+
+def _row(first: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    same = {name: first[name] for name in ("dimension", "attack", "defense", "condition", "level", "size", "groups")}
+    ends = {f"{name}{end}": record[f"ceiling{end}"] for name in _MEASURES for end in ("", "_low", "_high")}
+    who = {"range": RATERS, "judge": RATERS, "series": RATERS, "who": "one, with the others", "setting": ""}
+    return same | ends | who | {"flags": ()}
+
+
+_MEASURES = ("spearman", "spearman_others")
+
+HUMANS_NOTE = (
+    "Humans: one rater against the mean of the others, mean over raters. Beside humans (in the report): the judge "
+    "against these very means of all raters but one; a mean of all raters is less noisy, and easier to agree with."
+)
+"""The meaning of the row that `with_humans` adds."""
+
+
+def human_sentence(results: Results, best: Mapping[str, Any]) -> str:
+    """Agreement of one human with the others, and of a condition's best judge with the same others, as a sentence;
+    empty where that is not known.
+
+    Args:
+        best: a row of `sized_correlations`.
+    """
+    record = ceilings(results).get(best["dimension"])
+    if record is None or not is_known(best.get("spearman_others")):
+        return ""
+    sentence = (
+        f"One human rater agrees with the mean of the others at Spearman {_bounded(record, 'ceiling')}; against the "
+        f"same means this judge reaches {_bounded(best, 'spearman_others')}"
+    )
+    low, high = best["humans_difference_low"], best["humans_difference_high"]
+    if not is_known(low) or record["groups"] < FEWEST:
+        return f"{sentence}."
+    if low <= 0 <= high:
+        return f"{sentence}, and the difference may be chance."
+    return f"{sentence}, which is {'more' if low > 0 else 'less'} by more than chance."
+
+
+def _bounded(record: Mapping[str, Any], name: str) -> str:
+    """A number with its interval where it has one."""
+    low, high = record[f"{name}_low"], record[f"{name}_high"]
+    return three(record[name]) + (f" [{three(low)}, {three(high)}]" if is_known(low) and is_known(high) else "")
+
+
+def experts(results: Results) -> list[Block]:
+    """Agreement of the human raters among themselves: a ceiling for judges that are measured as they are."""
+    shown = [record for record in results.humans if record["split"] == results.split]
+    lines: Sequence[Block] = [Paragraph(_line(results, record)) for record in shown] or [
+        Paragraph(
+            f"{dimension}: Krippendorff's alpha {three(known['alpha'])}, Spearman {three(known['spearman'])} between "
+            "two experts."
+        )
+        for dimension, known in results.agreement.items()  # of runs that know no more
+    ]
+    return [Heading("Humans among themselves"), *lines] if lines else []
+
+
+def _line(results: Results, record: Mapping[str, Any]) -> str:
+    if record["ceiling"] is None:
+        return f"{record['dimension']}: {record['reason']}"
+    alpha = f"; Krippendorff's alpha {three(record['alpha'])}" if record["alpha"] is not None else ""
+    counts = f"{record['raters_counted']} raters, {record['texts']} {results.examples_word} with "
+    counts += f"{record['ratings_per_text']:.1f} ratings each on average"
+    return (
+        f"{record['dimension']}: one human rater against the mean of the others has Spearman "
+        f"{_bounded(record, 'ceiling')} ({counts}){alpha}."
+    )
