@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 
 from judgebench.attacks.learn import learn
 from judgebench.config.fields import MEASURE
-from judgebench.config.keys import path_of
+from judgebench.config.keys import command_line, path_of
 from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
@@ -186,6 +186,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
         "model_fingerprints": read.fingerprints,
         "tokens": job.experiment.all_tokens,
         "served": read.served,
+        "command": command_line(),
     }
     results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds), path=folder.path)
     folder.clear()

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, estimate_errors, limits
-from judgebench.cards.parts import NO_ASSISTANT, PARTS
+from judgebench.cards.parts import NO_ASSISTANT, PARTS, RECORDED, recorded_parts
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys, plain
 from judgebench.data.dataset import DEV, TEST
@@ -24,6 +24,7 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.readings.recording import Recording
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, sha256_of
@@ -94,9 +95,22 @@ def settings_of(config: DictConfig) -> CalibrationSettings:
                 f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so nobody could "
                 "use the card; leave it out, or write the defense as a template ({template: FILE.txt})."
             )
+    if (recording := _recording(config)) is not None:  # whose models the card must be able to name
+        recorded_parts({name: plain(config.get(name)) for name in PARTS}, recording)
     if "dataset" not in list(config.metrics.levels):
         raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
     return settings
+
+
+_OF_RECORDED = (
+    "It was calibrated on recorded readings: it scores other texts where its models lie, which +judge.path=DIR (and "
+    "+assistant.path=DIR) names and their SHA-256 tells."
+)
+
+
+def _recording(config: DictConfig) -> Recording | None:
+    """The recorded readings that the configuration's judge takes; None where it takes none."""
+    return Recording.open(config.judge.path) if config.judge.get("_target_") == RECORDED else None
 
 
 def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
@@ -144,6 +158,8 @@ def _card(
     environment = results.environment
     prints = environment["model_fingerprints"]
     parts = _parts(config, selected, results.folder)
+    if (recording := _recording(config)) is not None:
+        parts = recorded_parts(parts, recording)
     for role, model in (("judge", "main"), ("assistant", "assistant")):
         dtype = prints.get(model, {}).get("dtype")
         if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
@@ -161,7 +177,10 @@ def _card(
         attacks=attacks,
         tried=[_figures(candidate) for candidate in tried],
         data=about,
-        limits=limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about),
+        limits=[
+            *limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about),
+            *([_OF_RECORDED] if recording is not None else []),
+        ],
         made_with={
             "packages": {name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")},
             "git_commit": environment["git_commit"],

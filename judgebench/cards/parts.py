@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judgebench.config.keys import typed_overrides
@@ -21,15 +21,20 @@ from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import check_shape
 from judgebench.runtime.secrets import masked_argument
 
+if TYPE_CHECKING:
+    from judgebench.readings.recording import Recording
+
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """The parts of a configuration that make the judge."""
 
+LOCAL = "judgebench.judges.reader.JudgeSpec"
 REPLAYED = "judgebench.judges.replay.ReplaySpec"
+RECORDED = "judgebench.judges.recorded.RecordedSpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _CONTRASTIVE = "judgebench.decoding.Contrastive"
 _MAKERS = {
-    ("judge",): ("judgebench.judges.reader.JudgeSpec", "judgebench.judges.api.settings.ApiSpec", REPLAYED),
+    ("judge",): (LOCAL, "judgebench.judges.api.settings.ApiSpec", REPLAYED),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): ("judgebench.decoding.Greedy", "judgebench.decoding.Expectation", _CONTRASTIVE),
     ("defense",): ("judgebench.defenses.settings.DefenseSettings",),
@@ -82,6 +87,30 @@ def check_card_parts(parts: Mapping[str, Any], series: Mapping[str, str], dimens
     needed = "pair" if parts["decoding"][decodings[0]]["_target_"] == _CONTRASTIVE else "main"
     if series["judge"] != needed:
         raise UserError(f"series.judge is {shown(series['judge'])}, and {decodings[0]} gives scores of {needed} alone.")
+
+
+def recorded_parts(parts: Mapping[str, Any], recording: Recording) -> dict[str, Any]:
+    """The parts with the models whose readings were recorded in the place of these: with them, and whoever has them,
+    the card's judge scores other texts.
+
+    Raises:
+        UserError: the readings are of no model that could lie here, or their settings are not such.
+    """
+    made: dict[str, Any] = {**parts, "judge": {**(recording.setting("judge") or {})}}
+    if made["judge"].get("_target_") != LOCAL:
+        raise UserError(
+            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
+            "address, so nobody could use the card; calibrate with that judge itself."
+        )
+    if parts["assistant"] != NO_ASSISTANT:
+        made["assistant"] = {**(recording.setting("assistant") or {}), "_target_": NO_ASSISTANT["_target_"]}
+    for role in ("judge", "assistant"):
+        if made[role].get("trust_remote_code"):
+            made[role]["trust_remote_code"] = False
+    built = ("max_tokens", "truncate", "template_options")  # what plain text has no need of
+    made["prompt"] = {**parts["prompt"], **{key: recording.setting("prompt", key) for key in built}}
+    check_arguments(made)
+    return made
 
 
 def check_arguments(parts: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ def scoring_config(
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **_literal(content)})
+    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     config.trainer = OmegaConf.create(_TRAINER) if trainer is None else trainer
     return config
@@ -120,12 +120,12 @@ def _check_answers(card: JudgeCard) -> None:
 _ANSWERS = "name the file with the judge's answers to your texts, as +judge.path=FILE"
 
 
-def _literal(node: Any) -> Any:
+def literal(node: Any) -> Any:
     """A value in which `${...}` refers to nothing: it stays as it is."""
     if isinstance(node, Mapping):
-        return {key: _literal(value) for key, value in node.items()}
+        return {key: literal(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
-        return [_literal(value) for value in node]
+        return [literal(value) for value in node]
     return _REFERENCE.sub(r"\1\1\\${", node) if isinstance(node, str) else node
 
 

@@ -36,7 +36,9 @@ _LIGHT = {
         for name in (
             "judgebench.judges.api.settings.ApiSpec",
             "judgebench.judges.replay.ReplaySpec",
+            "judgebench.judges.recorded.RecordedSpec",
             "judgebench.judges.assistants.assistant",
+            "judgebench.judges.assistants.recorded_assistant",
             "judgebench.judges.assistants.served_assistant",
             "judgebench.tutor.spec.TutorSpec",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
@@ -15,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
 from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.secrets import masked_argument
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
@@ -83,6 +85,13 @@ def list_at(config: DictConfig, key: str) -> list[Any]:
 def typed_overrides() -> list[str]:
     """Overrides that the command line, or a sweep, sets beside the config files."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+
+
+def command_line() -> str | None:
+    """The command that gives this run again, without secrets; None where Hydra has composed nothing."""
+    if not HydraConfig.initialized():
+        return None
+    return shlex.join(["python", "-m", "judgebench", *map(masked_argument, typed_overrides())])
 
 
 def typed(key: str) -> str:

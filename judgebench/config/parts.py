@@ -21,7 +21,7 @@ from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.spec import REPLAYED, JudgeSettings
+from judgebench.judges.spec import JudgeSettings
 from judgebench.metrics.comparisons import Ranking
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tune import check_tuning
@@ -87,10 +87,8 @@ def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defens
         raise UserError(f"tutor: {config.tutor!r} is no tutor; conf/tutor has them.")
     defenses = select_defenses(list_at(config, "defenses"), settings, tutor)
     planned = [defense.name for defense in defenses if isinstance(defense, Planned)]
-    if planned and REPLAYED in judge.gives:
-        raise UserError(
-            f"defenses: {planned[0]} must compute something, and judge=replay has answers only; leave it out."
-        )
+    if planned and judge.computes_nothing:
+        raise UserError(f"defenses: {planned[0]} must compute something, and {judge.computes_nothing}; leave it out.")
     return defenses
 
 
@@ -141,9 +139,7 @@ def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition
     tuner = instantiate(asked.config.tune)
     if not isinstance(tuner, Tuner):
         raise UserError(f"tune: {asked.config.tune!r} is no way of tuning; conf/tune has them.")
-    assistant = asked.assistant
-    other = assistant.served.model if assistant.served is not None else None
-    models = (asked.judge.name, assistant.source.path if assistant.source is not None else other)
+    models = (asked.judge.name, asked.assistant.name)
     cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
     check_tuning(tuner, asked.decodings, asked.judge.mode, set(data.split.values()), cells, models)
     return tuner

@@ -18,6 +18,7 @@ from judgebench.judges.spec import (
     LOCAL,
     LOG_PROBABILITIES,
     PROBABILITIES,
+    RECORDED,
     REPLAYED,
     SERVED,
     TOKENS,
@@ -95,6 +96,8 @@ class Asked:
     @property
     def assistants(self) -> str:
         """The assistants that the judge can have."""
+        if RECORDED in self.judge.gives:
+            return "assistant=recorded, where judge.path has the readings of one"
         if SERVED in self.judge.gives:
             return "assistant=api or assistant=null_context"
         return "assistant=model, assistant=early_exit or assistant=null_context"
@@ -154,7 +157,7 @@ def _without(asked: Asked, left_out: Callable[[Decoding], bool]) -> list[str]:
 
 
 def _assisted(asked: Asked) -> list[str]:
-    if typed("decoding") and not typed("assistant"):
+    if typed("decoding") and not typed("assistant") and RECORDED not in asked.judge.gives:
         return ["assistant=null_context"]
     return _without(asked, lambda decoding: decoding.needs_assistant)
 
@@ -177,7 +180,21 @@ SETTINGS = (
         ("judge", "assistant"),
     ),
     Rule(
-        lambda a: a.assistant.kind not in ("none", "api") and REPLAYED in a.judge.gives,
+        lambda a: a.assistant.kind not in ("none", "api", "recorded") and RECORDED in a.judge.gives,
+        None,
+        "assistant={asked.assistant.kind}: judge=recorded computes nothing, and has the readings of the assistant that "
+        "was read with it; take assistant=recorded, or assistant=none.",
+        ("judge", "assistant"),
+        ["assistant=recorded"],
+    ),
+    Rule(
+        lambda a: a.assistant.kind == "recorded",
+        lambda a: RECORDED in a.judge.gives and a.assistant.recording.path == a.judge.recording.path,
+        "assistant=recorded: it stands in the file of judge=recorded; take both of one file, or another assistant.",
+        ("judge", "assistant"),
+    ),
+    Rule(
+        lambda a: a.assistant.kind not in ("none", "api", "recorded") and REPLAYED in a.judge.gives,
         PROBABILITIES,
         "assistant={asked.assistant.kind}: judge=replay has answers and no probabilities to contrast with; take "
         "assistant=none.",
@@ -216,7 +233,9 @@ SETTINGS = (
         _assisted,
     ),
     Rule(
-        lambda a: LOCAL in a.judge.gives and [n for n, decoding in a.decodings.items() if not decoding.generates],
+        lambda a: (
+            {LOCAL, RECORDED} & a.judge.gives and [n for n, decoding in a.decodings.items() if not decoding.generates]
+        ),
         PROBABILITIES,
         "decoding {names}: reads the candidates' probabilities, which judge.mode=generate does not give; choose "
         "decoding=[greedy] or judge.mode=score_tokens.",
@@ -248,7 +267,7 @@ SETTINGS = (
     ),
     Rule(
         lambda a: {d.kind for d in a.decodings.values()} == {"greedy"} and len(a.decodings) > 1 and [*a.decodings],
-        lambda a: LOCAL in a.judge.gives or PROBABILITIES in a.judge.gives,
+        lambda a: bool({LOCAL, RECORDED, PROBABILITIES} & a.judge.gives),
         "decoding: {names} would all read the same answers of {asked.same_answers}; take decoding=[greedy].",
         ("decoding", "judge"),
         ["decoding=[greedy]"],
@@ -305,9 +324,9 @@ SETTINGS = (
         ["tutor=none"],
     ),
     Rule(
-        lambda a: a.config.get("tutor") is not None and REPLAYED in a.judge.gives,
+        lambda a: a.config.get("tutor") is not None and bool(a.judge.computes_nothing),
         LOCAL,
-        "tutor: judge=replay computes nothing, so nobody needs references; take tutor=none.",
+        "tutor: {asked.judge.computes_nothing}, so nobody needs references; take tutor=none.",
         ("tutor", "judge"),
         ["tutor=none"],
     ),
@@ -333,16 +352,16 @@ SETTINGS = (
         ("defenses", "judge"),
     ),
     Rule(
-        lambda a: REPLAYED in a.judge.gives and [name for name in a.defenses if name in (*NEED_TUTOR, *NEED_HELPER)],
+        lambda a: a.judge.computes_nothing and [name for name in a.defenses if name in (*NEED_TUTOR, *NEED_HELPER)],
         LOCAL,
-        "defenses: {name} must compute something, and judge=replay has answers only; leave it out. Answers that were "
+        "defenses: {name} must compute something, and {asked.judge.computes_nothing}; leave it out. Answers that were "
         "given under a defense of your own go by the name of its template, as in {{template: FILE.txt, name: mine}}.",
         ("defenses", "judge"),
     ),
     Rule(
-        lambda a: a.learns and REPLAYED in a.judge.gives,
+        lambda a: a.learns and bool(a.judge.computes_nothing),
         LOCAL,
-        "attack: a phrase is learned by asking the judge, and judge=replay has answers only; take attack=none, or "
+        "attack: a phrase is learned by asking the judge, and {asked.judge.computes_nothing}; take attack=none, or "
         "attack=phrase for answers to texts with a phrase that was learned elsewhere.",
         ("attack", "judge"),
         ["attack=none"],

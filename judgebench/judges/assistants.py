@@ -7,7 +7,7 @@ and the main model asked about nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judgebench.config.fields import plain
 from judgebench.judges.api.billing import Price
@@ -15,7 +15,10 @@ from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import UserError
 
-KINDS = ("none", "model", "early_exit", "null_context", "api")
+if TYPE_CHECKING:
+    from judgebench.readings.recording import Recording
+
+KINDS = ("none", "model", "early_exit", "null_context", "api", "recorded")
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,12 @@ class Assistant:
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
             after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
-            an empty article and an empty judged text; `api`, a second model behind a URL, beside a judge that is too.
+            an empty article and an empty judged text; `api`, a second model behind a URL, beside a judge that is too;
+            `recorded`, the assistant of recorded readings.
         source: the second model, for `model` alone.
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
         served: where the second model is, for `api` alone.
+        recording: the file, for `recorded` alone.
 
     Raises:
         UserError: an unknown kind, or one without what it needs.
@@ -73,6 +78,7 @@ class Assistant:
     source: ModelSource | None = None
     layer: int | None = None
     served: ServedAssistant | None = None
+    recording: Recording | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -88,6 +94,19 @@ class Assistant:
             )
 
     @property
+    def name(self) -> str | None:
+        """The second model as a configuration names it; None where there is none."""
+        if self.recording is not None:
+            return self.recording.setting("assistant", "path")
+        return self.source.path if self.source is not None else self.served.model if self.served is not None else None
+
+    @property
+    def answers(self) -> bool:
+        """True where it answers by itself; asked about nothing, a model says the same to every example."""
+        kind = self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        return kind not in ("none", "null_context")
+
+    @property
     def title(self) -> str | None:
         """A short name for tables and figures; None for `none`."""
         if self.kind == "model":
@@ -95,6 +114,8 @@ class Assistant:
             return self.source.title
         if self.served is not None:
             return self.served.title
+        if self.recording is not None:
+            return str(self.recording.about["assistant"]["title"])
         return {"none": None, "early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}[
             self.kind
         ]
@@ -126,3 +147,20 @@ def served_assistant(**settings: Any) -> Assistant:
         UserError: a value that none of its settings can have.
     """
     return Assistant("api", served=ServedAssistant(**settings))
+
+
+def recorded_assistant(path: str) -> Assistant:
+    """The assistant of recorded readings; `none` where they have none.
+
+    Args:
+        path: see `judgebench.judges.recorded.RecordedSpec`.
+
+    Raises:
+        UserError: no such file, or no recorded readings.
+    """
+    if not isinstance(path, str) or not path.strip():
+        return Assistant()  # judge.path, which is the same, is told to be missing
+    from judgebench.readings.recording import Recording  # pyarrow takes a while to import
+
+    recording = Recording.open(path)
+    return Assistant() if recording.about["assistant"]["kind"] == "none" else Assistant("recorded", recording=recording)

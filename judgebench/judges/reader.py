@@ -12,14 +12,16 @@ import lightning as L
 import numpy as np
 import torch
 
-from judgebench.decoding.rules import Greedy
+from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
+from judgebench.judges.recorded import RecordedSpec, answer_row
 from judgebench.judges.replay import ReplaySpec
 from judgebench.judges.spec import JudgeSpec, ReadingTask
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
 
 
@@ -64,6 +66,25 @@ class BaseReader:
             for defense, max_tokens in self.task.free_text.items()
         ]
         return [(prompts, max_tokens) for prompts, max_tokens in under if prompts]
+
+    @cached_property
+    def _asked(self) -> list[tuple[Sequence[Prompt], int, bool]]:
+        """Prompts that are answered freely, most tokens of an answer, whether it reasons first: all prompts in
+        `generate` mode, else those under a defense that asks for words."""
+        worded = [(prompts, max_tokens, True) for prompts, max_tokens in self._worded]
+        own = [(self._free, self.judge.max_new_tokens, False)] if self.judge.mode == "generate" and self._free else []
+        return [*own, *worded]
+
+    def _ways(self, reasoned: bool) -> list[tuple[Generation, Decoding]]:
+        """Ways of answering freely: every decoding that can, by main model, assistant or both."""
+        writing = {name: decoding for name, decoding in self.task.decodings.items() if decoding.generates}
+        return [
+            (Generation(judge, name, decoding.lambda_, decoding.temperature, reasoned), decoding)
+            for name, decoding in (writing or {"greedy": Greedy()}).items()
+            for judge in (
+                ["pair"] if decoding.needs_assistant else ["main", *(["assistant"] if self.assistant.answers else [])]
+            )
+        ]
 
     def _reading(
         self, prompt: Prompt, split: str, logprobs: np.ndarray, assistant: np.ndarray | None, seconds: float
@@ -181,31 +202,22 @@ class Reader(BaseReader):
 
     @cached_property
     def _generating(self) -> list[tuple[Generation, GeneratePass]]:
-        """Free answers: of all prompts in `generate` mode, else of those under a defense that asks for words."""
-        wanted = [(prompts, max_tokens, True) for prompts, max_tokens in self._worded]
-        if self.judge.mode == "generate" and self._free:
-            wanted.insert(0, (self._free, self.judge.max_new_tokens, False))
-        return [answers for each in wanted for answers in self._answers(*each)]
+        """Free answers: ways of giving them, and their passes."""
+        return [
+            (how, self._answers(how, decoding, prompts, max_tokens))
+            for prompts, max_tokens, reasoned in self._asked
+            for how, decoding in self._ways(reasoned)
+        ]
 
     def _answers(
-        self, prompts: Sequence[Prompt], max_new_tokens: int, reasoned: bool
-    ) -> list[tuple[Generation, GeneratePass]]:
-        answers = []
-        writing = {name: decoding for name, decoding in self.task.decodings.items() if decoding.generates}
-        for name, decoding in (writing or {"greedy": Greedy()}).items():
-            sides: list[tuple[str, ModelView, ModelView | None, Mapping[Condition, Prompt] | None, int]]
-            if decoding.needs_assistant:
-                sides = [("pair", self.main, self.other, self.nulls, self.judge.draft_tokens)]
-            else:
-                sides = [("main", self.main, None, None, 0)]
-                # asked about nothing, the main model says the same to every example: no judge of its own
-                if self.other and self.nulls is None:
-                    sides.append(("assistant", self.other, None, None, 0))
-            for judge, view, minus, nulls, draft in sides:
-                how = Generation(judge, name, decoding.lambda_, decoding.temperature, reasoned)
-                asked = (prompts, self.task.tokenizer, max_new_tokens, draft)
-                answers.append((how, GeneratePass(view, minus, nulls, decoding, *asked)))
-        return answers
+        self, how: Generation, decoding: Decoding, prompts: Sequence[Prompt], max_new_tokens: int
+    ) -> GeneratePass:
+        asked = (prompts, self.task.tokenizer, max_new_tokens)
+        if how.judge == "pair":
+            return GeneratePass(self.main, self.other, self.nulls, decoding, *asked, self.judge.draft_tokens)
+        view = self.other if how.judge == "assistant" else self.main
+        assert view is not None
+        return GeneratePass(view, None, None, decoding, *asked, 0)
 
 
 class Replayer(BaseReader):
@@ -232,7 +244,7 @@ class Replayer(BaseReader):
             Reading(
                 prompt,
                 split[prompt.example.group_id],
-                text=answers.text(prompt),
+                text=answers.to(prompt),
                 generation=Generation("main", decoding, reasoned=prompt.condition.defense in self.task.free_text),
             )
             for prompt in self.prompts
@@ -241,3 +253,59 @@ class Replayer(BaseReader):
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
         return "none: the answers were given earlier"
+
+
+class RecordedReader(BaseReader):
+    """Gives recorded readings, as a `Reader` gives those that it computes."""
+
+    judge: RecordedSpec
+
+    @property
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        models = self.judge.recording.models
+        return {role: model for role, model in models.items() if role == "main" or self.assistant.kind != "none"}
+
+    def read(self, data: L.LightningDataModule, trainer: Trainers) -> None:
+        """Does nothing: all is known."""
+
+    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        """The readings of all prompts, see `Reader.readings`.
+
+        Raises:
+            UserError: an answer under a lambda or t, or an assistant's log-probabilities, that were not recorded.
+        """
+        readings = []
+        for prompt in self._scored:
+            row = self._row(prompt, None)
+            theirs = row["assistant_logprobs"] if self.assistant.kind != "none" else None
+            if theirs is None and self.assistant.kind != "none":
+                raise self._missing(prompt, "log-probabilities of the assistant")
+            given = (tuple(row["main_logprobs"]), None if theirs is None else tuple(theirs))
+            readings.append(Reading(prompt, split[prompt.example.group_id], *given, seconds=row["seconds"]))
+        for prompts, _, reasoned in self._asked:
+            for how, _ in self._ways(reasoned):
+                for prompt in prompts:
+                    row, own = self._row(prompt, how), split[prompt.example.group_id]
+                    seconds = row["seconds"]
+                    readings.append(Reading(prompt, own, text=row["text"], generation=how, seconds=seconds))
+        return readings
+
+    def _row(self, prompt: Prompt, how: Generation | None) -> Mapping[str, Any]:
+        assert self.task.answers is not None
+        row = answer_row(self.task.answers.to(prompt), how)
+        if row is not None:
+            return row
+        if how is None:
+            raise self._missing(prompt, "log-probabilities")
+        under = f" (lambda {how.lambda_:g}, t {how.temperature:g})" if how.lambda_ is not None else ""
+        raise self._missing(prompt, f"free answers of {how.judge} by {how.decoding}{under}")
+
+    def _missing(self, prompt: Prompt, what: str) -> UserError:
+        return UserError(
+            f"judge.path: {self.judge.recording.path.name} has no {what} for example {prompt.example.example_id} "
+            f"({prompt.condition}); choose what was recorded, or record it too."
+        )
+
+    @staticmethod
+    def device(trainer: L.Trainer | None) -> str:
+        return "none: recorded readings"

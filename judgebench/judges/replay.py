@@ -4,7 +4,7 @@ condition. They are measured like those of any judge."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -87,7 +87,7 @@ class Answers:
 
     Attributes:
         rows: number of rows of the file.
-        texts: (example_id, condition) -> answer.
+        given: (example_id, condition) -> answer, as `AnswerRows.answer` takes it from a row.
         strays: a row each: names of examples that the data does not have.
         elsewhere: a row each: examples answered under conditions that are not judged.
         missing: prompts without a row.
@@ -95,20 +95,20 @@ class Answers:
 
     file: str
     rows: int
-    texts: Mapping[_Key, str]
+    given: Mapping[_Key, Any]
     strays: Sequence[str]
     elsewhere: Sequence[str]
     missing: Sequence[Prompt]
 
     def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
-        return [prompt for prompt in prompts if _key(prompt) in self.texts]
+        return [prompt for prompt in prompts if _key(prompt) in self.given]
 
-    def text(self, prompt: Prompt) -> str:
-        return self.texts[_key(prompt)]
+    def to(self, prompt: Prompt) -> Any:
+        return self.given[_key(prompt)]
 
     @property
     def note(self) -> str:
-        sentences = [f"Scored: {len(self.texts):,} of the {self.rows:,} rows of {self.file}."]
+        sentences = [f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}."]
         if self.strays:
             sentences.append(
                 f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)})."
@@ -118,7 +118,7 @@ class Answers:
                 f"Rows under conditions that are not judged: {len(self.elsewhere):,} ({_first(self.elsewhere)})."
             )
         if self.missing:
-            several = len({condition for _, condition in self.texts}) > 1
+            several = len({condition for _, condition in self.given}) > 1
             names = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
             sentences.append(
                 f"Examples without a row, left out: {len(names):,} ({_first(names, '; ' if several else ', ')})."
@@ -208,10 +208,15 @@ class ReplaySpec(JudgeSettings):
     def gives(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
+    @property
+    def computes_nothing(self) -> str:
+        return "judge=replay has answers only"
+
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
         named, path = AnswerFields.parse(self.fields), self.source.path
         named.check(list(dict.fromkeys(prompt.condition for prompt in prompts)))
-        return match(json_lines(path, "judge.path"), named, prompts, split, path.name, dataset)
+        rows = json_lines(path, "judge.path")
+        return match(AnswerRows(path.name, rows, named, lambda row: _text(row, named.text)), prompts, split, dataset)
 
     def reader(self, task: ReadingTask) -> Any:
         from judgebench.judges.reader import Replayer
@@ -219,40 +224,51 @@ class ReplaySpec(JudgeSettings):
         return Replayer(self, task)
 
 
-def match(
-    rows: Iterable[FileRow],
-    named: AnswerFields,
-    prompts: Sequence[Prompt],
-    split: Mapping[str, str],
-    file: str,
-    dataset: str,
-) -> Answers:
+@dataclass(frozen=True)
+class AnswerRows:
+    """The rows of a file, one an answer.
+
+    Attributes:
+        file: its name, for errors.
+        fields: those that tell the prompts' conditions apart, see `AnswerFields.check`.
+        answer: takes the answer from a row.
+        named_by: the keys that say which fields hold the names of examples.
+    """
+
+    file: str
+    rows: Iterable[FileRow]
+    fields: AnswerFields
+    answer: Callable[[FileRow], Any]
+    named_by: str = "judge.fields and data.fields"
+
+
+def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
     """Matches each row with the prompt that it answers.
 
     Args:
-        named: the rows' fields, which tell the prompts' conditions apart, see `AnswerFields.check`.
         split: group_id -> dev or test.
-        file, dataset: names, for errors.
+        dataset: its name, for errors.
 
     Raises:
-        UserError: what `rows` raises; a row that lacks a field or has one of the wrong type, that names several
+        UserError: what the rows raise; a row that lacks a field or has one of the wrong type, that names several
             examples, or that answers what another row has answered; no row at all, none about an example of the data,
             or none under one of the conditions, or none there of the test split while others have some.
     """
+    file, named = source.file, source.fields
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     names = _Names(prompts)
     # 1. each row to its example and condition
-    texts: dict[_Key, str] = {}
+    given: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
-    for row in rows:
+    for row in source.rows:
         count += 1
         called, example = names.find(row, named)
-        text, axes = _text(row, named.text), _axes(row, named)
+        answer, axes = source.answer(row), _axes(row, named)
         if example is None:
             strays.append(called)
             continue
-        condition = next((c for c in conditions if all(str(getattr(c, axis)) == axes[axis] for axis in axes)), None)
+        condition = next((c for c in conditions if _is_under(c, axes)), None)
         if condition is None:
             elsewhere.append(f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
             continue
@@ -262,34 +278,34 @@ def match(
                 f"{row.place}: example '{example}' ({condition}) has an answer in {places[key]} already; each has one, "
                 "so remove one of the two, or name the field that tells them apart (judge.fields)."
             )
-        texts[key], places[key] = text, row.place
+        given[key], places[key] = answer, row.place
     if not count:
         raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
     # 2. pairs of texts count where both orders have an answer
-    _drop_lone_orders(texts, file)
+    _drop_lone_orders(given, file)
     # 3. something is left under each condition
-    if not texts and not elsewhere:
+    if not given and not elsewhere:
         raise UserError(
             f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
-            f"{strays[0]!r}, and the first example of the data is {names.first!r}; judge.fields and data.fields say "
+            f"{strays[0]!r}, and the first example of the data is {names.first!r}; {source.named_by} say "
             "which fields hold the names."
         )
-    missing = [prompt for prompt in prompts if _key(prompt) not in texts]
-    answers = Answers(file, count, texts, strays, elsewhere, missing)
+    missing = [prompt for prompt in prompts if _key(prompt) not in given]
+    answers = Answers(file, count, given, strays, elsewhere, missing)
     _check_conditions(answers, conditions, answers.answered(prompts), split)
     return answers
 
 
-def _drop_lone_orders(texts: dict[_Key, str], file: str) -> None:
+def _drop_lone_orders(given: dict[_Key, Any], file: str) -> None:
     """Removes answers to pairs of texts that were compared in one order alone; UserError where all of them were."""
-    lone = [key for key in texts if key[1].order and (key[0], _turned(key[1])) not in texts]
-    if lone and len(lone) == len(texts):
+    lone = [key for key in given if key[1].order and (key[0], _turned(key[1])) not in given]
+    if lone and len(lone) == len(given):
         raise UserError(
             f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' has one with its "
             f"judged text {lone[0][1].order} alone. What the place does cannot be told from one order."
         )
     for key in lone:
-        del texts[key]
+        del given[key]
 
 
 def _check_conditions(
@@ -375,11 +391,19 @@ def _axes(row: FileRow, named: AnswerFields) -> dict[str, str]:
 def _range(row: FileRow, field: str) -> str:
     value = row.values.get(field)
     if not isinstance(value, list):
-        return row.identifier(field).replace("–", "-").replace(" ", "")
+        return _spaceless(row.identifier(field))
     try:
         return str(ScoreRange.parse(value))
     except UserError as error:
         raise UserError(f"{row.place}: field '{field}': {error}") from error
+
+
+def _spaceless(shown: str) -> str:
+    return shown.replace("–", "-").replace(" ", "")
+
+
+def _is_under(condition: Condition, axes: Mapping[str, str]) -> bool:
+    return all(_spaceless(str(getattr(condition, axis))) == _spaceless(value) for axis, value in axes.items())
 
 
 def _turned(condition: Condition) -> Condition:

@@ -29,7 +29,7 @@ MODES = ("score_tokens", "generate")
 ENGINES = ("prefix", "plain")
 """How models are read: shared prefixes once, or every prompt by itself."""
 
-LOCAL, SERVED, REPLAYED = "local_model", "served_model", "earlier_answers"
+LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
 PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
 GRADIENT, TOKENS = "gradient", "tokens"
 """Members of `JudgeSettings.gives`."""
@@ -80,7 +80,7 @@ class Source(Protocol):
 
 
 class JudgeSettings:
-    """Protocol of a judge: a model here, one behind a URL, or a file of answers given earlier.
+    """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
 
     See `JudgeSpec` for the meaning of the settings.
     """
@@ -102,7 +102,7 @@ class JudgeSettings:
 
     @property
     def gives(self) -> frozenset[str]:
-        """Its place (`LOCAL`, `SERVED` or `REPLAYED`) and its results: `PROBABILITIES` of the candidates,
+        """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
         them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt."""
         raise NotImplementedError
@@ -110,6 +110,11 @@ class JudgeSettings:
     @property
     def name(self) -> str:
         return str(self.path)
+
+    @property
+    def computes_nothing(self) -> str | None:
+        """A clause on what it has instead of a model; None where it has one."""
+        return None
 
     @property
     def note(self) -> str | None:

@@ -129,6 +129,11 @@ def first_impossible(logprobs: np.ndarray) -> float | None:
     return float(logprobs[~(logprobs <= _SLACK)][0])
 
 
+def is_possible(logprobs: Sequence[float]) -> bool:
+    """True of log-probabilities [candidates] that a model can give: numbers of at most 0, of at most 1 together."""
+    return all(one <= _SLACK for one in logprobs) and math.fsum(map(math.exp, logprobs)) <= 1 + _MORE
+
+
 def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None:
     """Raises UserError for log-probabilities [candidates] of more than 1 together: no candidate is part of another."""
     total = math.fsum(map(math.exp, logprobs))

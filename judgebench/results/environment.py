@@ -25,6 +25,7 @@ def describe_environment(
     seconds: Mapping[str, float],
     tokens: Mapping[str, int],
     served: Mapping[str, Any] | None = None,
+    command: str | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json: package versions (null: not installed), Python, platform, how products in
     float32 are computed (highest: in float32), the code's git commit (null: no checkout), and the arguments.
@@ -34,6 +35,7 @@ def describe_environment(
         model_fingerprints: role ("main", "assistant") -> what identifies the weights.
         seconds: stage (load, read, decode, metrics, report) -> wall seconds.
         tokens: total and unique prompt tokens.
+        command: that gives the run again; None where it is not known.
         served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
     """
     import torch  # here: run folders are asked about before torch is needed
@@ -46,6 +48,7 @@ def describe_environment(
         "float32_products": torch.get_float32_matmul_precision(),
         "git_commit": commit,
         "git_changed": changed,
+        "command": command,
         "device": device,
         "model_fingerprints": dict(model_fingerprints),
         "seconds": dict(seconds),

@@ -29,7 +29,7 @@ NOISE = 1e-14
 
 _WIDTH = 118
 _LONGEST = 60
-_MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "seconds", "float32_products")
+_MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "command", "seconds", "float32_products")
 
 
 def snapshot(folder: Path, printed: str) -> dict[str, str]:

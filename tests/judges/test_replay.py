@@ -58,7 +58,7 @@ def test_rows_find_their_examples_by_either_name(replayed):
             {"example_id": None, "group_id": "a", "system_id": "z", "text": 3.5},
         ]
     )
-    assert {key[0]: text for key, text in answers.texts.items()} == {"ay": "4", "bz": "Score: 2", "ax": "", "az": "3.5"}
+    assert {key[0]: text for key, text in answers.given.items()} == {"ay": "4", "bz": "Score: 2", "ax": "", "az": "3.5"}
     assert [prompt.example.example_id for prompt in answers.answered(prompts())] == ["ax", "ay", "az", "bz"]
     assert answers.note == "Scored: 4 of the 4 rows of answers.jsonl. Examples without a row, left out: 2 (bx, by)."
 
@@ -85,7 +85,7 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
         {"example_id": "ay", "text": "clean", "dimension": "coherence", "range": [1.0, 5.0], "attack": "none"},
     ]
     answers = replayed(rows, CLEAN, wide, attacked, **AXES)
-    assert answers.texts == {
+    assert answers.given == {
         ("ax", CLEAN): "clean",
         ("ax", wide): "wide",
         ("ax", attacked): "attacked",
@@ -94,7 +94,7 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
     assert "not judged: 1 (ax under dimension fluency, range 1-5, attack none, defense none)" in answers.note
     assert "left out: 14 (az under coherence, 1-5; bx under coherence, 1-5; " in answers.note
     # a field that is not named tells nothing apart, and is not asked for where there is one condition
-    assert replayed(rows[-1:], CLEAN).texts == {("ay", CLEAN): "clean"}
+    assert replayed(rows[-1:], CLEAN).given == {("ay", CLEAN): "clean"}
     assert told(replayed, rows, CLEAN, wide, **{**AXES, "range": None}).startswith(
         "judge.fields.range: this run has ranges 1-5, 0.0-1.0 by 0.5, and nothing says which"
     )
@@ -141,7 +141,7 @@ def test_where_some_texts_are_tested_every_condition_has_such(replayed):
     message = told(replayed, rows[:3], CLEAN, attacked, attack="attack", split={"a": "dev", "b": "test"})
     assert message.startswith("judge.path: under coherence, 1-5, attack dsi, no row of answers.jsonl answers a text of")
     for split in ({"a": "test", "b": "dev"}, {"a": "dev", "b": "dev"}):
-        assert len(replayed(rows[:3], CLEAN, attacked, attack="attack", split=split).texts) == 3
+        assert len(replayed(rows[:3], CLEAN, attacked, attack="attack", split=split).given) == 3
 
 
 def test_a_range_that_is_none_is_named(replayed):

@@ -1,0 +1,253 @@
+"""Recorded readings: one parquet file that anybody can ship, with what models gave by example and condition.
+
+It holds no text that was judged and no prompt, but a SHA-256 of the rubric's plain text about each example, so that
+another rubric or other data is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from judgebench.data.rows import existing
+from judgebench.readings.reading import is_possible
+from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.files import atomic
+from judgebench.runtime.parsing import Limits, parse_json
+from judgebench.types import Condition, Prompt
+
+FORMAT = "judgebench recorded readings 1"
+FOLDER = Path(__file__).with_name("recorded")
+"""The folder of the recordings that come with judgebench; a file's name without its ending stands for it."""
+
+SCHEMA = pa.schema(
+    [
+        *[(name, pa.string()) for name in ("example_id", "dimension", "range", "attack", "defense", "order")],
+        ("candidates", pa.list_(pa.string())),
+        *[(name, pa.list_(pa.float32())) for name in ("main_logprobs", "assistant_logprobs")],
+        *[(name, pa.string()) for name in ("text", "judge", "decoding")],
+        *[(name, pa.float64()) for name in ("lambda", "temperature", "seconds")],
+        ("prompt_sha256", pa.binary(32)),
+    ]
+)
+"""Columns: one row an example, condition and, of free answers, way of answering. `range` is as tables print it;
+`prompt_sha256` is of the rubric's plain text about the example, see `prompt_digest`."""
+
+_NEEDED = ("example_id", "dimension", "range", "attack", "defense", "order", "candidates", "seconds", "prompt_sha256")
+_KEY = b"judgebench"
+_LIMITS = Limits(size=2**22, nodes=200_000)
+_LARGEST = 2**31
+_LONGEST = 2000
+"""Bounds of what a file of anybody's may hold: bytes of metadata and of columns, characters of a text in metadata."""
+
+_ABOUT = {
+    **{"format": str, "date": str, "mode": str, "compares": bool, "command": (str, None)},
+    "models": {"main": {"title": str}, str: {str: (str, None)}},
+    "assistant": {"kind": str, "title": (str, None)},
+    "made_with": {"judgebench": (str, None), "git_commit": (str, None), "git_changed": (bool, None), "device": str},
+    "data": {"name": str, "examples": int},
+    "conditions": [{"dimension": str, "range": str, "attack": str, "defense": str}],
+    "left_out": [str],
+    "config": {str: object},
+}
+"""The shape of the metadata, see `judgebench.runtime.parsing.check_shape`."""
+
+MODES = ("score_tokens", "generate")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file of recorded readings, of which the metadata is read and checked.
+
+    Attributes:
+        about: the metadata: models (title, SHA-256, dtype), assistant, mode, command, commit, data, conditions.
+
+    Raises:
+        UserError: in `open` and `rows`: no such file, no recording, or one that is damaged.
+    """
+
+    path: Path
+    about: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, given: str, key: str = "judge.path") -> Recording:
+        """The recording that a config key names, by its path or, of one that comes with judgebench, by its name."""
+        path = _path(given, key)
+        with _reading(path):
+            schema = pq.read_schema(path)
+            metadata = pq.read_metadata(path)
+            size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+            held = (schema.metadata or {}).get(_KEY)
+        if held is None or not schema.remove_metadata().equals(SCHEMA):
+            raise UserError(
+                f"{path}: these are no recorded readings; give a file that `python -m judgebench.record RUN out=FILE` "
+                "has written."
+            )
+        about = parse_json(held, f"{path}", limits=_LIMITS, remedy=_ANEW)
+        if isinstance(about, dict) and about.get("format") != FORMAT:
+            raise UserError(
+                f"{path}: its format is {str(about.get('format'))[:60]!r}, and this version of judgebench reads "
+                f"{FORMAT!r}; take the version that recorded it, or record it anew."
+            )
+        about = parse_json(held, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_ANEW)
+        if about["mode"] not in MODES or size > _LARGEST or not all(map(_is_harmless, _texts(about))):
+            raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
+        return cls(path, about)
+
+    @property
+    def models(self) -> dict[str, dict[str, str]]:
+        """Role -> title, SHA-256 and dtype of each model, as environment.json of the recorded run has them."""
+        held = self.about["models"]
+        return {role: dict(held[role]) for role in ("main", "assistant") if role in held}
+
+    @property
+    def title(self) -> str:
+        return str(self.about["models"]["main"]["title"])
+
+    @property
+    def sentence(self) -> str:
+        """Sentence on which models were recorded, when, by which code and command."""
+        made, command = self.about["made_with"], self.about["command"]
+        models = " with ".join(_named(model) for model in self.models.values())
+        if self.about["assistant"]["kind"] in ("null_context", "early_exit"):
+            models += f" with {self.about['assistant']['title']}"
+        changed = ", with local changes" if made["git_changed"] else ""
+        commit = f" (commit {made['git_commit'][:12]}{changed})" if made["git_commit"] else ""
+        by = f", by `{command}`" if command else ""
+        return (
+            f"The readings are recorded, and nothing was computed here: {models} read {self.about['data']['name']} on "
+            f"{self.about['date']} with judgebench {made['judgebench'] or 'of an unknown version'}{commit}{by}."
+        )
+
+    def setting(self, *where: str) -> Any:
+        """A setting of the recorded run; None where the file does not say."""
+        node: Any = self.about["config"]
+        for key in where:
+            node = node.get(key) if isinstance(node, Mapping) else None
+        return node
+
+    @cached_property
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Every row of the file, `SCHEMA`, checked."""
+        with _reading(self.path):
+            rows: list[dict[str, Any]] = pq.read_table(self.path).to_pylist()
+        for number, row in enumerate(rows, start=1):
+            if (fault := _fault(row)) is not None:
+                raise UserError(f"{self.path} row {number}: {fault}; {_ANEW}.")
+        keys = ("example_id", "dimension", "range", "attack", "defense", "order", "judge", "lambda", "temperature")
+        held = Counter(tuple(row[key] for key in (*keys, "decoding")) for row in rows)
+        if twice := next((key for key, count in held.items() if count > 1), None):
+            raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_ANEW}.")
+        return rows
+
+
+_ANEW = "the file is damaged, so get it again, or record it anew with `python -m judgebench.record`"
+
+
+def prompt_digest(prompt: Prompt) -> bytes:
+    """SHA-256 [32 bytes] of a prompt that was built without a model's tokenizer: the rubric's plain text."""
+    return hashlib.sha256(prompt.text.encode()).digest()
+
+
+def axes_of(condition: Condition) -> dict[str, str]:
+    """The columns that say which condition a row is about."""
+    return {axis: str(getattr(condition, axis)) for axis in ("dimension", "range", "attack", "defense", "order")}
+
+
+def recorded_conditions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The conditions of some rows, in the order in which they appear."""
+    axes = ("dimension", "range", "attack", "defense")
+    return [dict(zip(axes, held, strict=True)) for held in dict.fromkeys(tuple(row[a] for a in axes) for row in rows)]
+
+
+def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
+    """Writes a recording, whole or not at all; the same rows and metadata give the same bytes.
+
+    Args:
+        rows: each with the columns of `SCHEMA`.
+        about: metadata, but for `format`.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
+    table = pa.Table.from_pylist(list(rows), SCHEMA.with_metadata({_KEY: text.encode()}))
+    repeating = [name for name in SCHEMA.names if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")]
+    try:
+        with atomic(path) as temporary:
+            pq.write_table(table, temporary, compression="zstd", compression_level=19, use_dictionary=repeating)
+    except OSError as error:
+        raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
+
+
+def _path(given: str, key: str) -> Path:
+    """The file that a text names: one that comes with judgebench, or any other."""
+    shipped = sorted(path.stem for path in FOLDER.glob("*.parquet"))
+    if given in shipped:
+        return FOLDER / f"{given}.parquet"
+    try:
+        return existing(Path(given).expanduser(), key)
+    except UserError as error:
+        known = f"; with judgebench come {', '.join(shipped)}" if shipped else ""
+        raise UserError(f"{str(error).rstrip('.')}{known}.") from error
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns whatever is said against a file's content into one sentence."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_ANEW}.") from error
+
+
+def _named(model: Mapping[str, Any]) -> str:
+    digest = model.get("sha256")
+    return f"{model.get('title')} (SHA-256 {digest[:12]}...)" if digest else str(model.get("title"))
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _texts(value)
+
+
+def _is_harmless(text: str) -> bool:
+    return len(text) <= _LONGEST and escape_control(text) == text
+
+
+def _fault(row: Mapping[str, Any]) -> str | None:
+    """A clause on what a row cannot hold; None where it can be a reading."""
+    for name in _NEEDED:
+        if row[name] is None:
+            return f"{name} is missing"
+    candidates = row["candidates"]
+    if row["main_logprobs"] is None:
+        return "it holds neither log-probabilities nor an answer" if row["text"] is None or not row["judge"] else None
+    for name in ("main_logprobs", "assistant_logprobs"):
+        values = row[name]
+        if values is None:
+            continue
+        if len(values) != len(candidates) or None in values:
+            return f"{name} has {len(values)} numbers for {len(candidates)} candidates"
+        if not is_possible(values):
+            return f"{name} are no log-probabilities of candidates"
+    return None if math.isfinite(row["seconds"]) else "seconds is no number"

@@ -1,0 +1,292 @@
+"""The command line: `python -m judgebench.record RUN out=FILE.parquet`, a run's readings as one small file to ship.
+
+`python -m judgebench judge=recorded judge.path=FILE.parquet` then decodes, tunes, calibrates, sweeps and reports
+without a model. The file holds what models gave, by example_id and condition, and no text that was judged, no prompt,
+no secret and no path; free answers stand in it as they were written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from judgebench.runtime.errors import Refusal, UserError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from judgebench.experiment import Experiment
+    from judgebench.results.folder import RunFolder
+
+_EXAMPLE = "python -m judgebench.record outputs/first out=readings.parquet"
+_RECORDED = "judgebench.judges.recorded.RecordedSpec"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; give a run folder and a file, as {_EXAMPLE}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
+    from judgebench.cli import as_sentence
+
+    try:
+        with as_sentence():
+            run, out = _asked(arguments)
+            for line in record(run, out):
+                print(line)
+    except Refusal as refusal:
+        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _asked(arguments: Sequence[str] | None) -> tuple[Path, Path]:
+    """The run folder and the file that are asked for."""
+    parser = _Parser(
+        prog="python -m judgebench.record",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of a finished run; start this where the run was started")
+    parser.add_argument("out", metavar="out=FILE.parquet", help="the file to write")
+    given = parser.parse_args(arguments)
+    words = sorted((given.run, given.out), key=lambda word: word.startswith("out="))
+    key, _, name = words[1].partition("=")
+    if key != "out" or not name.strip() or words[0].startswith("out="):
+        raise UserError(f"out is not given; name the file that is written, as {_EXAMPLE}.")
+    out = Path(name).expanduser()
+    if out.suffix != ".parquet":
+        raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
+    if out.is_dir():
+        raise UserError(f"out={out}: this is a folder; name a file.")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
+    run = Path(words[0]).expanduser()
+    if not run.is_dir():
+        raise UserError(f"{run}: there is no such folder; give one that a run wrote (its path is printed last).")
+    return run, out
+
+
+def record(run: Path, out: Path) -> list[str]:
+    """Writes a run's readings as one file.
+
+    Returns:
+        Lines for people: what was left out and why, what was recorded, the file's path.
+
+    Raises:
+        UserError: the run did not finish, or was itself made from recorded readings; its data or rubrics are not what
+            they were; nothing can be recorded; or the file cannot be written.
+    """
+    from judgebench.readings.recording import write_recording
+    from judgebench.results.folder import RunFolder
+
+    folder = RunFolder.open(run)
+    config = folder.read("config")
+    if config["judge"].get("_target_") == _RECORDED:
+        raise UserError(f"{run}: its readings are recorded ones already; pass on the file that it read.")
+    experiment, left_out = _rebuilt(folder, config)
+    rows = _rows(folder, experiment, left_out)
+    if not rows:
+        raise UserError(
+            f"{run}: nothing is left to record, for all prompts need something computed: {_named(left_out)}."
+        )
+    about = _about(folder, config, experiment, rows, left_out)
+    write_recording(out, rows, about)
+    lines = []
+    if left_out:
+        lines.append(f"Left out, for their prompts need something computed: {_named(left_out)}.")
+    models = " with ".join(model["title"] for model in about["models"].values())
+    kind = "free answers" if about["mode"] == "generate" else "readings"
+    lines.append(
+        f"{len(rows):,} {kind} of {models} on {about['data']['examples']:,} {about['data']['name']} texts under "
+        f"{len(about['conditions'])} conditions, {out.stat().st_size:,} bytes."
+    )
+    return [*lines, str(out)]
+
+
+def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
+    """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses and attacks that must
+    compute something, which it lacks."""
+    from omegaconf import OmegaConf
+
+    from judgebench.cards.parts import NO_ASSISTANT
+    from judgebench.cards.reading import literal
+    from judgebench.config.keys import FOLDER
+    from judgebench.experiment import Experiment
+
+    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
+    content = {**usual, "defaults": None, "hydra": None, **literal(config)}
+    content |= {"judge": {"_target_": "judgebench.judges.recorded.PlainJudge"}, "assistant": NO_ASSISTANT, "tune": None}
+    content |= {"decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}}}
+    left_out = []
+    if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
+        content["attack"], left_out = None, ["attack adv_suffix"]
+    given = OmegaConf.create(content)
+    try:
+        planned = _planned(given)
+        given.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
+        left_out += [f"defense {name}" for name in planned.values()]
+        if not given.defenses:
+            raise UserError(f"there is nothing to record, for all prompts need something computed: {_named(left_out)}.")
+        given.tutor = None
+        return Experiment.parse(given), left_out
+    except UserError as error:
+        raise UserError(
+            f"{folder.path}: its prompts cannot be built again ({'; '.join(error.sentences).rstrip('.')}); start this "
+            "command in the folder where the run was started, with its data and rubrics in their places."
+        ) from error
+
+
+def _planned(config: DictConfig) -> dict[int, str]:
+    """Position -> name of the defenses that must compute something before prompts can be built."""
+    from judgebench.components import build_component
+    from judgebench.config.keys import list_at
+    from judgebench.defenses import Planned, select_defenses
+
+    tutor = None if config.get("tutor") is None else build_component(config.tutor)
+    defenses = select_defenses(list_at(config, "defenses"), build_component(config.defense), tutor)
+    return {i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)}
+
+
+def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of the file, in the order in which the run has them."""
+    from judgebench.decoding.scores import KEYS, key_columns
+    from judgebench.readings.recording import SCHEMA, axes_of, prompt_digest
+    from judgebench.types import Reading
+
+    readings = folder.read("readings")
+    names = [name for name in (*KEYS, "order") if name in readings and name != "split"]
+    columns = key_columns([Reading(prompt, "") for prompt in experiment.prompts])
+    keys = zip(*(columns[name] for name in names), strict=True) if set(names) <= set(columns) else ()
+    prompts = dict(zip(keys, experiment.prompts, strict=False))
+    gone = {name.split(" ")[1] for name in left_out}
+    rows = []
+    for reading in readings.to_dict("records"):
+        prompt = prompts.get(tuple(reading[name] for name in names))
+        if prompt is None and (
+            reading["defense"] in gone or ("adv_suffix" in gone and "adv_suffix" in reading["attack"])
+        ):
+            continue
+        # a prompt holds its rubric's plain text, unless an article was cut or a control token's name broken
+        whole = not reading["source_tokens_cut"] and not reading["control_tokens"]
+        if prompt is None or (whole and prompt.text not in reading["prompt"]):
+            raise UserError(
+                f"{folder.path}: the prompt about example {reading['example_id']} ({reading['dimension']}, attack "
+                f"{reading['attack']}, defense {reading['defense']}) is another than the run has read: its data or its "
+                "rubric have changed since. Bring them back, or start the run again, and then record it."
+            )
+        row = {name: _value(reading.get(name)) for name in SCHEMA.names}
+        row |= {"example_id": prompt.example.example_id, **axes_of(prompt.condition)}
+        rows.append(row | {"candidates": list(reading["candidates"]), "prompt_sha256": prompt_digest(prompt)})
+    return rows
+
+
+def _value(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value
+
+
+_MODEL = ("title", "sha256", "dtype", "kernels", "model")
+_CONFIG = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
+
+
+def _about(
+    folder: RunFolder,
+    config: Mapping[str, Any],
+    experiment: Experiment,
+    rows: Sequence[Mapping[str, Any]],
+    left_out: Sequence[str],
+) -> dict[str, Any]:
+    """The file's metadata; nothing in it depends on this machine but what models and code were used."""
+    from judgebench.readings.recording import recorded_conditions
+
+    environment, titles = folder.read("environment"), folder.read("about")["titles"]
+    ended = (folder.path / "environment.json").stat().st_mtime
+    models = environment["model_fingerprints"]
+    command = environment.get("command")
+    return {
+        "mode": "score_tokens" if any(row["main_logprobs"] is not None for row in rows) else "generate",
+        "compares": experiment.comparative,
+        "models": {
+            role: {name: model[name] for name in _MODEL if model.get(name) is not None}
+            for role, model in models.items()
+        },
+        "assistant": {"kind": config["assistant"].get("kind") or "api", "title": titles["assistant"]},
+        "command": None if command is None else " ".join(map(public_argument, shlex.split(command))),
+        "made_with": {
+            "judgebench": environment["packages"]["judgebench"],
+            "git_commit": environment["git_commit"],
+            "git_changed": environment["git_changed"],
+            "device": environment["device"],
+        },
+        "data": {"name": experiment.data.name, "examples": len({row["example_id"] for row in rows})},
+        "conditions": recorded_conditions(rows),
+        "left_out": list(left_out),
+        "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
+        "config": {name: public(config.get(name)) for name in _CONFIG},
+    }
+
+
+_PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
+_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^\s,\[\]{}\"'=/\\]+[/\\])*")
+_LONGEST = 200
+
+
+def public(node: Any) -> Any:
+    """A part of a configuration as it may be passed on: without addresses, long texts and the folders of paths.
+
+    Example:
+        >>> public({"path": "/home/me/models/small", "dtype": "auto", "url": "http://10.0.0.1:8000/v1"})
+        {'path': 'small', 'dtype': 'auto'}
+    """
+    if isinstance(node, Mapping):
+        kept = {str(key): value for key, value in node.items() if key not in _PRIVATE}
+        rubrics = kept.get("rubrics")
+        if isinstance(rubrics, Mapping):  # which hold their texts
+            kept["rubrics"] = sorted(map(str, rubrics))
+        return {key: public(value) for key, value in kept.items()}
+    if isinstance(node, list | tuple):
+        return [public(value) for value in node]
+    if not isinstance(node, str):
+        return node
+    return None if len(node) > _LONGEST or not node.isprintable() else _without_folders(node)
+
+
+def public_argument(argument: str) -> str:
+    """An argument of a command as it may be passed on.
+
+    Example:
+        >>> public_argument("judge.path=/home/me/my models/small"), public_argument("attacks=[none,./mine/lead.txt]")
+        ("'judge.path=small'", "'attacks=[none,lead.txt]'")
+    """
+    key, equals, value = argument.partition("=")
+    if key.rpartition(".")[2] in _PRIVATE:
+        return f"{key}=..."
+    if value[:1] not in ("[", "{", "'", '"'):
+        value = _without_folders(value)
+    value = _PATH.sub("", value) if len(value) <= _LONGEST else "..."
+    return shlex.quote(f"{key}{equals}{value}")
+
+
+def _without_folders(text: str) -> str:
+    """A path's last part; any other text, and the name of a model on the hub, as they are."""
+    path = text.replace("\\", "/").rstrip("/")
+    if "/" not in path or (re.fullmatch(r"[\w.-]+/[\w.-]+", path) and path[0] != "." and not Path(text).exists()):
+        return text
+    return path.rpartition("/")[2]
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
