@@ -22,7 +22,10 @@ from judgebench.study.jobs import check_one_run
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
     chosen = any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:])
-    with handle_errors("judgebench.calibrate", added=() if chosen else ["+exp=calibrate"]):
+    # of recorded readings, the assistant is theirs
+    own = "judge=recorded" in sys.argv and not any(argument.startswith("assistant=") for argument in sys.argv)
+    added = [] if chosen else ["+exp=calibrate", *(["assistant=recorded"] if own else [])]
+    with handle_errors("judgebench.calibrate", added=added):
         _main()
 
 

@@ -105,10 +105,11 @@ def record(run: Path, out: Path) -> list[str]:
     if left_out:
         lines.append(f"Left out, for their prompts need something computed: {_named(left_out)}.")
     models = " with ".join(model["title"] for model in about["models"].values())
+    count = len(about["conditions"])
     kind = "free answers" if about["mode"] == "generate" else "readings"
     lines.append(
         f"{len(rows):,} {kind} of {models} on {about['data']['examples']:,} {about['data']['name']} texts under "
-        f"{len(about['conditions'])} conditions, {out.stat().st_size:,} bytes."
+        f"{count} condition{'s' if count > 1 else ''}, {out.stat().st_size:,} bytes."
     )
     return [*lines, str(out)]
 
@@ -207,12 +208,13 @@ def _about(
 ) -> dict[str, Any]:
     """The file's metadata; nothing in it depends on this machine but what models and code were used."""
     from judgebench.readings.recording import recorded_conditions
+    from judgebench.runtime.secrets import mask_secrets
 
     environment, titles = folder.read("environment"), folder.read("about")["titles"]
     ended = (folder.path / "environment.json").stat().st_mtime
     models = environment["model_fingerprints"]
     command = environment.get("command")
-    return {
+    about = {
         "mode": "score_tokens" if any(row["main_logprobs"] is not None for row in rows) else "generate",
         "compares": experiment.comparative,
         "models": {
@@ -233,10 +235,12 @@ def _about(
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in _CONFIG},
     }
+    masked: dict[str, Any] = mask_secrets(about)
+    return masked
 
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^\s,\[\]{}\"'=/\\]+[/\\])*")
+_PATH = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^\s,\[\]{}\"'=/\\]+[/\\])*")
 _LONGEST = 200
 
 
@@ -265,7 +269,7 @@ def public_argument(argument: str) -> str:
 
     Example:
         >>> public_argument("judge.path=/home/me/my models/small"), public_argument("attacks=[none,./mine/lead.txt]")
-        ("'judge.path=small'", "'attacks=[none,lead.txt]'")
+        ('judge.path=small', "'attacks=[none,lead.txt]'")
     """
     key, equals, value = argument.partition("=")
     if key.rpartition(".")[2] in _PRIVATE:

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, estimate_errors, limits
-from judgebench.cards.parts import NO_ASSISTANT, PARTS, RECORDED, recorded_parts
+from judgebench.cards.parts import NO_ASSISTANT, PARTS, RECORDED, check_recorded, recorded_parts
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys, plain
 from judgebench.data.dataset import DEV, TEST
@@ -96,7 +96,7 @@ def settings_of(config: DictConfig) -> CalibrationSettings:
                 "use the card; leave it out, or write the defense as a template ({template: FILE.txt})."
             )
     if (recording := _recording(config)) is not None:  # whose models the card must be able to name
-        recorded_parts({name: plain(config.get(name)) for name in PARTS}, recording)
+        check_recorded(recording)
     if "dataset" not in list(config.metrics.levels):
         raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
     return settings

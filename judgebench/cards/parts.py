@@ -89,19 +89,24 @@ def check_card_parts(parts: Mapping[str, Any], series: Mapping[str, str], dimens
         raise UserError(f"series.judge is {shown(series['judge'])}, and {decodings[0]} gives scores of {needed} alone.")
 
 
+def check_recorded(recording: Recording) -> None:
+    """Checks that recorded readings are of a model that a card can name; else `UserError`."""
+    if recording.setting("judge", "_target_") != LOCAL:
+        raise UserError(
+            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
+            "address, so nobody could use the card; calibrate with that judge itself."
+        )
+
+
 def recorded_parts(parts: Mapping[str, Any], recording: Recording) -> dict[str, Any]:
     """The parts with the models whose readings were recorded in the place of these: with them, and whoever has them,
     the card's judge scores other texts.
 
     Raises:
-        UserError: the readings are of no model that could lie here, or their settings are not such.
+        UserError: see `check_recorded`; or the settings of the models cannot be.
     """
-    made: dict[str, Any] = {**parts, "judge": {**(recording.setting("judge") or {})}}
-    if made["judge"].get("_target_") != LOCAL:
-        raise UserError(
-            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
-            "address, so nobody could use the card; calibrate with that judge itself."
-        )
+    check_recorded(recording)
+    made: dict[str, Any] = {**parts, "judge": {**recording.setting("judge")}}
     if parts["assistant"] != NO_ASSISTANT:
         made["assistant"] = {**(recording.setting("assistant") or {}), "_target_": NO_ASSISTANT["_target_"]}
     for role in ("judge", "assistant"):

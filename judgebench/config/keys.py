@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.secrets import mask_secrets, masked_argument
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
@@ -91,7 +91,8 @@ def command_line() -> str | None:
     """The command that gives this run again, without secrets; None where Hydra has composed nothing."""
     if not HydraConfig.initialized():
         return None
-    return shlex.join(["python", "-m", "judgebench", *map(masked_argument, typed_overrides())])
+    whole: str = mask_secrets(shlex.join(["python", "-m", "judgebench", *map(masked_argument, typed_overrides())]))
+    return whole
 
 
 def typed(key: str) -> str:
