@@ -20,9 +20,9 @@ TARGET = "_target_"
 """The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""
 
 MOVED_TARGETS = {
-    "judgebench.data.jsonl_pairs.JsonPairs": "judgebench.data.jsonl.JsonPairs",
+    "judgebench.data.jsonl.JsonPairs": "judgebench.data.pairs.JsonPairs",
+    "judgebench.data.jsonl_pairs.JsonPairs": "judgebench.data.pairs.JsonPairs",
     "judgebench.data.mini.Mini": "judgebench.data.benchmarks.Mini",
-    "judgebench.data.pairs.JsonPairs": "judgebench.data.jsonl.JsonPairs",
     "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
     "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
     "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",

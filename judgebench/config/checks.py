@@ -4,6 +4,7 @@ The parts are checked again, by the same code, where they are used."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import re
@@ -213,19 +214,24 @@ def _check_attacks(config: DictConfig) -> None:
 
 def _check_data(data: DictConfig) -> None:
     given = plain(data)
-    DataSettings(**{name: given[name] for name in ("path", "limit_groups", "dev_share", "seed") if name in given})
+    names = [field.name for field in dataclasses.fields(DataSettings)]
+    source = DataSettings(**{name: given[name] for name in names if name in given}).source
     path = given.get("path")
     if not str(given.get(TARGET)).startswith("judgebench.data.") or "path" not in given:
         return
     if path is None or not path.strip():
         hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")
         raise UserError(
-            "data.path is not given; it must be the file with the texts, as data.path=FILE"
+            f"data.path is not given; it must be {source or 'the file with the texts'}, "
+            f"as data.path=FILE"
             f"{', or hub, which downloads it' if hub else ''}.",
             fix={"": ["data.path=hub"]} if hub else None,
         )
     if path != "hub" and not is_hub_id(path) and not Path(path).expanduser().is_dir():
-        existing(Path(path).expanduser())
+        file = Path(path).expanduser()
+        if source is not None and not file.exists():
+            raise UserError(f"{file}: there is no such file; data.path must be {source}, or a folder that holds it.")
+        existing(file)
 
 
 def _check_here(source: Any) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 from judgebench.data.dataset import Dataset, with_joint
 from judgebench.data.fields import PublishedFields, ScoredFields, Scores, mean_scores, read_dataset, scored_example
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
+from judgebench.data.rows import FileRow, download, is_hub_id, json_lines, json_rows
+from judgebench.data.tables import is_parquet, parquet_rows
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 

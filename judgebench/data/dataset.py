@@ -18,7 +18,15 @@ from judgebench.types import Example
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Settings of any data set; see `judgebench.data.module.JudgeDataModule` for what each means.
+    """Settings of any data set.
+
+    Attributes:
+        path: the file (or what else the data set takes).
+        limit_groups: keep only the first so many groups of the file, whole; None keeps all.
+        dev_share: share of the groups for tuning, in [0, 1).
+        seed: seed of the draw of dev groups, 0 or above.
+        published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
+        groups_are: the groups in the plural, for titles; None takes the class's.
 
     Raises:
         UserError: names each that is of another kind, or out of its bounds.
@@ -28,9 +36,19 @@ class DataSettings:
     limit_groups: Annotated[int, Ge(1)] | None = None
     dev_share: Annotated[float, Ge(0), Lt(1)] = 0.1
     seed: Annotated[int, Ge(0)] = 0
+    published: Mapping[str, str] | None = None
+    groups_are: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "data")
+
+    @property
+    def source(self) -> str | None:
+        """A phrase on where the data can be had, as what data.path must be; None where it is nobody's."""
+        if self.published is None:
+            return None
+        file, repository, licence = (self.published.get(key, "?") for key in ("file", "repository", "licence"))
+        return f"{file} of https://github.com/{repository} (licence: {licence})"
 
 
 DEV, TEST = "dev", "test"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from judgebench.config.fields import known_keys
+from judgebench.config.fields import known_keys, plain
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
@@ -26,43 +26,50 @@ class RowFields:
     Attributes:
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a row's `group_id`; where it has none, a hash of source and context.
-        context: further text beside the source.
+        context: further text beside the source; of several fields, their texts with a blank line between them.
     """
 
     example_id: str | None = None
     group_id: str | None = None
-    context: str | None = None
+    context: str | Sequence[str] | None = None
 
     needed: ClassVar[tuple[str, ...]] = ()
     """Entries that must be given."""
     by_dimension: ClassVar[str] = ""
     """The needed entry that may also be a mapping dimension -> field."""
+    several: ClassVar[tuple[str, ...]] = ("source", "context", "output")
+    """Entries that may also be a list of fields."""
     shown: ClassVar[str]
     """A right `data.fields`, for errors."""
 
     @classmethod
-    def parse(cls, given: Any) -> Self:
-        """From the config key `data.fields`; `UserError` where it is no mapping, a needed entry is missing, or an entry
-        is unknown or not a name."""
+    def parse(cls, given: Any, where: str = "data.fields") -> Self:
+        """From the config key `where`; `UserError` where it is no mapping, a needed entry is missing, or an entry is
+        unknown or not a name."""
+        given = plain(given)
         if not isinstance(given, Mapping):
-            raise UserError(f"data.fields must be a mapping, as in {cls.shown}, got {given!r}.")
+            raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {given!r}.")
         known = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
-        known_keys(given, known, "data.fields")
+        known_keys(given, known, where)
         for key in cls.needed:
             if given.get(key) is None:
-                raise UserError(f"data.fields.{key} is not given; name the field of your rows that holds it.")
+                raise UserError(f"{where}.{key} is not given; name the field of your rows that holds it.")
         names: dict[str, Any] = {}
         for key, value in given.items():
             if key == cls.by_dimension and isinstance(value, Mapping):
                 if not value:
-                    raise UserError(f"data.fields.{key} is empty; name at least one dimension and its field.")
-                names[key] = {str(dimension): _name(f"{key}.{dimension}", field) for dimension, field in value.items()}
+                    raise UserError(f"{where}.{key} is empty; name at least one dimension and its field.")
+                names[key] = {str(one): _names(f"{where}.{key}.{one}", field, True) for one, field in value.items()}
             elif value is not None:
-                names[key] = _name(key, value)
+                names[key] = _names(f"{where}.{key}", value, key in cls.several)
         return cls(**names)
 
+    def rows_of(self, row: FileRow) -> list[FileRow]:
+        """The row, once for each text that it is read for."""
+        return [row]
+
     def example_of(self, row: FileRow) -> str:
-        return _identifier(row, self.example_id, "example_id") or f"line-{row.position}"
+        return _identifier(row, self.example_id, "example_id") or f"{row.within}line-{row.position}"
 
     def context_of(self, row: FileRow) -> str:
         """A row's further text; empty where there is none."""
@@ -79,22 +86,36 @@ class TextFields(RowFields):
     Attributes:
         source: the article or dialogue that the text answers to.
         output: the judged text.
-        system_id: default a row's `system_id`; where it has none, "system".
+        system_id: default a row's `system_id`; where it has none, the name out of `systems`, else "system".
+        systems: where a row holds the texts of several systems: the names of its columns, or the one field with an
+            object whose keys they are; in all other entries `{system}` stands for the name.
+        turns: the text between the turns of a dialogue in the source, which become lines.
     """
 
-    source: str = "source"
-    output: str = "output"
+    source: str | Sequence[str] = "source"
+    output: str | Sequence[str] = "output"
     system_id: str | None = None
+    systems: str | Sequence[str] | None = None
+    turns: str | None = None
 
+    several: ClassVar[tuple[str, ...]] = (*RowFields.several, "systems")
     shown: ClassVar[str] = "{source: article, output: summary}"
+
+    def rows_of(self, row: FileRow) -> list[FileRow]:
+        """The row once for each system whose text it holds."""
+        if self.systems is None:
+            return [row]
+        names = row.inner(self.systems).values if isinstance(self.systems, str) else self.systems
+        return [row.named(system=str(name)) for name in names]
 
     def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
         """The example of a row, with its human scores."""
         source, context = row.text(self.source), self.context_of(row)
+        source = source.replace(self.turns, "\n") if self.turns else source
         return Example(
             example_id=self.example_of(row),
             group_id=self.group_of(row, source, context),
-            system_id=_identifier(row, self.system_id, "system_id") or "system",
+            system_id=_identifier(row, self.system_id, "system_id") or row.names.get("system", "system"),
             source=source,
             output=row.text(self.output),
             human=human,
@@ -108,11 +129,13 @@ class ScoredFields(TextFields):
 
     Attributes:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
-            is a number, or what several raters gave, whose mean counts: a list, or an object rater -> score. Not every
-            rater need have rated everything.
+            is a number, or what several raters gave, whose mean counts: a list, an object rater -> score, or a list of
+            fields, each of which names a rater. Not every rater need have rated everything.
+        rater: the field with the name of the rater, where each row is what one rater gave one text.
     """
 
-    human: str | Mapping[str, str] = "human"
+    human: str | Mapping[str, str | Sequence[str]] = "human"
+    rater: str | None = None
 
     needed: ClassVar[tuple[str, ...]] = ("source", "output", "human")
     by_dimension: ClassVar[str] = "human"
@@ -120,9 +143,14 @@ class ScoredFields(TextFields):
 
     def scores(self, row: FileRow) -> Scores:
         if isinstance(self.human, str):
-            scores = row.inner(self.human)
-            return {dimension: scores.scores(dimension) for dimension in scores.values}
-        return {dimension: row.scores(field) for dimension, field in self.human.items()}
+            inner = row.inner(self.human)
+            scores = {dimension: inner.scores(dimension) for dimension in inner.values}
+        else:
+            scores = {dimension: row.scores(field) for dimension, field in self.human.items()}
+        if self.rater is None:
+            return scores
+        name = row.identifier(self.rater)
+        return {dimension: {name: mean} for dimension, mean in mean_scores(scores).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,18 +214,27 @@ def read_dataset(
     Raises:
         UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type.
     """
-    examples: list[Example] = []
-    places: list[str] = []
-    rated: list[Scores] = []
-    for row in rows:
-        for example, scores in read(row):
-            examples.append(example)
-            rated.append(scores)
-            places.append(row.place)
+    return dataset_of([Rated(example, scores, row.place) for row in rows for example, scores in read(row)], scale)
+
+
+@dataclass
+class Rated:
+    """One example, the scores of its raters, and its place in its file."""
+
+    example: Example
+    scores: Scores
+    place: str
+
+
+def dataset_of(
+    found: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
+) -> Dataset:
+    """The data set of examples; see `read_dataset` for `scale`."""
+    examples = [one.example for one in found]
     if isinstance(scale, tuple):
         scale = dict.fromkeys(examples[0].human, scale) if examples else {}
-    raters, ratings = _ratings(rated)
-    return Dataset(examples, scale or {}, ratings, places, raters=raters)
+    raters, ratings = _ratings([one.scores for one in found])
+    return Dataset(examples, scale or {}, ratings, [one.place for one in found], raters=raters)
 
 
 def _ratings(rated: Sequence[Scores]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
@@ -224,7 +261,11 @@ def _identifier(row: FileRow, field: str | None, column: str) -> str | None:
     return row.identifier(field or column)
 
 
-def _name(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise UserError(f"data.fields.{key} must be the name of a field, got {value!r}.")
-    return value
+def _names(where: str, value: Any, several: bool) -> str | tuple[str, ...]:
+    """The name of a field, or, where `several` are allowed, a list of names."""
+    listed = value if several and isinstance(value, list) else [value]
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        raise UserError(
+            f"{where} must be the name of a field{', or a list of names' if several else ''}, got {value!r}."
+        )
+    return tuple(listed) if isinstance(value, list) else value

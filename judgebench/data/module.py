@@ -13,6 +13,7 @@ import torch
 from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
+from judgebench.config.fields import plain
 from judgebench.data.dataset import Dataset, DataSettings, split_groups, validate
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -27,12 +28,10 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     Args:
         path: the file (or what else `load` takes).
-        limit_groups: keep only the first so many groups of the file, whole; None keeps all.
-        dev_share: share of the groups for tuning, in [0, 1).
-        seed: seed of the draw of dev groups, 0 or above.
         rubrics: which family of rubrics asks about such texts ("summary", "dialogue"); conf/prompt reads it.
         dimensions, ranges: what is judged of such texts, and in which score ranges, where nothing else is asked for;
             conf/config.yaml reads them.
+        settings: the further fields of `DataSettings`.
 
     Attributes:
         name: what tables call the data set (column `dataset`).
@@ -53,19 +52,19 @@ class JudgeDataModule(LightningDataModule, ABC):
     def __init__(
         self,
         path: str | None = None,
-        limit_groups: int | None = None,
-        dev_share: float = 0.1,
-        seed: int = 0,
         rubrics: str = "summary",
         dimensions: Sequence[str] = (),
         ranges: Sequence[Any] = (),
+        **settings: Any,
     ) -> None:
         super().__init__()
-        DataSettings(path, limit_groups, dev_share, seed)
+        checked = DataSettings(path, **plain(settings))
         self.path = path
-        self.limit_groups = limit_groups
-        self.dev_share = float(dev_share)
-        self.seed = seed
+        self.limit_groups = checked.limit_groups
+        self.dev_share = float(checked.dev_share)
+        self.seed = checked.seed
+        self.published = checked.source
+        self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
         self.batches: Sequence[Any] = ()
@@ -131,10 +130,14 @@ class JudgeDataModule(LightningDataModule, ABC):
         return batch
 
     def given_path(self, expected: str) -> Path:
-        """`path`, with "~" expanded; `UserError` where none was given, which says that `expected` is."""
+        """`path`, with "~" expanded; `UserError` where none was given, which says what is `expected`, or where data was
+        published; or where published data is not there."""
         if not self.path or not self.path.strip():
-            raise UserError(f"data.path is not given; it must be {expected}.")
-        return Path(self.path).expanduser()
+            raise UserError(f"data.path is not given; it must be {self.published or expected}.")
+        path = Path(self.path).expanduser()
+        if self.published and not path.exists():
+            raise UserError(f"{path}: there is no such file; data.path must be {self.published}.")
+        return path
 
     @property
     def _loaded(self) -> Dataset:

@@ -11,14 +11,29 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
-from judgebench.data.jsonl import JsonLines, JsonPairs
+from judgebench.data.jsonl import JsonLines
+from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.module import JudgeDataModule
+from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "jsonl_pairs": JsonPairs, "mini": Mini}
-RUBRICS = {"topicalchat": "dialogue", "jsonl_pairs": "answer"}
-GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups"}
+CLASSES |= dict.fromkeys(("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens"), JsonLines)
+CLASSES |= dict.fromkeys(("pandalm", "llmbar", "judgebench_pairs"), JsonPairs) | {"judge_bench": JudgeBench}
+RUBRICS = {"topicalchat": "dialogue", "conala": "code", "mohler": "grading", "ghosts": "maths", "mlqe": "translation"}
+RUBRICS |= {"grade": "reply", "openmeva": "story", "lens": "simplification", "judge_bench": "translation"}
+RUBRICS |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), "answer")
+GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups", "conala": "intents"}
+GROUPS |= {
+    "mohler": "questions",
+    "ghosts": "prompts",
+    "mlqe": "sentences",
+    "grade": "dialogues",
+    "openmeva": "openings",
+}
+GROUPS |= {"lens": "sentences", "pandalm": "instructions", "llmbar": "instructions", "judgebench_pairs": "questions"}
+GROUPS |= {"judge_bench": "instances"}
 
 
 @pytest.fixture(autouse=True)

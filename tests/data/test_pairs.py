@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.data.dataset import Rivals, paired_systems, pairs
-from judgebench.data.jsonl import JsonPairs, Labels, PairFields
+from judgebench.data.pairs import JsonPairs, Labels, PairFields
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -236,6 +236,8 @@ def test_names_are_told_apart_from_what_they_name():
         PairFields.parse("x")
     with pytest.raises(UserError, match=r"data\.fields\.preference is empty"):
         PairFields.parse(FIELDS | {"preference": {}})
-    with pytest.raises(UserError, match=r"data\.fields\.context must be the name of a field, got 3"):
+    with pytest.raises(
+        UserError, match=r"data\.fields\.context must be the name of a field, or a list of names, got 3"
+    ):
         PairFields.parse(FIELDS | {"context": 3})
     assert Labels.parse(ARENA).meanings == {"model_a": 1, "model_b": -1, "tie": 0, "tie (bothbad)": 0}

@@ -1,0 +1,104 @@
+"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, and what its instances hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judgebench.data.dataset import Dataset, group_hash
+from judgebench.data.fields import Rated, dataset_of, mean_scores
+from judgebench.data.layouts import left_out_note
+from judgebench.data.module import JudgeDataModule
+from judgebench.data.rows import FileRow, existing, json_array, json_object
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+
+_SOURCES = ("source", "context", "query", "user_prompt", "input")
+_CONTEXTS = ("reference", "fact")
+_OUTPUTS = ("translation", "response", "summary", "output")
+
+_SINGLE, _MEAN = "individual_human_scores", "mean_human"
+
+
+class JudgeBench(JudgeDataModule):
+    """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"): `annotations`
+    declares metrics and `instances` holds what was rated. Its graded and continuous metrics are the dimensions, their
+    worst and best the scale; of a metric whose worst is above its best, scores are turned round.
+
+    An instance that is an object has a source, an answer and maybe a context under one of the names that the data sets
+    use; one that is a text is judged whole, and its source is the name of the data set.
+
+    Args:
+        path: the file of one data set, as data/wmt-23/wmt-23_en_de.json.
+        name: in tables; None takes the file's name without its ending, or the folder's where that is `data`.
+    """
+
+    groups_are = "instances"
+
+    def __init__(self, path: str | None = None, name: str | None = None, **common: Any) -> None:
+        super().__init__(path, **common)
+        file = Path(path or "judge_bench")
+        self.name = str(name) if name else file.parent.name if file.stem == "data" else file.stem
+
+    def load(self) -> Dataset:
+        path = existing(self.given_path("a file in JUDGE-BENCH's schema"))
+        head = json_object(path)
+        scale = _graded(head)
+        title = head.text("dataset") if head.has("dataset") else self.name
+        found: list[Rated] = []
+        left: list[UserError] = []
+        for row in json_array(path, "instances"):
+            try:
+                found.append(_rated(row, title, scale))
+            except UserError as error:
+                left.append(error)
+        if left:
+            if not found:
+                raise left[0]
+            self.note = left_out_note(left)
+        return dataset_of(found, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
+
+
+def _graded(head: FileRow) -> dict[str, tuple[float, float]]:
+    """Metric -> worst and best score, of those that are graded or continuous; `UserError` where none is."""
+    declared = head.inners("annotations")
+    scales = {
+        metric.text("metric"): (metric.number("worst"), metric.number("best"))
+        for metric in declared
+        if metric.value("category") != "categorical" and metric.has("worst") and metric.has("best")
+    }
+    if not scales:
+        names = ", ".join(metric.text("metric") for metric in declared)
+        raise UserError(f"{head.place}: no metric is graded or continuous ({names}); give a data set with one that is.")
+    return scales
+
+
+def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -> Rated:
+    """An instance, with the scores of its raters on all metrics of `scale`."""
+    scores = {}
+    for metric, (worst, best) in scale.items():
+        given = row.scores(_scores_at(row, f"annotations.{metric}"))
+        scores[metric] = given if worst < best else {rater: worst + best - score for rater, score in given.items()}
+    inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
+    output, source = _one_of(inner, _OUTPUTS), _one_of(inner, _SOURCES)
+    context = _one_of(inner, _CONTEXTS) or "" if output else ""
+    name = row.identifier("id")
+    if output and source:
+        group = group_hash(source, context)
+    else:
+        group, output, source = name, row.text("instance"), title
+    return Rated(Example(name, group, "system", source, output, mean_scores(scores), context), scores, row.place)
+
+
+def _scores_at(row: FileRow, metric: str) -> str:
+    """The path of a metric's scores: those of single raters, or of one alone the mean, which may be of more."""
+    single = row.value(f"{metric}.{_SINGLE}")
+    few = not isinstance(single, list) or len(single) < 2
+    return f"{metric}.{_MEAN}" if few and row.has(f"{metric}.{_MEAN}") else f"{metric}.{_SINGLE}"
+
+
+def _one_of(row: FileRow, names: Sequence[str]) -> str | None:
+    """The text of the first of some fields that is there; None where none is."""
+    there = next((name for name in names if row.has(name)), None)
+    return row.text(there) if there else None

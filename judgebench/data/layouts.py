@@ -1,0 +1,200 @@
+"""Declared layouts of published files: which files they are, where their rows lie, and which field holds what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from judgebench.config.fields import known_keys, plain
+from judgebench.data.fields import Rated, RowFields, Scores, mean_scores
+from judgebench.data.rows import FileRow
+from judgebench.data.tables import data_files, file_rows
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+
+_PROBED = 50
+"""Rows at the beginning of a file among which one must fit its layout."""
+
+Fields = TypeVar("Fields", bound=RowFields)
+
+
+@dataclass(frozen=True)
+class Layout(Generic[Fields]):
+    """Form of some files.
+
+    Attributes:
+        fields: which field of a row holds what.
+        files: a pattern of their names, as `*.json`; of a path with folders where it has a slash.
+        rows: the path of the list of rows in a JSON file that is one object; None where the file is the list.
+    """
+
+    fields: Fields
+    files: str = "*"
+    rows: str | None = None
+
+    def takes(self, file: Path) -> bool:
+        """True of a file whose name fits the pattern."""
+        return fnmatch(file.as_posix(), f"*/{self.files}") or fnmatch(file.as_posix(), self.files)
+
+
+Read = Callable[[Fields, FileRow], Iterable[tuple[Example, Scores]]]
+"""Fields, row -> its examples."""
+
+
+@dataclass(frozen=True)
+class Layouts(Generic[Fields]):
+    """Layouts in which a data set goes round.
+
+    Attributes:
+        known: of several that fit a file, the first counts by which its rows can be read.
+        declared: False where the fields are those of a user's own file, each row of which must be right. Of published
+            files, rows without a text or a score are left out.
+    """
+
+    known: Sequence[Layout[Fields]]
+    declared: bool = True
+
+    @classmethod
+    def parse(cls, kind: type[Fields], fields: Any, layouts: Any) -> Layouts[Fields]:
+        """From the config keys `data.fields` and `data.layouts`, of which one is given; else `UserError`."""
+        layouts = plain(layouts)
+        if layouts is None:
+            return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
+        if fields is not None:
+            raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
+        if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
+            raise UserError(f"data.layouts must be a list of {{files: PATTERN, fields: ...}}, got {layouts!r}.")
+        return cls([_parsed(kind, layout, f"data.layouts[{i}]") for i, layout in enumerate(layouts)])
+
+    def read(self, path: Path, read: Read[Fields]) -> tuple[list[Rated], list[UserError]]:
+        """Examples of a file, or of those in a folder that have a known layout; and why rows were left out.
+
+        Raises:
+            UserError: no such file; no file of a known layout; a row that is wrong, or where rows may be left out, all
+                of them.
+        """
+        files = data_files(path)
+        chosen = [(file, layout) for file in files if (layout := self._layout_of(file, path, read)) is not None]
+        if not chosen:
+            patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))
+            raise UserError(
+                f"{path}: this folder has no file {patterns}; data.path must be a file, or a folder with some."
+            )
+        found: list[Rated] = []
+        left: list[UserError] = []
+        for file, layout in chosen:
+            within = f"{file.relative_to(path).with_suffix('')}/" if len(chosen) > 1 else ""
+            for one in _rows(layout, file):
+                try:
+                    found.extend(self._examples(layout, replace(one, within=within), read))
+                except UserError as error:
+                    if not self.declared:
+                        raise
+                    left.append(error)
+        if left and not found:
+            raise left[0]
+        return found, left
+
+    def _layout_of(self, file: Path, path: Path, read: Read[Fields]) -> Layout[Fields] | None:
+        """The layout of a file; None of one in a folder that has none."""
+        fitting = [layout for layout in self.known if layout.takes(file)]
+        if not fitting and not path.is_dir():
+            fitting = list(self.known)
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
+        return next((layout for layout in fitting if self._fits(layout, file, read)), fitting[0])
+
+    def _fits(self, layout: Layout[Fields], file: Path, read: Read[Fields]) -> bool:
+        """True where one of the first rows can be read."""
+        try:
+            rows = list(islice(_rows(layout, file), _PROBED))
+        except UserError:
+            return False
+        for row in rows:
+            with suppress(UserError):
+                self._examples(layout, row, read)
+                return True
+        return False
+
+    def _examples(self, layout: Layout[Fields], row: FileRow, read: Read[Fields]) -> list[Rated]:
+        found = [Rated(example, scores, row.place) for example, scores in read(layout.fields, row)]
+        for one in found if self.declared else ():
+            for what, text in (("judged text", one.example.output), ("source", one.example.source)):
+                if not text.strip():
+                    raise UserError(f"{row.place}: the {what} is empty.")
+        return found
+
+
+def _rows(layout: Layout[Fields], file: Path) -> Iterator[FileRow]:
+    """Rows of a file, each once for each of its texts."""
+    return chain.from_iterable(map(layout.fields.rows_of, file_rows(file, layout.rows)))
+
+
+def merged(found: Iterable[Rated], named: bool) -> tuple[list[Rated], list[UserError]]:
+    """Texts with the scores of all rows that rate them, and why some were left out.
+
+    Rows are about one text where their group, system and text are the same and no rater gives it two scores. A text is
+    called by its group and its system, with a number where a system has several texts in a group. Texts that lack a
+    dimension which others have are left out.
+
+    Args:
+        named: the rows name their examples: rows of one name are about one text.
+    """
+    texts: dict[tuple[str, ...], list[Rated]] = {}
+    in_group: Counter[str] = Counter()
+    for one in found:
+        example = one.example
+        key = (example.example_id,) if named else (example.group_id, example.system_id, example.output)
+        same = next((text for text in texts.setdefault(key, []) if not _rated_twice(text.scores, one.scores)), None)
+        if same is not None:
+            joint = {dimension: dict(given) for dimension, given in same.scores.items()}
+            for dimension, given in one.scores.items():
+                joint.setdefault(dimension, {}).update(given)
+            same.scores = joint
+        else:
+            in_group[example.group_id] += 1
+            system = example.system_id.replace("{nth}", str(in_group[example.group_id]))
+            texts[key].append(replace(one, example=replace(example, system_id=system)))
+    listed = [one for rated in texts.values() for one in rated]
+    dimensions = dict.fromkeys(dimension for one in listed for dimension in one.scores)
+    kept: list[Rated] = []
+    left: list[UserError] = []
+    taken: Counter[str] = Counter()
+    for one in listed:
+        example = one.example
+        if missing := [dimension for dimension in dimensions if dimension not in one.scores]:
+            left.append(UserError(f"{one.place}: no row has a score for {', '.join(map(repr, missing))} of this text."))
+            continue
+        name = example.example_id if named else f"{example.group_id}/{example.system_id}"
+        taken[name] += 1
+        name += f"#{taken[name]}" if taken[name] > 1 else ""
+        scores = {dimension: one.scores[dimension] for dimension in dimensions}
+        kept.append(Rated(replace(example, example_id=name, human=mean_scores(scores)), scores, one.place))
+    return kept, left
+
+
+def left_out_note(left: Sequence[UserError]) -> str:
+    """A note on rows that were left out."""
+    rows = "1 row is" if len(left) == 1 else f"{len(left)} rows are"
+    return f"{rows} left out, the first because of this: {left[0]}"
+
+
+def _rated_twice(scores: Scores, others: Scores) -> bool:
+    return any(set(given) & set(others.get(dimension, ())) for dimension, given in scores.items())
+
+
+def _parsed(kind: type[Fields], given: Any, where: str) -> Layout[Fields]:
+    if not isinstance(given, Mapping):
+        raise UserError(f"{where} must be {{files: PATTERN, fields: ...}}, got {given!r}.")
+    known_keys(given, ("files", "rows", "fields"), where)
+    for key in ("files", "rows"):
+        if not isinstance(given.get(key, ""), str | None):
+            raise UserError(f"{where}.{key} must be text, got {given[key]!r}.")
+    fields = kind.parse(given.get("fields", {}), f"{where}.fields")
+    return Layout(fields, given.get("files") or "*", given.get("rows"))

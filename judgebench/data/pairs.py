@@ -1,0 +1,285 @@
+"""Pairs of texts with the preferences of people, in files of any kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from judgebench.data.dataset import Dataset
+from judgebench.data.fields import RowFields, Scores, dataset_of, mean_scores
+from judgebench.data.layouts import Layouts, left_out_note
+from judgebench.data.module import JSON_LINES, JudgeDataModule
+from judgebench.data.rows import FileRow
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+
+FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
+"""The three preferences; below, how much each is worth to the first text."""
+_WORTH = {FIRST: 1.0, SECOND: -1.0, TIE: 0.0}
+
+_CODES = {0.0, 1.0, 2.0}
+"""Numbers that name a side as often as they measure a preference."""
+
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFields(RowFields):
+    """Fields of rows with two texts each and the preference between them.
+
+    Attributes:
+        source: what both texts answer to.
+        preference: a field, of the data's one dimension; or a mapping dimension -> field. It holds one label, or an
+            object rater -> label; or it is a list of fields, one a rater. Of several, the mean counts.
+        first_system, second_system: what wrote the texts; default "first" and "second".
+        systems: instead of these, the one field that names both systems: an object whose keys they are, or text with
+            `_` between them. In all other entries `{first}` and `{second}` stand for the names.
+    """
+
+    source: str | Sequence[str]
+    first: str
+    second: str
+    preference: str | Sequence[str] | Mapping[str, str | Sequence[str]]
+    first_system: str | None = None
+    second_system: str | None = None
+    systems: str | None = None
+
+    needed: ClassVar[tuple[str, ...]] = ("source", "first", "second", "preference")
+    by_dimension: ClassVar[str] = "preference"
+    several: ClassVar[tuple[str, ...]] = ("source", "context", "preference")
+    shown: ClassVar[str] = "{source: prompt, first: answer_a, second: answer_b, preference: winner}"
+
+    @classmethod
+    def parse(cls, given: Any, where: str = "data.fields") -> Self:
+        """See `RowFields.parse`.
+
+        Raises:
+            UserError: as there, or one system is named without the other.
+        """
+        fields = super().parse(given, where)
+        if (fields.first_system is None) != (fields.second_system is None):
+            raise UserError(f"{where}: first_system and second_system go together; name the fields of both, or none.")
+        return fields
+
+    def named(self, row: FileRow) -> FileRow:
+        """The row with the names of both systems."""
+        first, second = FIRST, SECOND
+        if self.first_system is not None and self.second_system is not None:
+            first, second = row.identifier(self.first_system), row.identifier(self.second_system)
+        elif self.systems is not None:
+            held = row.value(self.systems)
+            both = held.split("_") if isinstance(held, str) else list(held) if isinstance(held, Mapping) else []
+            if len(both) != 2:
+                raise UserError(
+                    f"{row.place}: field '{self.systems}' must name two systems, as model_other, got {held!r}."
+                )
+            first, second = both
+        return row.named(first=first, second=second)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The values that stand for preferences: words in any case, numbers, true and false.
+
+    Attributes:
+        meanings: label as `_spelled` writes it -> 1 where the first text is preferred, -1 the second, 0 neither.
+    """
+
+    meanings: Mapping[str, float] = field(default_factory=lambda: dict(_WORTH))
+
+    @classmethod
+    def parse(cls, given: Any) -> Labels:
+        """From configuration: first, second and tie, each a label or a list of labels; else `UserError`."""
+        if not isinstance(given, Mapping) or set(given) != set(LABELS):
+            raise UserError(
+                f"data.labels must say what stands for {', '.join(LABELS)}, as in {{first: model_a, second: model_b, "
+                f"tie: [tie, both bad]}}, got {given!r}."
+            )
+        meanings: dict[str, float] = {}
+        for meaning, labels in given.items():
+            several = isinstance(labels, Sequence) and not isinstance(labels, str)
+            for label in labels if several else [] if labels is None else [labels]:
+                if not (spelled := _spelled(label)):
+                    raise UserError(f"data.labels.{meaning}: {label!r} is not a word, a number, true or false.")
+                if meanings.setdefault(spelled, _WORTH[meaning]) != _WORTH[meaning]:
+                    raise UserError(f"data.labels.{meaning}: {label!r} stands for something else already.")
+        return cls(meanings)
+
+    @property
+    def signed(self) -> bool:
+        """True where a number that is no label counts by its sign: where no label is a number."""
+        return not any(_NUMBER.fullmatch(label) for label in self.meanings)
+
+    def by_sign(self, value: Any) -> bool:
+        """True of a number that counts by its sign."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and self.signed and _spelled(value) not in self.meanings
+
+    def read(self, row: FileRow, name: str) -> float:
+        """Preference for the first text that a row's field states: its label's meaning, or, where numbers are `signed`,
+        the number that it holds; `UserError` where the field is missing, or no label explains its value."""
+        value = row.value(name)
+        spelled = _spelled(value)
+        if spelled in self.meanings:
+            return self.meanings[spelled]
+        for side in LABELS[:2]:
+            if value is not None and row.names.get(side) == value:
+                return _WORTH[side]
+        if value is None or self.by_sign(value):
+            return row.number(name)
+        shown = repr(value)
+        raise UserError(
+            f"{row.place}: field '{name}' must be one of {', '.join(map(repr, self.meanings))} (data.labels)"
+            f"{', or a number above 0 where the first text is preferred' if self.signed else ''}, got "
+            f"{shown if len(shown) <= 60 else shown[:57] + '...'}."
+        )
+
+
+def _spelled(value: Any) -> str:
+    """A label or a value as both are compared: lower case, a number in its shortest form; "" for what is no label.
+
+    Example:
+        >>> [_spelled(value) for value in (" Model_A ", 1, 1.0, "1.0", True, "true", 0.5, None)]
+        ['model_a', '1', '1', '1', 'true', 'true', '0.5', '']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if not isinstance(value, str):
+        return ""
+    word = value.strip().lower()
+    return _spelled(float(word)) if _NUMBER.fullmatch(word) else word
+
+
+class JsonPairs(JudgeDataModule):
+    """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads. Several people may have
+    compared the same two: a row each; together they are one comparison.
+
+    Args:
+        fields, labels: see `PairFields` and `Labels`. A system's own name is a label of its text too.
+        layouts: those of published files, as of `JsonLines`.
+        dimension: what the preference is about, where `fields.preference` is one field.
+        name: in tables; None takes the file's name without its ending.
+    """
+
+    groups_are = "groups"
+    paired = True
+
+    def __init__(
+        self,
+        path: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        labels: Mapping[str, Any] | None = None,
+        dimension: str = "overall",
+        name: str | None = None,
+        layouts: Sequence[Mapping[str, Any]] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(path, **common)
+        self.name = str(name) if name else (Path(path).stem if path else "jsonl_pairs")
+        self.layouts = Layouts.parse(PairFields, fields, layouts)
+        self.labels = Labels() if labels is None else Labels.parse(labels)
+        if not isinstance(dimension, str) or not dimension:
+            raise UserError(f"data.dimension: {dimension!r} is not a name; say what was compared, as overall.")
+        self.dimension = dimension
+
+    def load(self) -> Dataset:
+        """See `JudgeDataModule.load`. A text goes by its group and its system, with a number where a system has several
+        texts in a group.
+
+        Raises:
+            UserError: as there; or numbers without a label that are 0, 1 and 2 alone: they may be codes, by whose sign
+                the first text always wins.
+        """
+        path = self.given_path(JSON_LINES)
+        texts: dict[tuple[str, str], list[str]] = {}
+        by_sign: dict[str, set[float]] = {}
+
+        def read(fields: PairFields, row: FileRow) -> list[tuple[Example, Scores]]:
+            row = fields.named(row)
+            preference = fields.preference
+            asked = preference if isinstance(preference, Mapping) else {self.dimension: preference}
+            scores = {dimension: self._preferences(row, one, by_sign) for dimension, one in asked.items()}
+            return [(_pair(fields, row, mean_scores(scores), texts), scores)]
+
+        found, left = self.layouts.read(path, read)
+        if left:
+            self.note = left_out_note(left)
+        for name, numbers in by_sign.items():
+            _check_codes(path, name, numbers)
+        return dataset_of(found)
+
+    def _preferences(
+        self, row: FileRow, preference: str | Sequence[str], by_sign: dict[str, set[float]]
+    ) -> dict[str, float]:
+        """Rater -> preference for the first text; `by_sign` gathers numbers that count by their sign."""
+        if isinstance(preference, str):
+            held = row.value(preference)
+            raters = (
+                {str(rater): f"{preference}.{rater}" for rater in held}
+                if isinstance(held, Mapping)
+                else {"1": preference}
+            )
+        else:
+            raters = {name: name for name in preference}
+        for name in raters.values():
+            if self.labels.by_sign(value := row.value(name)):
+                by_sign.setdefault(name, set()).add(float(value))
+        return {rater: self.labels.read(row, name) for rater, name in raters.items()}
+
+
+def _pair(
+    fields: PairFields, row: FileRow, human: Mapping[str, float], texts: dict[tuple[str, str], list[str]]
+) -> Example:
+    """A row's pair; `texts` are those of each group and system so far."""
+    source, context = row.text(fields.source), fields.context_of(row)
+    group = fields.group_of(row, source, context)
+    first, second = (_output(row, name) for name in (fields.first, fields.second))
+    system, other = row.names[FIRST], row.names[SECOND]
+    own_id, rival_id = _text_name(texts, group, system, first), _text_name(texts, group, other, second)
+    if own_id == rival_id:
+        raise UserError(f"{row.place}: both texts are the same one of {system!r}; remove the row.")
+    return Example(
+        example_id=fields.example_of(row),
+        group_id=group,
+        system_id=system,
+        source=source,
+        output=first,
+        human=human,
+        context=context,
+        rival_id=rival_id,
+        rival=second,
+        rival_system_id=other,
+        own_id=own_id,
+    )
+
+
+def _check_codes(path: Path, name: str, numbers: Collection[float]) -> None:
+    if len(numbers) > 1 and _CODES.issuperset(numbers):
+        listed = ", ".join(f"{number:g}" for number in sorted(numbers))
+        raise UserError(
+            f"{path.name}: the numbers of field '{name}' are {listed}, none of them below 0, so by their sign the "
+            "second text is preferred nowhere; where they are codes, say what each stands for, as in "
+            "data.labels={first: 1, second: 2, tie: 0}."
+        )
+
+
+def _output(row: FileRow, name: str) -> str:
+    text = row.text(name)
+    if not text.strip():
+        raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
+    return text
+
+
+def _text_name(texts: dict[tuple[str, str], list[str]], group: str, system: str, text: str) -> str:
+    known = texts.setdefault((group, system), [])
+    if text not in known:
+        known.append(text)
+    number = known.index(text)
+    return f"{group}/{system}" + (f"#{number + 1}" if number else "")
