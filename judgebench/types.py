@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +18,16 @@ PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
 """Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the range, so moved to
 its nearest end."""
 
+RANGE = ("range_min", "range_max", "range_step")
+LABELS = "range_labels"
+"""Columns that name a `ScoreRange` in every table; `LABELS` only in tables with a range that has some."""
+
 _MOST_CANDIDATES = 1001
 _LARGEST = 1e9
 _MOST_PLACES = 6
+_MOST_LABELS = 26
+_LABEL = re.compile(r"[^\W\d_](?:[ -]?[^\W_])*")
+_COMMA = ", "  # between labels in a column; no label holds one
 
 
 @dataclass(frozen=True)
@@ -63,18 +73,28 @@ class Example:
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """The scores that a judge may give: minimum, minimum + step, ..., maximum.
+    """The scores that a judge may give, as numbers minimum, minimum + step, ..., maximum; higher is better.
+
+    Attributes:
+        labels: what a judge says for each number, worst first, where that is not the number itself: the numbers
+            counted down, where the lowest is the best, or letters and words. See `reversed` and `worded`.
 
     Example:
         >>> ScoreRange(1, 5).candidates
         ('1', '2', '3', '4', '5')
         >>> ScoreRange(1, 2, 0.5).candidates
         ('1.0', '1.5', '2.0')
+        >>> best_is_one, letters = ScoreRange.parse([5, 1]), ScoreRange.parse(["C", "B", "A"])
+        >>> best_is_one.candidates, best_is_one.values, str(best_is_one)
+        (('5', '4', '3', '2', '1'), (1.0, 2.0, 3.0, 4.0, 5.0), '5-1')
+        >>> letters.candidates, letters.values, str(letters)
+        (('C', 'B', 'A'), (1.0, 2.0, 3.0), 'C-A')
     """
 
     minimum: float
     maximum: float
     step: float = 1.0
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = (self.minimum, self.maximum, self.step)
@@ -84,7 +104,9 @@ class ScoreRange:
             )
         name = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
         if self.minimum >= self.maximum:
-            raise UserError(f"{name}: the minimum must lie below the maximum, as in [1, 5].")
+            raise UserError(
+                f"{name}: the minimum must lie below the maximum, as in [1, 5], or [5, 1] where 1 is the best."
+            )
         if self.step <= 0:
             raise UserError(f"{name}: the step must be above 0.")
         if max(map(_places, numbers)) > _MOST_PLACES:
@@ -95,10 +117,19 @@ class ScoreRange:
             raise UserError(f"{name}: the step must lead from the minimum to the maximum in whole steps.")
         if steps >= _MOST_CANDIDATES:
             raise UserError(f"{name}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are supported.")
+        if self.labels and len(self.labels) != steps + 1:
+            raise UserError(f"{name}: {len(self.labels)} labels for {int(steps) + 1} scores; give one each.")
 
     @classmethod
-    def parse(cls, given: Sequence[float]) -> ScoreRange:
-        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`; else `UserError`."""
+    def parse(cls, given: Sequence[float | str]) -> ScoreRange:
+        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number first where the
+        lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E, D, C, B, A]`; else `UserError`."""
+        if (
+            not isinstance(given, str)
+            and isinstance(given, Sequence)
+            and any(isinstance(x, str) and x[:1].isalpha() for x in given)
+        ):
+            return cls(1.0, float(max(len(given), 2)), 1.0, _labels(given))
         if (
             isinstance(given, str)
             or not isinstance(given, Sequence)
@@ -107,9 +138,51 @@ class ScoreRange:
         ):
             raise UserError(
                 f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
-                "as in 'ranges=[[1,5]]'."
+                "as in 'ranges=[[1,5]]', or labels from worst to best, as in 'ranges=[[E,D,C,B,A]]'."
             )
-        return cls(*(float(x) if _is_moderate(x) else x for x in given))
+        first, last, *step = (float(x) if _is_moderate(x) else x for x in given)
+        if first > last and all(map(_is_moderate, (first, last))):
+            upward = cls(last, first, *step)
+            return cls(last, first, *step, labels=tuple(reversed(upward.candidates)))
+        return cls(first, last, *step)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> ScoreRange:
+        """The range that a row of a table is about, from its `columns`."""
+        labels = row.get(LABELS)
+        return cls(
+            *(float(row[name]) for name in RANGE),
+            labels=tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else (),
+        )
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The range as columns of a table; `LABELS` only where it has labels."""
+        numbers = dict(zip(RANGE, (self.minimum, self.maximum, self.step), strict=True))
+        return numbers | ({LABELS: _COMMA.join(self.labels)} if self.labels else {})
+
+    @property
+    def given(self) -> list[Any]:
+        """The form in which `parse` takes it."""
+        if self.worded:
+            return list(self.labels)
+        ends = [self.minimum, self.maximum]
+        return [*(ends[::-1] if self.labels else ends), self.step]
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Sorts ranges by their numbers, those with labels after those without."""
+        return self.minimum, self.maximum, self.step, self.labels
+
+    @property
+    def worded(self) -> bool:
+        """True where the labels are letters or words, so that nothing lies between two scores."""
+        return bool(self.labels) and self.labels[0][0].isalpha()
+
+    @property
+    def reversed(self) -> bool:
+        """True where the labels are the numbers counted down: a judge that says 1 of 5-1 gives the best score, 5."""
+        return bool(self.labels) and not self.worded
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -118,22 +191,51 @@ class ScoreRange:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The scores as a judge writes them, ascending, all with the same number of decimals."""
-        return tuple(self.text(float(value)) for value in self._decimals)
+        """The scores as a judge writes them, worst first; numbers all with the same number of decimals."""
+        return self.labels or tuple(self.text(float(value)) for value in self._decimals)
+
+    def mirrored(self, value: float) -> float:
+        """The score behind a number that a judge said, and the number behind a score: on a `reversed` range the one as
+        far from the other end, elsewhere itself."""
+        return float(_decimal(self.minimum) + _decimal(self.maximum) - _decimal(value)) if self.reversed else value
 
     def text(self, value: float) -> str:
-        """`value` with as many decimals as this range's scores have."""
+        """`value` as a judge says it: a number with as many decimals as this range's scores have; of letters and words
+        the nearest, the lower of two."""
+        if self.worded:
+            at = math.ceil(value - self.minimum - 0.5)
+            return self.labels[min(max(at, 0), len(self.labels) - 1)]
         places = max(_places(self.minimum), _places(self.maximum), _places(self.step))
-        return f"{value:z.{places}f}"  # z: no minus before a zero
+        return f"{self.mirrored(value):z.{places}f}"  # z: no minus before a zero
 
     def __str__(self) -> str:
-        ends = f"{self.text(self.minimum)}{'-' if self.minimum >= 0 else ' to '}{self.text(self.maximum)}"
+        worst, best = self.text(self.minimum), self.text(self.maximum)
+        ends = f"{worst}{' to ' if worst.startswith('-') or best.startswith('-') else '-'}{best}"
         return ends if self.step == 1 else f"{ends} by {self.step:g}"
 
     @property
     def _decimals(self) -> list[Decimal]:
         low, high, step = _decimal(self.minimum), _decimal(self.maximum), _decimal(self.step)
         return [low + step * i for i in range(int((high - low) / step) + 1)]
+
+
+def _labels(given: Sequence[Any]) -> tuple[str, ...]:
+    """Labels of scores, as they were given; else `UserError`."""
+    where = f"ranges: {shown(list(given))}"
+    right = "as in 'ranges=[[E,D,C,B,A]]' or 'ranges=[[poor,fair,good]]'."
+    if not all(isinstance(one, str) for one in given):
+        raise UserError(f"{where} mixes numbers and labels; give two numbers, or labels from worst to best, {right}")
+    if bad := [one for one in given if not _LABEL.fullmatch(one)]:
+        raise UserError(
+            f"{where}: the label {shown(bad[0])} must begin with a letter and hold letters, digits, hyphens and single "
+            f"spaces alone; {right}"
+        )
+    if not 2 <= len(given) <= _MOST_LABELS:
+        count = f"{len(given)} label{'s' if len(given) > 1 else ''}"
+        raise UserError(f"{where}: that is {count}; give 2 to {_MOST_LABELS}, from worst to best, {right}")
+    if len({one.casefold() for one in given}) < len(given):
+        raise UserError(f"{where} names a label twice, which may not differ in capitals alone; give each once, {right}")
+    return tuple(given)
 
 
 def _decimal(value: float) -> Decimal:

@@ -229,7 +229,7 @@ def broken(tmp_path, **changes):
 
 MISTAKES = {
     "unknown dimension": (["dimensions=[charm]"], "charm"),
-    "range upside down": (["ranges=[[5,1]]"], "minimum must lie below the maximum"),
+    "range of mixed ends": (["ranges=[[1,B]]"], "mixes numbers and labels"),
     "range of one value": (["ranges=[[3,3]]"], "minimum must lie below the maximum"),
     "not a range": (["ranges=[5]"], "is not a range"),
     "no range": (["ranges=[]"], "ranges: [] is not a list"),

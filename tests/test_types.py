@@ -76,7 +76,7 @@ NINES = 10**400 - 1
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
-        ((5, 1), r"range \[5, 1\] with step 1: the minimum must lie below the maximum"),
+        ((5, 5), r"range \[5, 5\] with step 1: the minimum must lie below the maximum, as in \[1, 5\], or \[5, 1\]"),
         ((3, 3), "the minimum must lie below the maximum"),
         ((1, 5, 0), "the step must be above 0"),
         ((1, 5, -1), "the step must be above 0"),

@@ -30,7 +30,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, sha256_of
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import FAILED, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
 
 KINDS = ("linear", "isotonic", "none")
 
@@ -142,7 +142,7 @@ def _card(
 ) -> JudgeCard:
     tried = candidates(results.metrics, dimension)
     selected = best(tried, settings.metric, dimension)
-    score_range = ScoreRange(*(selected[name] for name in CELL[:3]))
+    score_range = ScoreRange.of(selected)
     scale = data.scale.get(dimension)
     # a text without a score has no estimate either, neither here nor where the card is used
     rows = {split: part[part["status"] != FAILED] for split, part in _rows(results.scores, selected, dimension).items()}
@@ -254,8 +254,8 @@ def _decoding(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, 
 def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> dict[str, pd.DataFrame]:
     """split -> the chosen judge's scores of clean texts."""
     own = (scores["dimension"] == dimension) & (scores["attack"] == "none")
-    for name in CELL:
-        own &= scores[name].isna() if chosen[name] is None else scores[name] == chosen[name]
+    for name in CELL if LABELS in scores else (name for name in CELL if name != LABELS):
+        own &= scores[name].isin([None, ""]) if chosen[name] is None else scores[name] == chosen[name]
     rated = scores[own & scores["human"].notna()]
     return {split: rated[rated["split"] == split] for split in (DEV, TEST)}
 
@@ -268,7 +268,7 @@ def _figures(one: Mapping[str, Any]) -> dict[str, Any]:
     return line
 
 
-CELL = ("range_min", "range_max", "range_step", "defense", "judge", "decoding", "lambda", "temperature")
+CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
 """Keys that identify a judge of one dimension."""
 
 _OWN = ("main", "pair")  # what an assistant says by itself is no candidate: it would be a judge of its own
@@ -281,7 +281,7 @@ def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dic
     for record in records:
         clean = record["attack"] == "none" and record["level"] == "dataset" and record["dimension"] == dimension
         if clean and record["judge"] in _OWN:
-            key = tuple(record[name] for name in CELL)
+            key = tuple(record.get(name) for name in CELL)
             judge = judges.setdefault(key, {**dict(zip(CELL, key, strict=True)), DEV: None, TEST: None})
             judge[record["split"]] = record
     return list(judges.values())

@@ -164,10 +164,9 @@ class JudgeCard:
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
-        low, high, step = self.range.minimum, self.range.maximum, self.range.step
         estimate = None if self.estimate is None else {name: _plain(it) for name, it in vars(self.estimate).items()}
         content = {"format": FORMAT} | {name: _plain(getattr(self, name)) for name in _CARD}
-        content |= {"range": [low, high, step], "estimate": estimate}
+        content |= {"range": self.range.given, "estimate": estimate}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         try:
             with atomic(path) as temporary:

@@ -62,7 +62,7 @@ def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], 
         for record in records
         if record["attack"] != "none"
         and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
-        and all(record[axis] == value for axis, value in selected.items())
+        and all(record.get(axis) == value for axis, value in selected.items())
         and record.get("change") is not None
     ]
 

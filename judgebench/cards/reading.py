@@ -68,7 +68,7 @@ def scoring_config(
         "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
         "name": "score",
         "dimensions": [card.dimension],
-        "ranges": [[card.range.minimum, card.range.maximum, card.range.step]],
+        "ranges": [card.range.given],
         "attacks": ["none"],
         **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         "store": str(store),

@@ -200,9 +200,16 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
     axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
     for key, make in (("ranges", ScoreRange.parse), ("dimensions", str)):
         with mistakes.caught():
-            axes[key] = [make(given) for given in list_at(config, key)]
+            for given in list_at(config, key):
+                with mistakes.caught():
+                    axes[key].append(make(given))
             if len(set(axes[key])) < len(axes[key]):
                 raise UserError(f"{key}: {', '.join(map(str, axes[key]))} names one twice.")
+            if len(set(map(str, axes[key]))) < len(axes[key]):
+                raise UserError(
+                    f"{key}: {', '.join(map(str, axes[key]))} has one name for two, whose ends are alike; ask for them "
+                    "in runs of their own."
+                )
     mistakes.tell()
     return list(product(axes["dimensions"], axes["ranges"]))
 

@@ -490,6 +490,23 @@ TEXTS = (
         "name the range; write {{min_range}} and {{max_range}} in it, or give the one range that it speaks of.",
     ),
     Rule(
+        lambda t: not t.compares and any(one.worded for one in t.ranges) and t.builder.numbered,
+        None,
+        "ranges: {asked.shown_ranges} has no numbers, and the rubric for {name!r} speaks of scores between the ends "
+        "(quarter_0 to quarter_4, low_score, high_score); give numbers, as in 'ranges=[[1,5]]', or choose prompt=paper "
+        "or rubrics with no more than {{min_range}} and {{max_range}}.",
+        ("ranges", "prompt"),
+    ),
+    Rule(
+        lambda t: (
+            any(one.worded for one in t.ranges) and [defense.name for defense in t.defenses if defense.needs_numbers]
+        ),
+        None,
+        "defenses: {name} tells the judge the numbers of two references, and ranges {asked.shown_ranges} has none; "
+        "leave it out, or give numbers, as in 'ranges=[[1,5]]'.",
+        ("defenses", "ranges"),
+    ),
+    Rule(
         lambda t: t.compares and PLACES_OR_TIE in t.ranges and t.builder.tieless,
         None,
         f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {{name!r}} does not say that this is "

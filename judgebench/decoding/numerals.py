@@ -1,4 +1,5 @@
 """The numbers of an answer as tokens, `⟦4.0⟧`, so that what surrounds them can be matched without reading digits again.
+Where the scores are letters or words, these are the tokens and numbers are not.
 
 Steps, in this order:
 
@@ -36,9 +37,15 @@ def token_value(token: str) -> float:
     return float(token.rstrip("/"))
 
 
+MARKS = range(0xE000, 0xE000 + 26)
+"""Characters that stand for the labels of a range in a text for `tokenize`, worst first; no answer has them."""
+
+
 def tokenize(text: str, score_range: ScoreRange) -> str | None:
-    """`text` in lower case with its numbers as tokens; None if it says that it judges on another scale."""
-    text = _without_echoes(_number_tokens(_clean(text), score_range), score_range)
+    """`text` in lower case with its numbers, or where the range is worded its `MARKS`, as tokens; None if it says that
+    it judges on another scale."""
+    tokens = _mark_tokens if score_range.worded else _number_tokens
+    text = _without_echoes(tokens(_clean(text), score_range), score_range)
     return None if _OTHER_SCALE.search(text) else _collapsed(text, score_range)
 
 
@@ -123,6 +130,11 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
     return _WORD.sub(word, _NUMBER.sub(digits, text))
 
 
+def _mark_tokens(text: str, score_range: ScoreRange) -> str:
+    scores = {mark: _token(score) for mark, score in zip(MARKS, score_range.values, strict=False)}
+    return text.translate(scores)
+
+
 def _without_list_numbers(text: str) -> str:
     """Without the `1.`, `2.`, ... of a list, which must count up from 1 to at least 2."""
     numbers = [int(found[1]) for found in _LIST_NUMBER.finditer(text)]
@@ -158,13 +170,15 @@ _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to
 
 def _without_echoes(text: str, score_range: ScoreRange) -> str:
     ends = (score_range.minimum, score_range.maximum)
+    told = {ends, ends[::-1]} if score_range.labels else {ends}
+    scores = [list(score_range.values), list(score_range.values)[:: -1 if score_range.labels else 1]]
 
     def span(found: re.Match[str]) -> str:
         named = (token_value(found[2]), token_value(found[4]))
-        return " " if named == ends and (found["by"] != "and" or found["between"]) else found[0]
+        return " " if named in told and (found["by"] != "and" or found["between"]) else found[0]
 
     def interval(found: re.Match[str]) -> str:
-        return " " if (token_value(found[1]), token_value(found[2])) == ends else found[0]
+        return " " if (token_value(found[1]), token_value(found[2])) in told else found[0]
 
     def explained_ends(found: re.Match[str]) -> str:
         return " " if all(token_value(token) in ends for token in found.groups() if token) else found[0]
@@ -174,7 +188,7 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
 
     def listed(found: re.Match[str]) -> str:
         named = [token_value(token) for token in re.findall(TOKEN, found[0])]
-        return " " if named == list(score_range.values) and len(named) > 2 else found[0]
+        return " " if named in scores and len(named) > 2 else found[0]
 
     text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
     text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
@@ -210,4 +224,5 @@ def _collapsed(text: str, score_range: ScoreRange) -> str:
             return found[0]  # two numbers side by side, not one vague one
         return _token(math.nan)
 
-    return _ALTERNATIVES.sub(alternatives, _FRACTION.sub(fraction, text))
+    text = text if score_range.worded else _FRACTION.sub(fraction, text)  # `B/A` is no part of A
+    return _ALTERNATIVES.sub(alternatives, text)

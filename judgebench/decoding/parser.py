@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from judgebench.decoding.numerals import ENDS, OUT_OF_MAXIMUM, TOKEN, token_value, tokenize
+from judgebench.decoding.numerals import ENDS, MARKS, OUT_OF_MAXIMUM, TOKEN, token_value, tokenize
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 Evidence = Callable[[str], Sequence[str]]
@@ -37,6 +37,9 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
 
     Never raises, whatever the text.
 
+    On a range with labels the answer is one of them, and so is the score: letters and words alone where it is worded,
+    the number counted from the other end where it is reversed.
+
     Args:
         choices: letter -> the score that it stands for, where the rubric defines a multiple choice.
 
@@ -47,16 +50,24 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
         Score(value=1.0, status='failed')
         >>> parse_answer("The answer is (B).", ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
         Score(value=4.0, status='parsed')
+        >>> parse_answer("Rating: B. Two of 3 facts are there.", ScoreRange.parse(["C", "B", "A"]))
+        Score(value=2.0, status='parsed')
+        >>> parse_answer("The rating is 2.", ScoreRange.parse([5, 1]))
+        Score(value=4.0, status='parsed')
     """
     return _score(text, score_range, choices, (_final, _overall, _marked, _headed, _prose, _lone))
 
 
 def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None, kinds: Sequence[Evidence]) -> Score:
-    value = _answer(with_scores(text, choices) if choices else text, score_range, kinds)
+    if score_range.worded:
+        text = _with_marks(text, score_range.labels)
+    elif choices:
+        text = with_scores(text, choices)
+    value = _answer(text, score_range, kinds)
     if math.isnan(value):
         return Score(float(score_range.minimum), FAILED)
     inside = float(min(max(value, score_range.minimum), score_range.maximum))
-    return Score(inside, PARSED if inside == value else CLAMPED)
+    return Score(score_range.mirrored(inside), PARSED if inside == value else CLAMPED)
 
 
 def parse_place(text: str, choices: Mapping[str, float] | None = None, score_range: ScoreRange = PLACES) -> Score:
@@ -204,10 +215,13 @@ _MARKUP = re.compile(r"[*_`\"“”„«»#$]")
 _CHOICE = re.compile(r"\b(?:option|choice|letter)\b", re.IGNORECASE)
 _ANSWERS = r"(?= ?(?:$|[.,;:!?(){}\[\]|→\n<]|-(?!\w)|(?:because|since|as|or|and|to)\b))"
 """Lookahead: what may follow a letter that answers. `A good summary`, `B+` and `Option A is too generous` name none."""
-_LETTER = re.compile(rf"(?<![\w.&/+-])(?<![^\W\d]['’])(?P<letter>[A-H])(?![\w+-]|['’]\w)(?=['’]?{_ANSWERS})")
+_APART = r"(?<![\w.&/+-])(?<![^\W\d]['’])"
+_ENDING = r"(?![\w+-]|['’]\w)"
+_LETTER = re.compile(rf"{_APART}(?P<letter>[A-Z]){_ENDING}(?=['’]?{_ANSWERS})")
 _SMALL = re.compile(
-    r"(?P<before>\A\W*|\banswer(?: is)?\W{1,4}|[(\[])(?P<letter>[a-h])(?=[)\]]|[\s.,;:!?'(){}\[\]]*\Z)", re.I
+    r"(?P<before>\A\W*|\banswer(?: is)?\W{1,4}|[(\[])(?P<letter>[a-z])(?=[)\]]|[\s.,;:!?'(){}\[\]]*\Z)", re.I
 )
+_SMALL_LAST = re.compile(r"(?<=[:=])\s*[a-z](?=[\s.,;)\]]*$)", re.MULTILINE)  # `Rating: b`
 
 
 def with_scores(text: str, choices: Mapping[str, float]) -> str:
@@ -223,13 +237,29 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
         for pattern in told.values():
             text = pattern.sub("\n", text)
 
-    def score(found: re.Match[str]) -> str:
-        letter = found["letter"].upper()
-        if letter not in choices:
-            return found[0]
-        return f"{found.groupdict().get('before', '')}{choices[letter]!r}"
+    return _with_letters(text, {letter: repr(score) for letter, score in choices.items()})
 
-    return _SMALL.sub(score, _LETTER.sub(score, _CHOICE.sub("answer", text)))
+
+def _with_letters(text: str, written: Mapping[str, str]) -> str:
+    """A text with what is `written` for each letter in the place of those that answer."""
+
+    def letter(found: re.Match[str]) -> str:
+        instead = written.get(found["letter"].upper())
+        return found[0] if instead is None else f"{found.groupdict().get('before', '')}{instead}"
+
+    return _SMALL.sub(letter, _LETTER.sub(letter, _CHOICE.sub("answer", text)))
+
+
+def _with_marks(text: str, labels: Sequence[str]) -> str:
+    """An answer with one of `MARKS` in the place of each label that may answer, a longer one before a shorter."""
+    marks = {label.casefold(): chr(mark) for label, mark in zip(labels, MARKS, strict=False)}
+    text = _MARKUP.sub(" ", text.translate(dict.fromkeys(MARKS)))
+    text = _SMALL_LAST.sub(lambda found: found[0].upper(), text)
+    if words := sorted((label for label in marks if len(label) > 1), key=len, reverse=True):
+        named = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
+        pattern = re.compile(rf"{_APART}(?:{named}){_ENDING}", re.IGNORECASE)
+        text = pattern.sub(lambda found: marks.get(" ".join(found[0].casefold().split()), found[0]), text)
+    return _with_letters(text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1})
 
 
 def _telling(letter: str, score: float) -> re.Pattern[str]:

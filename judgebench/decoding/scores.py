@@ -13,9 +13,11 @@ from judgebench.types import (
     CLAMPED,
     FAILED,
     FIRST,
+    LABELS,
     ORDERS,
     PARSED,
     PLACES,
+    RANGE,
     SECOND,
     TIE,
     Reading,
@@ -25,8 +27,8 @@ from judgebench.types import (
 )
 
 KEYS = (
-    *("example_id", "group_id", "system_id", "split", "dimension", "range_min", "range_max", "range_step"),
-    *("attack", "defense"),
+    *("example_id", "group_id", "system_id", "split", "dimension"),
+    *(*RANGE, "attack", "defense"),
 )
 """What identifies an example under a condition, in every table."""
 
@@ -43,15 +45,17 @@ COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status
 
 
 def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
-    """The `KEYS` of readings, as columns; where any of them compares texts, also `COMPARED`."""
+    """The `KEYS` of readings, as columns; where any range has labels, also `LABELS`, and where any of them compares
+    texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
     ranges = [condition.range for condition in conditions]
     columns = {name: [getattr(example, name) for example in examples] for name in KEYS[:3]}
     columns["split"] = [reading.split for reading in readings]
     columns["dimension"] = [condition.dimension for condition in conditions]
-    for name, end in (("range_min", "minimum"), ("range_max", "maximum"), ("range_step", "step")):
-        columns[name] = [getattr(score_range, end) for score_range in ranges]
+    named = {score_range: score_range.columns for score_range in dict.fromkeys(ranges)}
+    for name in (*RANGE, *([LABELS] if any(score_range.labels for score_range in named) else [])):
+        columns[name] = [named[score_range].get(name, "") for score_range in ranges]
     columns |= {name: [getattr(condition, name) for condition in conditions] for name in ("attack", "defense")}
     orders = [condition.order for condition in conditions]
     if any(orders):
@@ -66,6 +70,7 @@ def decode(
     tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None,
 ) -> dict[str, np.ndarray]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
+    Where a range has labels, also `LABELS`.
     Where texts are compared, also `COMPARED` and `TIED`, and a score is an `answered_place`.
 
     Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the others the main
@@ -86,6 +91,8 @@ def decode(
     if answered := [reading for reading in readings if reading.text is not None]:
         parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
+    if any(LABELS in part for part in parts):
+        parts, names = [{LABELS: [""] * len(part["score"]), **part} for part in parts], [*names, LABELS]
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
@@ -187,7 +194,7 @@ WINS = ScoreRange(0, 1, 0.5)
 UNDECIDED = 0.5
 
 _SAME = (*KEYS, "judge", "decoding", "lambda", "temperature")
-_ENDS = {"range_min": WINS.minimum, "range_max": WINS.maximum, "range_step": WINS.step}
+_ENDS = WINS.columns
 
 
 def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -69,6 +69,7 @@ class ReferenceDefense(Prepared):
     swapped: bool = False
     findings: Findings = field(default_factory=Findings)
     compares: ClassVar[bool] = False
+    needs_numbers: ClassVar[bool] = True
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         if WITH_REFERENCES in rubric.forms:
@@ -97,6 +98,7 @@ class PlannedReferences(Planned):
     swapped: bool = False
     stage: ClassVar[str] = SOURCES
     compares: ClassVar[bool] = False
+    needs_numbers: ClassVar[bool] = True
 
     def prepared(self, resources: Resources) -> ReferenceDefense:
         """See `Planned.prepared`. Each dimension has standards of its own; they are found on the development split's
@@ -222,8 +224,7 @@ def _standard_record(vectors: StandardVectors, layer: int, condition: Condition)
     origin = asdict(vectors.origin)
     return {
         "dimension": condition.dimension,
-        "range_min": condition.range.minimum,
-        "range_max": condition.range.maximum,
+        **{name: value for name, value in condition.range.columns.items() if name != "range_step"},
         **origin,
         "groups": list(vectors.origin.groups),
         "best_layer": best_layer(vectors.separability),

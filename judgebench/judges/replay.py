@@ -31,7 +31,8 @@ class AnswerFields:
     Attributes:
         text: the answer; a number is taken as its text.
         group_id, system_id: name the example where `example_id` does not.
-        dimension, range, attack, defense: the condition. A range is `[1, 5]` or "1-5"; a row without an attack or a
+        dimension, range, attack, defense: the condition. A range is `[1, 5]` or "1-5", `[5, 1]` or
+            "5-1", a list of labels or "E-A"; a row without an attack or a
             defense was given without one.
         order: `first` or `second`, the place of a pair's judged text.
     """

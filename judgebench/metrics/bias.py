@@ -10,7 +10,7 @@ from scipy import special
 
 from judgebench.metrics.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
 from judgebench.metrics.resampling import Resampled
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
 SMOOTHING = 0.5
 """Added to every count before `kl_divergence` takes shares: a score that was never given is rare, not impossible."""
@@ -147,7 +147,7 @@ def family_similarity(main: np.ndarray, assistant: np.ndarray) -> dict[str, floa
     }
 
 
-_CONDITION = ("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+_CONDITION = ("split", "dimension", *RANGE, "attack", "defense")
 
 
 def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -163,8 +163,9 @@ def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]
         the most likely one, the lowest of equals), main_mode_share, assistant_mode_share. JSON's own types, never NaN.
         Readings without log-probabilities of both models give none.
     """
+    keys = [*_CONDITION, *([LABELS] if LABELS in readings else [])]
     cells: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(zip(*(readings[name] for name in _CONDITION), strict=True)):
+    for row, key in enumerate(zip(*(readings[name] for name in keys), strict=True)):
         if readings["main_logprobs"][row] is not None and readings["assistant_logprobs"][row] is not None:
             cells.setdefault(key, []).append(row)
     records = []
@@ -174,7 +175,9 @@ def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]
             for name in ("main_logprobs", "assistant_logprobs")
         )
         plain = (value.item() if isinstance(value, np.generic) else value for value in key)
-        record = dict(zip(_CONDITION, plain, strict=True)) | {"n": len(rows)}
+        record = dict(zip(keys, plain, strict=True)) | {"n": len(rows)}
+        if not record.get(LABELS, True):
+            del record[LABELS]
         record |= family_similarity(main, assistant)
         candidates = [str(text) for text in readings["candidates"][rows[0]]]
         for name, logprobs in (("main", main), ("assistant", assistant)):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from judgebench.types import LABELS, RANGE, ScoreRange
+
 
 class Cell(NamedTuple):
     """The condition, judge and decoding that a run of scores shares."""
@@ -24,16 +26,17 @@ class Cell(NamedTuple):
     decoding: str
     lambda_: float | None
     temperature: float | None
+    range_labels: str = ""
 
     @property
     def named(self) -> dict[str, Any]:
-        """By the names of the columns."""
-        return dict(zip(CELL, self, strict=True))
+        """By the names of the columns; `LABELS` only where the range has some."""
+        return dict(zip(CELL, self, strict=False)) | ({LABELS: self.range_labels} if self.range_labels else {})
 
     @property
-    def range(self) -> tuple[float, float, float]:
-        """Minimum, maximum and step."""
-        return self.range_min, self.range_max, self.range_step
+    def range(self) -> ScoreRange:
+        """The range that its scores lie in."""
+        return ScoreRange.of(self.named)
 
     @property
     def table(self) -> tuple[str, str, str, str]:
@@ -46,8 +49,8 @@ class Cell(NamedTuple):
         return self.lambda_, self.temperature
 
 
-CELL = tuple(name.rstrip("_") for name in Cell._fields)
-"""The columns behind a cell."""
+CELL = tuple(name.rstrip("_") for name in Cell._fields if name != LABELS)
+"""The columns behind a cell, to which `LABELS` comes where a range has some."""
 
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
@@ -55,17 +58,19 @@ COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "hum
 COMPARED = ("text_id", "score_first", "score_second", "rival_id", "rival_system_id", "tie_first", "tie_second")
 """What a table of scores has besides where texts are compared; only the ranking of systems needs the last four."""
 
-_NUMBERS = ("range_min", "range_max", "range_step", "lambda", "temperature", "score", "human")
+_NUMBERS = (*RANGE, "lambda", "temperature", "score", "human")
 
 
 def checked(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The `COLUMNS` of a table of scores, and its `COMPARED` where it has them, numbers as float64; ValueError for a
-    column missing or of another length, or a score that is not finite."""
+    """The `COLUMNS` of a table of scores, its `LABELS` (empty for want of them), and its `COMPARED` where it has them,
+    numbers as float64; ValueError for a column missing or of another length, or a score that is not finite."""
     missing = [name for name in COLUMNS if name not in scores]
     if missing:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
     there = [*COLUMNS, *(name for name in COMPARED if name in scores)]
     columns = {name: np.asarray(scores[name]) for name in there}
+    columns[LABELS] = np.asarray([x if isinstance(x, str) else "" for x in scores[LABELS]] if LABELS in scores
+                                 else np.full(len(columns["score"]), ""))  # fmt: skip
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"scores: columns of different lengths {lengths}")
@@ -83,13 +88,13 @@ def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
     if not count:
         return {}
     differs = np.zeros(count - 1, dtype=bool)
-    for name in CELL:
+    for name in (*CELL, LABELS):
         column = columns[name]
         unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
         differs |= unlike & ~(np.isnan(column[1:]) & np.isnan(column[:-1])) if column.dtype.kind == "f" else unlike
     # Rows come in long runs of one cell: only where a run starts does its cell need to be read.
     starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
-    keys = zip(*([_plain(value) for value in columns[name][starts].tolist()] for name in CELL), strict=True)
+    keys = zip(*([_plain(value) for value in columns[name][starts].tolist()] for name in (*CELL, LABELS)), strict=True)
     runs: dict[Cell, list[np.ndarray]] = {}
     for key, start, end in zip(keys, starts, [*starts[1:], count], strict=True):
         runs.setdefault(Cell(*key), []).append(np.arange(start, end))
@@ -100,7 +105,7 @@ def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
     return rows_of
 
 
-def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]]:
+def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, Cell]]:
     """Series -> range -> cell, both in order of first appearance.
 
     A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge, decoding, lambda,
@@ -110,7 +115,7 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[tuple[float, 
     listed = list(dict.fromkeys(cells))
     settings = Counter((cell.range, cell.table, cell.judge, cell.decoding) for cell in listed)
     several = {key[1:] for key, count in settings.items() if count > 1}
-    series: dict[tuple[Any, ...], dict[tuple[float, float, float], Cell]] = {}
+    series: dict[tuple[Any, ...], dict[ScoreRange, Cell]] = {}
     for cell in listed:
         knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)
         series.setdefault((*cell.table, cell.judge, cell.decoding, *knobs), {})[cell.range] = cell

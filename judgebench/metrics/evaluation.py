@@ -39,7 +39,7 @@ from judgebench.metrics.levels import LEVELS, Correlated, correlate
 from judgebench.metrics.preference import comparative
 from judgebench.metrics.resampling import FEWEST, RESAMPLES
 from judgebench.metrics.robustness import CLEAN, against_clean
-from judgebench.types import CLAMPED, FAILED, ScoreRange
+from judgebench.types import CLAMPED, FAILED
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
 """Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
@@ -143,7 +143,7 @@ def _described(
     seed: int,
 ) -> dict[str, Any]:
     """The part of a record that is alike at all levels."""
-    score_range, rated = ScoreRange(*cell.range), np.isfinite(part["human"])
+    score_range, rated = cell.range, np.isfinite(part["human"])
     ends = (scale or {}).get(cell.dimension)
     record = {
         "failed_share": float((part["status"] == FAILED).mean()),

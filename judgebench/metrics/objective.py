@@ -8,7 +8,7 @@ from typing import Any
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import LEVELS
 from judgebench.runtime.errors import UserError
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
 _DEFAULTS: Mapping[str, Any] = {"split": "dev", "metric": "spearman", "level": "dataset"}
 _SERIES = ("judge", "decoding")
@@ -18,7 +18,7 @@ _UNDER = ("attack", "defense")
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see `metrics.robustness`."""
 _KEYS = (*_DEFAULTS, *_SERIES, *_FILTERS, *_UNDER)
-_CELL = ("dimension", "range_min", "range_max", "range_step")
+_CELL = ("dimension", *RANGE, LABELS)
 
 
 def parse_objective(given: Any) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def parse_objective(given: Any) -> list[dict[str, Any]]:
         given: a list of mappings, or one alone, with keys split (dev), metric (spearman; of `CORRELATIONS`, or of
             `CHANGE_METRICS`), level (dataset), judge and decoding (the series), attack (none, or one or several whose
             mean counts; `CHANGE_METRICS` need one), defense (none), and, to count these alone, dimension and range
-            ([minimum, maximum] or [minimum, maximum, step]); each of the latter two may be a list of such.
+            (as in `ranges`); each of the latter two may be a list of such.
 
     Raises:
         UserError: anything else.
@@ -69,9 +69,9 @@ def objective_cells(
 
     Returns:
         an entry's position (`objective`), its metric, split, level, judge, decoding, defense and attack (several with
-            commas between); dimension, range_min, range_max, range_step; dev and test (None where there is no such
-            split), each the mean over the entry's attacks; `constant`, True where the judge gives every text of the
-            entry's split the same score.
+            commas between); dimension, and the columns of its range; dev and test (None where there is no such split),
+            each the mean over the entry's attacks; `constant`, True where the judge gives every text of the entry's
+            split the same score.
     """
     found = []
     for position, entry in enumerate(objective):
@@ -81,14 +81,14 @@ def objective_cells(
         for split in ("dev", "test"):
             by_cell: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
             for record in _matching(records, {**entry, "split": split}):
-                by_cell.setdefault(tuple(record[name] for name in _CELL), []).append(record)
+                by_cell.setdefault(tuple(record.get(name) for name in _CELL), []).append(record)
             for key, matching in by_cell.items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})
                 known = [record[entry["metric"]] for record in matching if record[entry["metric"]] is not None]
                 cell[split] = sum(known) / len(known) if len(known) == len(matching) else None
                 cell["constant"] |= split == entry["split"] and any(record["constant"] for record in matching)
         for key, values in cells.items():
-            named = dict(zip(_CELL, key, strict=True))
+            named = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
             found.append({"objective": position, **asked, **named, **values})
     return found
 
@@ -123,9 +123,10 @@ def _parsed(entry: Any) -> dict[str, Any]:
     whole |= {"attack": list(attacks), "defense": defense}
     if "range" in whole:
         given = whole["range"]
-        several = isinstance(given, Sequence) and given and isinstance(given[0], Sequence)
-        ranges = [ScoreRange.parse(one) for one in (given if several else [given])]
-        whole["range"] = [(score_range.minimum, score_range.maximum, score_range.step) for score_range in ranges]
+        several = (
+            isinstance(given, Sequence) and given and isinstance(given[0], Sequence) and not isinstance(given[0], str)
+        )
+        whole["range"] = [ScoreRange.parse(one) for one in (given if several else [given])]
     if "dimension" in whole:
         given = whole["dimension"]
         names = [given] if isinstance(given, str) else given
@@ -146,7 +147,7 @@ def _value(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any], posit
             f"objective: no record matches entry {position + 1} ({', '.join(named)}); a run has records of the splits, "
             "judges and decodings in its metrics.json."
         )
-    cells = [tuple(record[key] for key in (*_CELL, "attack")) for record in matching]
+    cells = [tuple(record.get(key) for key in (*_CELL, "attack")) for record in matching]
     if len(set(cells)) < len(cells):
         raise UserError(
             f"objective: judge {entry['judge']} with decoding {entry['decoding']} has several settings in one cell; a "
@@ -170,5 +171,5 @@ def _matching(records: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) ->
         and record["attack"] in entry["attack"]
         and record["defense"] == entry["defense"]
         and record["dimension"] in entry.get("dimension", [record["dimension"]])
-        and ("range" not in entry or (record["range_min"], record["range_max"], record["range_step"]) in entry["range"])
+        and ("range" not in entry or ScoreRange.of(record) in entry["range"])
     ]

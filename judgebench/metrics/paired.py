@@ -30,7 +30,7 @@ from judgebench.metrics.resampling import (
     permutation_p_value,
 )
 from judgebench.metrics.robustness import CLEAN, clean_cell, pair, resampled_changes
-from judgebench.types import ScoreRange
+from judgebench.types import RANGE
 
 Series = tuple[str, str]
 """(judge, decoding), as in the columns of scores.parquet."""
@@ -208,14 +208,13 @@ def named_pair(sides: Sequence[tuple[Cell, Cell]]) -> dict[str, Any]:
     """The columns that name a comparison in one range, or in the mean over several.
 
     Returns:
-        split, dimension, range_min, range_max, range_step (None in a mean over ranges), ranges (how many), attack,
-        defense, and judge, decoding, lambda and temperature of `first_` and `second_`: lambda and temperature are None
+        split, dimension, the columns of the range (None in a mean over ranges), ranges (how many), attack, defense, and
+        judge, decoding, lambda and temperature of `first_` and `second_`: lambda and temperature are None
         where there is none, and in a mean where they vary over the ranges.
     """
     cell = sides[0][0]
-    low, high, step = cell.range if len(sides) == 1 else (None, None, None)
     named: dict[str, Any] = {"split": cell.split, "dimension": cell.dimension}
-    named |= {"range_min": low, "range_max": high, "range_step": step, "ranges": len(sides)}
+    named |= {**(cell.range.columns if len(sides) == 1 else dict.fromkeys(RANGE)), "ranges": len(sides)}
     named |= {"attack": cell.attack, "defense": cell.defense}
     for side, name in enumerate(("first", "second")):
         cell = sides[0][side]
@@ -361,7 +360,7 @@ def _change_gap(
         return None
     parts = [{name: columns[name][own] for name in _USED} for own in rows]
     paired = [pair(*parts[:2]), pair(*parts[2:])]
-    changes = [resampled_changes(side, ScoreRange(*both[0].range), resamples, seed) for side in paired]
+    changes = [resampled_changes(side, both[0].range, resamples, seed) for side in paired]
     arrays = {name: np.stack([side[name] for side in changes]) for name in DIFFERENCES}
     return _Gap((both,), arrays, tuple(np.unique(paired[0].groups).tolist()), len(rows[0]))
 

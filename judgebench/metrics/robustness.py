@@ -172,7 +172,7 @@ def against_clean(
         none = {"paired": 0} | unknown((*MEANS, *CHANGES)) | dict.fromkeys(_SPEARMAN_CHANGE)
         return [none for _ in levels]
     paired = pair(parts[clean], parts[cell])
-    changes = robustness(paired, ScoreRange(*cell.range), resamples, seed)
+    changes = robustness(paired, cell.range, resamples, seed)
     rated = np.isfinite(paired.human)
     human, groups, systems = (column[rated] for column in (paired.human, paired.groups, paired.systems))
     records = []
@@ -369,6 +369,6 @@ def _measured(
     clean: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int
 ) -> dict[str, Any]:
     paired = pair(clean, attacked)
-    measured = robustness(paired, ScoreRange(*cell.range), resamples, seed)
+    measured = robustness(paired, cell.range, resamples, seed)
     record: dict[str, Any] = {"n": measured.pop("paired"), "groups": len(np.unique(paired.groups))}
     return record | {name.replace("attacked_mean", "mean"): value for name, value in measured.items()}

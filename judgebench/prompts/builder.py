@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.config.fields import known_keys
 from judgebench.prompts.chat import ChatFormat
-from judgebench.prompts.rubrics import Filled, are_comparative, choices_of, fill, load_rubrics, names_range, names_tie
+from judgebench.prompts.rubrics import (
+    Filled,
+    are_comparative,
+    choices_of,
+    fill,
+    load_rubrics,
+    names_numbers,
+    names_range,
+    names_tie,
+)
 from judgebench.prompts.tokens import ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
@@ -47,6 +56,7 @@ class Defense:
             it answers as `judge.mode` has it.
         learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
         compares: True where it can stand around two texts that are compared.
+        needs_numbers: True where it speaks of scores between the ends, which letters and words do not have.
 
     Example:
         >>> class Plain(Defense):
@@ -65,6 +75,7 @@ class Defense:
     answer_tokens: int | None = None
     learnable: ClassVar[bool] = True
     compares: ClassVar[bool] = True
+    needs_numbers: ClassVar[bool] = False
 
     def text(self, text: str, example: Example, condition: Condition) -> str:
         """Gives the text that replaces one to be judged: the judged text after the attack, or its rival."""
@@ -102,6 +113,7 @@ class PromptBuilder:
         comparative: see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
+        numbered: those whose rubrics speak of scores between the ends, which letters and words do not have.
 
     Raises:
         UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
@@ -127,6 +139,7 @@ class PromptBuilder:
         self.comparative = are_comparative(rubrics)
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
         self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
+        self.numbered = [dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)]
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate

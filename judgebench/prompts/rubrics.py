@@ -15,6 +15,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4]|(?:low|high)_score)\}")
+_NUMBERED = re.compile(r"\{(?:quarter_[0-4]|(?:low|high)_score)\}")
 _TIES = re.compile(r"\{ties:([^{}]*)\}")
 _NAMES_TIE = re.compile(rf"(?<![\w.,]){TIE:g}(?![\w%]|[.,]\d)")
 _SOURCES = ("Document", "Dialogue")
@@ -121,6 +122,11 @@ def names_range(rubric: Rubric) -> bool:
     return any(scale for _, scale in _FIELD.findall(rubric.template))
 
 
+def names_numbers(rubric: Rubric) -> bool:
+    """True where a rubric, or a form of it, speaks of scores between the ends, which letters and words cannot fill."""
+    return any(_NUMBERED.search(text) for text in (rubric.template, *rubric.forms.values()))
+
+
 def fill(
     rubric: Rubric,
     score_range: ScoreRange,
@@ -188,6 +194,8 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
         >>> choices_of("A) good B) fair C) poor. 1 is the lowest score.", ScoreRange(1, 5))
         {}
     """
+    if score_range.worded:  # its letters are the scores
+        return {}
     found: dict[str, set[float]] = {}
     for pattern in (_AT_THE_END, _BESIDE):  # what stands beside the letter says more than what ends its line
         here: dict[str, set[float]] = {}
@@ -201,9 +209,9 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
 
 
 def reference_score(score_range: ScoreRange, side: str) -> float:
-    """The score that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
+    """The number that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
     quarter = (score_range.maximum - score_range.minimum) / 4
-    return score_range.minimum + quarter if side == "low" else score_range.maximum - quarter
+    return score_range.mirrored(score_range.minimum + quarter if side == "low" else score_range.maximum - quarter)
 
 
 def _with_ties(template: str, allowed: bool) -> str:
@@ -211,9 +219,9 @@ def _with_ties(template: str, allowed: bool) -> str:
 
 
 def _quarter(score_range: ScoreRange, i: int) -> str:
-    """The range's minimum (0), its quarters, its maximum (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
+    """The range's worst end (0), its quarters, its best (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
     value = score_range.minimum + (score_range.maximum - score_range.minimum) * i / 4
-    text = f"{value:z.6f}".rstrip("0")
+    text = f"{score_range.mirrored(value):z.6f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 

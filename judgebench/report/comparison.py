@@ -25,7 +25,7 @@ from judgebench.report.views.comparisons import (
     comparison_sentences,
 )
 from judgebench.results.results import Results, unattacked
-from judgebench.results.series import condition_text, labelled, shown_split
+from judgebench.results.series import condition_text, labelled, shown_split, with_labels
 from judgebench.runtime.errors import UserError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -96,10 +96,11 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
         kinds = [dict.fromkeys(_kinds(run.content.scores)) for run in (one, other)]
         # the later run stands first: what was done last is asked whether it is better
         pairs = [((_who(other, kind), kind[1]), (_who(one, kind), kind[1])) for kind in kinds[0] if kind in kinds[1]]
-        scores = pd.concat([_lettered(run)[list(COLUMNS)] for run in (one, other)], ignore_index=True)
+        both = [_lettered(run)[with_labels(COLUMNS, run.content.scores)] for run in (one, other)]
+        scores = pd.concat(both, ignore_index=True)
         split = shown_split(scores["split"])
         scores = scores[(scores["split"] == split) & scores["human"].notna()]
-        columns = {name: scores[name].to_numpy() for name in COLUMNS}
+        columns = {name: scores[name].to_numpy() for name in scores}
         records += compare(columns, pairs, one.content.dataset, ["dataset"], resamples, seed)
     return corrected_together(records)
 

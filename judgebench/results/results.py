@@ -28,7 +28,7 @@ from judgebench.results.schema import (
 )
 from judgebench.results.series import shown_split
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example, Prompt
+from judgebench.types import LABELS, Example, Prompt
 
 if TYPE_CHECKING:
     from judgebench.defenses import Findings
@@ -289,7 +289,10 @@ def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
     Args:
         changed: prompts, and what each has in the place of its example's own text.
     """
-    return plain_frame(pa.Table.from_pylist([_changed(prompt, text) for prompt, text in changed], TEXTS_SCHEMA))
+    rows = [_changed(prompt, text) for prompt, text in changed]
+    labelled = any(LABELS in row for row in rows)
+    schema = TEXTS_SCHEMA.append(pa.field(LABELS, pa.string())) if labelled else TEXTS_SCHEMA
+    return plain_frame(pa.Table.from_pylist([{LABELS: "", **row} if labelled else row for row in rows], schema))
 
 
 def _example(one: Example, split: str) -> dict[str, Any]:
@@ -303,9 +306,7 @@ def _changed(prompt: Prompt, text: str) -> dict[str, Any]:
     return {
         "example_id": prompt.example.example_id,
         "dimension": condition.dimension,
-        "range_min": condition.range.minimum,
-        "range_max": condition.range.maximum,
-        "range_step": condition.range.step,
+        **condition.range.columns,
         "attack": condition.attack,
         "defense": condition.defense,
         "order": condition.order,

@@ -11,10 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from judgebench.runtime.files import DIGESTS
+from judgebench.types import LABELS, RANGE
 
 _KEYS = [
     *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],
-    *[(name, pa.float64()) for name in ("range_min", "range_max", "range_step")],
+    *[(name, pa.float64()) for name in RANGE],
     *[(name, pa.string()) for name in ("attack", "defense")],
 ]
 
@@ -86,7 +87,7 @@ RATINGS_SCHEMA = pa.schema(
 TEXTS_SCHEMA = pa.schema(
     [
         *[(name, pa.string()) for name in ("example_id", "dimension")],
-        *[(name, pa.float64()) for name in ("range_min", "range_max", "range_step")],
+        *[(name, pa.float64()) for name in RANGE],
         *[(name, pa.string()) for name in ("attack", "defense", "order", "text")],
     ]
 )
@@ -200,7 +201,8 @@ def is_ours(place: str, name: str) -> bool:
 
 
 def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
-    """The schema of an artifact's table, with the columns for compared texts where the frame has them."""
+    """The schema of an artifact's table, with the columns for compared texts and for a range's labels where the
+    frame has them."""
     assert artifact.schema is not None
-    more = artifact.compared if "rival_id" in frame else ()
+    more = (artifact.compared if "rival_id" in frame else ()) + (((LABELS, pa.string()),) if LABELS in frame else ())
     return pa.schema([*artifact.schema, *(pa.field(*one) for one in more)])

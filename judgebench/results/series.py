@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
-CELL = ("split", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+CELL = ("split", "dimension", *RANGE, "attack", "defense")
+"""Columns of a condition, to which `LABELS` comes in tables with a range that has some."""
 NO_DEFENSE = "none"
 _JUDGES = ("main", "assistant", "pair")
 _DECODINGS = ("greedy", "expectation", "contrastive")
@@ -54,7 +55,7 @@ class SeriesIndex:
         rows = list(rows)
         tried: dict[tuple[Any, ...], set[str]] = defaultdict(set)
         for row in rows:
-            cell = tuple(row[name] for name in CELL)
+            cell = (*(row[name] for name in CELL), row.get(LABELS))
             tried[cell, row["judge"], row["decoding"]].add(setting(row))
         self._several = {(judge, decoding) for (_, judge, decoding), found in tried.items() if len(found) > 1}
         found = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
@@ -69,7 +70,7 @@ class SeriesIndex:
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
         """From the scores' distinct rows; scores themselves may be many."""
-        return cls(distinct(scores, [*CELL, "judge", "decoding", "lambda", "temperature"]))
+        return cls(distinct(scores, [*with_labels(CELL, scores), "judge", "decoding", "lambda", "temperature"]))
 
     def of(self, row: Mapping[str, Any]) -> Series:
         """The series that a row belongs to."""
@@ -103,13 +104,18 @@ def number(value: Any) -> float | None:
 
 def range_of(row: Mapping[str, Any]) -> ScoreRange:
     """The score range that a row is about."""
-    return ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"]))
+    return ScoreRange.of(row)
 
 
 def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
     """Each range, ascending, with its rows."""
-    names = ["range_min", "range_max", "range_step"]
+    names = with_labels(RANGE, frame)
     return [(range_of(dict(zip(names, ends, strict=True))), part) for ends, part in frame.groupby(names, sort=True)]
+
+
+def with_labels(columns: Sequence[str], frame: pd.DataFrame) -> list[str]:
+    """The columns of a condition or range, and `LABELS` where the table has it: all that tells ranges apart."""
+    return [*columns, *([LABELS] if LABELS in frame else [])]
 
 
 def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
@@ -176,8 +182,7 @@ def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     for row in rows:
         series, score_range = index.of(row), range_of(row)
         key = (row["dimension"], row["attack"], row["defense"])
-        ends = (score_range.minimum, score_range.maximum, score_range.step)
-        order.append((conditions.index(key), ends, index.all.index(series)))
+        order.append((conditions.index(key), score_range.order, index.all.index(series)))
         row |= {"series": str(series), "who": f"{series.judge}, {series.decoding}", "setting": setting(row)}
         row |= {"range": str(score_range), "condition": condition_text(row)}
     frame = pd.DataFrame(rows)

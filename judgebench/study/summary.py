@@ -28,7 +28,7 @@ from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
 from judgebench.results.folder import RunFolder
-from judgebench.results.series import range_of
+from judgebench.results.series import range_of, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
@@ -36,13 +36,13 @@ from judgebench.study.figures import Trial, complete, direction_of, front_figure
 from judgebench.study.storage import STUDY
 from judgebench.tracking.wandb import log_sweep
 from judgebench.tuning.optimum import EQUAL, optimum
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
 Cell = tuple[Any, ...]
 Rows = list[tuple[Trial, Mapping[str, Any]]]
 """Trials, each with its record of a cell."""
 
-_CELL = ("objective", "metric", "dimension", "range_min", "range_max", "range_step")
+_CELL = ("objective", "metric", "dimension", *RANGE, LABELS)
 _SPLITS = ("dev", "test")
 _EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
 
@@ -91,7 +91,7 @@ def summarize(
 
 def cell_of(cell: Mapping[str, Any]) -> Cell:
     """A cell's objective, metric, dimension and range, which identify it."""
-    return tuple(cell[key] for key in _CELL)
+    return tuple(cell.get(key) for key in _CELL)
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
@@ -172,7 +172,8 @@ def _cell_record(key: Cell, rows: Rows, direction: str, exact: Mapping[str, Any]
         trial, cell = _first_best([[row] for row in rated], split, direction)[0]
         best = {"trial": trial["number"], "params": dict(trial["params"]), "dev": cell["dev"], "test": cell["test"]}
         best |= {"run_dir": trial["attributes"].get("run_dir")} | ({"constant": True} if cell.get("constant") else {})
-    record = dict(zip(_CELL, key, strict=True)) | {"split": split, "direction": direction}
+    record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
+    record |= {"split": split, "direction": direction}
     record |= {axis: first.get(axis, "none") for axis in ("attack", "defense")} | {"best": best}
     if best is not None and exact is not None:
         below = max(0.0, exact["dev"] - best["dev"])
@@ -232,7 +233,7 @@ def _split_means(rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> dict[str, flo
 
 
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
-_WHERE = ("dimension", "range_min", "range_max", "range_step", "attack", "defense")
+_WHERE = ("dimension", *RANGE, "attack", "defense")
 _READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
 
 
@@ -281,12 +282,12 @@ def _folders(trials: Sequence[Trial]) -> Iterator[RunFolder]:
 
 
 def _of(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
-    where = {**cell, "attack": "none", "defense": "none"}
-    return frame[np.logical_and.reduce([frame[name] == where[name] for name in _WHERE])]
+    where = {LABELS: "", **cell, "attack": "none", "defense": "none"}
+    return frame[np.logical_and.reduce([frame[name] == where[name] for name in with_labels(_WHERE, frame)])]
 
 
 def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    values = np.array(ScoreRange(cell["range_min"], cell["range_max"], cell["range_step"]).values)
+    values = np.array(ScoreRange.of(cell).values)
     human = dict(zip(scores["example_id"], scores["human"], strict=True))
     parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for split, rows in readings.groupby("split"):

@@ -13,7 +13,7 @@ import pandas as pd
 from judgebench.metrics.levels import shown_level
 from judgebench.results.results import Results
 from judgebench.results.series import shown_split
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
 _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
@@ -30,7 +30,7 @@ _PAIRWISE = (
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
-_KEY = ["example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]
+_KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
 _PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]  # places are read, and wins scored from them
 _SYSTEM = ("dataset", "split", "dimension", "attack", "defense", "judge", "decoding", "lambda", "temperature")
 
@@ -97,7 +97,7 @@ def range_name(row: Mapping[str, Any]) -> str:
     """The score range of a row; `mean` of one that is about several."""
     if row["range_min"] is None:
         return "mean"
-    return str(ScoreRange(float(row["range_min"]), float(row["range_max"]), float(row["range_step"])))
+    return str(ScoreRange.of(row))
 
 
 def _named(numbers: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, float]:
@@ -168,13 +168,13 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     for score in _records(scores[scores["example_id"].isin(selected)]):
         ids = {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
         ids |= {"range": range_name(score)} | {name: score[name] for name in ("attack", "defense", "human")}
-        row = rows.setdefault(tuple(score[name] for name in keys), ids)
+        row = rows.setdefault(tuple(score.get(name) for name in keys), ids)
         column = f"{score['judge']} {score['decoding']}{_setting(score)}"
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
     for reading in _records(readings[readings["example_id"].isin(selected)]):
-        judged = rows.get(tuple(reading[name] for name in keys))
+        judged = rows.get(tuple(reading.get(name) for name in keys))
         if judged is not None:
             sampled = plain_value(reading["judge"]) is not None
             answer = f"answer of {reading['judge']} {reading['decoding']}" if sampled else "answer"

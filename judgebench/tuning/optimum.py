@@ -26,7 +26,7 @@ from scipy import stats
 
 from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive, checked_logprobs, floored, plausible
 from judgebench.metrics.correlation import ratio
-from judgebench.types import ScoreRange
+from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,8 +216,7 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
         return {}
     of_cell, of_scores = (_cell(frame, record) for frame in (readings, scores))
     human = dict(zip(of_scores["example_id"], of_scores["human"], strict=True))
-    ends = (float(record[name]) for name in ("range_min", "range_max", "range_step"))
-    values = np.array(ScoreRange(*ends).values)
+    values = np.array(ScoreRange.of(record).values)
     found = {}
     for split, rows in of_cell.groupby("split", sort=True):
         main, assistant = (
@@ -232,8 +231,8 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
 
 def _cell(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
     held = (frame["attack"] == "none") & (frame["defense"] == "none")
-    for name in ("dimension", "range_min", "range_max", "range_step"):
-        held &= frame[name] == record[name]
+    for name in ("dimension", *RANGE, *([LABELS] if LABELS in frame else [])):
+        held &= frame[name] == record.get(name, "")
     return frame[held]
 
 

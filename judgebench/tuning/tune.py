@@ -49,7 +49,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, examples_by_cell
 from judgebench.tuning.optimum import EQUAL
 from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner
-from judgebench.types import Reading
+from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]
 """One record of tuning.json."""
@@ -69,11 +69,11 @@ class Tuned:
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
         # by its setting too: an answer in words is written under the configured one
-        names = ("dimension", "range_min", "range_max", "range_step", "decoding", "lambda", "temperature")
-        at_edge = {tuple(one[name] for name in names) for one in self.records if one["edge"]}
+        names = ("dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
+        at_edge = {tuple(one.get(name) for name in names) for one in self.records if one["edge"]}
         return [
             {**one, "flags": [*one["flags"], EDGE]}
-            if one["judge"] == "pair" and tuple(one[name] for name in names) in at_edge
+            if one["judge"] == "pair" and tuple(one.get(name) for name in names) in at_edge
             else one
             for one in records
         ]
@@ -186,9 +186,7 @@ def _record(
         "rule": measured.decoding.rule,
         "alpha": measured.decoding.alpha,
         "dimension": dimension,
-        "range_min": score_range.minimum,
-        "range_max": score_range.maximum,
-        "range_step": score_range.step,
+        **score_range.columns,
         **_point(measured.at(setting)),
         **sizes,
         "edge": tuner.at_edge(measured, setting),

@@ -199,12 +199,12 @@ SEVERAL = {
         "judge=smollm2 'decoding=[contrastive]' assistant=null_context",
     ),
     # mistakes of every part, and no command where a value is the user's to know
-    "judge=api metrics.seed=a ranges=[[5,1]] dry_run=maybe data.dev_share=2": (
+    "judge=api metrics.seed=a ranges=[[5,5]] dry_run=maybe data.dev_share=2": (
         [
             "judge.model is not",
             "judge.url is not",
             "metrics.seed: 'a'",
-            "[5, 1]",
+            "[5, 5]",
             "dry_run: 'maybe'",
             "data.dev_share: 2",
         ],
@@ -251,7 +251,7 @@ TYPICAL = (
     *("jugde=smollm2", "judge=smolm2", "judge.pth=x", "judge.max_new_tokens=abc", "judge=local", "+judge.pth=x"),
     *("data=jsonl data.path=/nowhere.jsonl", "judge.path=/nowhere", "attacks=[dsy]", "data.limit_groups=0"),
     *("metrics.resamples=-1", "run_dir=/dev/null/x", "decoding=[contrastive]", "-m judge=smollm2,nobody"),
-    *("-m metrics.seed=1,x", "judge=api judge.url=http://a judge.model=b judge.timeout=x", "ranges=[[5,1]]"),
+    *("-m metrics.seed=1,x", "judge=api judge.url=http://a judge.model=b judge.timeout=x", "ranges=[[5,5]]"),
 )
 
 

@@ -145,8 +145,8 @@ def test_where_some_texts_are_tested_every_condition_has_such(replayed):
 
 
 def test_a_range_that_is_none_is_named(replayed):
-    rows = [{"example_id": "ax", "text": "4", "range": [5, 1]}]
-    assert told(replayed, rows, range="range").startswith("answers.jsonl line 1: field 'range': range [5, 1]")
+    rows = [{"example_id": "ax", "text": "4", "range": [5, 5]}]
+    assert told(replayed, rows, range="range").startswith("answers.jsonl line 1: field 'range': range [5, 5]")
 
 
 def test_a_group_and_system_of_several_examples_name_none(tmp_path):

@@ -99,7 +99,7 @@ WRONG = {
     "metric": ([PAIR | {"metric": "accuracy"}], "metric 'accuracy' is not one of"),
     "level": ([PAIR | {"level": "planet"}], "level 'planet'"),
     "split": ([PAIR | {"split": "train"}], "split 'train'"),
-    "range": ([PAIR | {"range": [5, 1]}], "minimum must lie below"),
+    "range": ([PAIR | {"range": [5, 5]}], "minimum must lie below"),
     "no range": ([PAIR | {"range": 3}], "3 is not a range"),
     "dimension": ([PAIR | {"dimension": 3}], "dimension 3 is neither"),
     "dimensions": ([PAIR | {"dimension": ["coherence", 3]}], "is neither a dimension's name nor a list"),

@@ -20,6 +20,7 @@ import numpy as np
 from judgebench.decoding.parser import parse_answer, parse_place
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.engine.candidates import LEADS, CandidateTrie
+from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED, Prompt, ScoreRange
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 TokenPath = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
+
+_MOST_CUT = 15  # a text has 2 ** (n - 1) ways of being cut into tokens
 
 _TIGHT = 1e-6
 """What differs by no more is one: servers give log-probabilities in a few digits."""
@@ -259,6 +262,11 @@ def endpoint_paths(
     tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
     for each in ranges:
         if tokenizer is None:
+            if longest := [text for text in each.labels if len(text) > _MOST_CUT]:
+                raise UserError(
+                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be found in a server's "
+                    "lists of tokens; give judge.tokenizer, the model's, or judge.scores_from=samples."
+                )
             trees[each], sent[each] = PathTree.of_texts(each.candidates), {}
             continue
         trie = CandidateTrie.of(tokenizer, each.candidates)

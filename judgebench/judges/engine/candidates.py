@@ -152,9 +152,10 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ..
     longest = max(map(len, candidates)) + len("<0x00>")
     special = set(tokenizer.all_special_ids)
     tokens: list[set[int]] = [set() for _ in candidates]
+    letters = {c for candidate in candidates for c in candidate if c.isalpha()}
     for piece, token in tokenizer.get_vocab().items():
-        # decoding is slow and the vocabulary large: only short pieces with a digit in them can be a score
-        if len(piece) > longest or token in special or not any(c.isdigit() for c in piece):
+        # decoding is slow and the vocabulary large: only short pieces with a digit or a label's letter can be a score
+        if len(piece) > longest or token in special or not any(c.isdigit() or c in letters for c in piece):
             continue
         candidate = wanted.get(_text(tokenizer, (token,)))
         if candidate is not None:

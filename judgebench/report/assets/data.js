@@ -94,5 +94,13 @@ const Data = (() => {
     return wanted === null ? null : Math.min(place.candidates.length - 1, Math.floor(wanted * (place.candidates.length - 1) + 0.5));
   }
 
-  return { index, example, search, gap, marked, onScale };
+  /** What the judge said for a score, and the score; null where the two are one. */
+  function said(index, row, score) {
+    const place = index.places[index.place[row]], last = place.candidates.length - 1;
+    if (!place.labelled) return null;
+    const at = Math.ceil(((score - place.minimum) / (place.maximum - place.minimum)) * last - 0.5);
+    return `${place.candidates[Math.min(Math.max(at, 0), last)]} (${Pieces.short(score)})`;
+  }
+
+  return { index, example, search, gap, marked, onScale, said };
 })();

@@ -52,7 +52,7 @@ const Example = (() => {
       const status = index.statusOf.get(`${s}:${row}`) || "parsed";
       return el("tr", {},
         el("th", { scope: "row" }, series.label, series.settings[index.place[row]] ? el("small", { class: "note" }, ` ${series.settings[index.place[row]]}`) : null),
-        el("td", { class: "number" }, short(score)),
+        el("td", { class: "number" }, Data.said(index, row, score) ?? short(score)),
         before === undefined ? null : el("td", { class: "number" }, change === null ? "–" : `${change > 0 ? "+" : ""}${short(change)}`),
         el("td", { class: "number" }, short(Data.gap(index, s, row), 3)),
         el("td", {}, status === "parsed" ? status : el("span", { class: "flag" }, status)));

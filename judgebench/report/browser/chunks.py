@@ -14,7 +14,9 @@ import torch
 from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import Index, rows_of
 from judgebench.results.results import Results
+from judgebench.results.series import with_labels
 from judgebench.tuning.tuners import PER_RANGE
+from judgebench.types import RANGE
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -82,7 +84,7 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
         rows = rows_of(index, run, run.readings)
         decided = _contrasted(index, which, run, rows)
         texts = _own_texts(run)
-        changed = _changed(run)
+        changed, names = _changed(run), with_labels(_KEY, run.texts)
         columns = {name: run.readings[name].tolist() for name in run.readings}
         orders = columns.get("order") or [""] * len(rows)
         for at, row in enumerate(rows):
@@ -100,7 +102,7 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
                 reading["p"] = decided[at]
             if texts is not None:
                 own = texts.get(columns["example_id"][at], {})
-                text = changed.get((*(columns[name][at] for name in _KEY), orders[at])) if changed else None
+                text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
                 if text is not None:
                     reading["x"] = text
                 if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
@@ -113,7 +115,7 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
     return chunks
 
 
-_KEY = ("example_id", "dimension", "range_min", "range_max", "range_step", "attack", "defense")
+_KEY = ("example_id", "dimension", *RANGE, "attack", "defense")
 
 
 def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
@@ -166,7 +168,7 @@ def _own_texts(run: Results) -> dict[str, dict[str, str]] | None:
 def _changed(run: Results) -> dict[tuple[Any, ...], str]:
     if run.examples is None:
         return {}
-    rows = run.texts[[*_KEY, "order", "text"]].itertuples(index=False)
+    rows = run.texts[[*with_labels(_KEY, run.texts), "order", "text"]].itertuples(index=False)
     return {(*key, order or ""): text for *key, order, text in rows}
 
 

@@ -81,6 +81,7 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
                 "minimum": one.range.minimum,
                 "maximum": one.range.maximum,
                 "candidates": list(one.range.candidates),
+                **({"labelled": True} if one.range.labels else {}),
                 "attack": one.attack,
                 "defense": one.defense,
                 "scale": _scale(one.dataset, one.dimension, runs),

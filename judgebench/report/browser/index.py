@@ -11,8 +11,8 @@ import pandas as pd
 
 from judgebench.metrics.levels import shown_level
 from judgebench.results.results import Results
-from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting
-from judgebench.types import CLAMPED, FAILED, PARSED, ScoreRange
+from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting, with_labels
+from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
 CUT, CONTROL = "article cut", "control token"
@@ -107,7 +107,7 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
         found = SeriesIndex.from_frame(run.scores)
         own = {one: len(series) + i for i, one in enumerate(found.all)}
         series += [ShownSeries(which, one.judge, _named(name, str(one))) for one in found.all]
-        kinds = distinct(run.scores, [*CELL, *_HOW])
+        kinds = distinct(run.scores, [*with_labels(CELL, run.scores), *_HOW])
         at = []
         for kind in kinds:
             at.append((places.setdefault(_place(run.dataset, kind), len(places)), own[found.of(kind)]))
@@ -150,7 +150,7 @@ def _scored(run: Results, at: Sequence[tuple[int, int]], numbers: Mapping[tuple[
     Args:
         at: place and series of each distinct condition and series of the scores, in order of appearance.
     """
-    codes = run.scores.groupby([*CELL, *_HOW], dropna=False, sort=False).ngroup().to_numpy()
+    codes = run.scores.groupby([*with_labels(CELL, run.scores), *_HOW], dropna=False, sort=False).ngroup().to_numpy()
     places, series = np.array(at, dtype=np.int64).reshape(-1, 2).T
     return pd.DataFrame(
         {
@@ -193,9 +193,8 @@ def _ordered(places: Sequence[Place]) -> np.ndarray:
 
     def key(i: int) -> tuple[Any, ...]:
         one = places[i]
-        ends = (one.range.minimum, one.range.maximum, one.range.step)
         named = [axes[n].index(getattr(one, axis)) for n, axis in enumerate(("dataset", "dimension"))]
-        return (*named, *ends, axes[2].index(one.attack), defenses.index(one.defense))
+        return (*named, one.range.order, axes[2].index(one.attack), defenses.index(one.defense))
 
     order = np.empty(len(places), dtype=np.int64)
     order[sorted(range(len(places)), key=key)] = np.arange(len(places))
@@ -229,13 +228,12 @@ def rows_of(
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
     of winning, whatever the places are called."""
     numbers = numbers or {key: i for i, key in enumerate(index.examples)}
-    names = ["dimension", "range_min", "range_max", "range_step", "attack", "defense"]
+    keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
     known: dict[Hashable, int] = {}
     for at, one in enumerate(index.places):
-        ends = () if run.compares else (one.range.minimum, one.range.maximum, one.range.step)
-        if one.dataset == run.dataset:
-            known[one.dimension, *ends, one.attack, one.defense] = at
-    keep = [names[0], *([] if run.compares else names[1:4]), *names[4:]]
+        if one.dataset == run.dataset and (LABELS in keep or not one.range.labels):
+            row = {LABELS: "", **one.range.columns, **{name: getattr(one, name) for name in (keep[0], *keep[-2:])}}
+            known[tuple(row[name] for name in keep)] = at
     keys = index.keys
     found: list[int | None] = []
     for example, *key in readings[["example_id", *keep]].itertuples(index=False):

@@ -34,6 +34,7 @@ from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, number, range_of, shown_split
+from judgebench.types import LABELS, RANGE
 
 _MOST_PANELS = 8
 _PANEL = ["split", "contexts", "systems"]
@@ -168,7 +169,7 @@ _MOST_BARS = 10
 
 def is_win_probability(record: Mapping[str, Any]) -> bool:
     """True where a record's scores are probabilities of winning: they lie between 0 and 1."""
-    return (float(record["range_min"]), float(record["range_max"])) == (0.0, 1.0)
+    return (float(record["range_min"]), float(record["range_max"])) == (0.0, 1.0) and not record.get(LABELS)
 
 
 def assessment_figure(
@@ -254,7 +255,7 @@ def _bars(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[d
 
 def _setting(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """A figure shows one of these: the first dimension, range, decoding and setting."""
-    return tuple(record[name] for name in ("dimension", "range_min", "range_max", "decoding", "lambda", "temperature"))
+    return tuple(record.get(name) for name in ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature"))
 
 
 def _draw(

@@ -14,6 +14,7 @@ from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled, range_of, setting, shown_split
+from judgebench.types import LABELS, RANGE
 
 EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
@@ -174,11 +175,10 @@ def gap_frame(results: Results) -> pd.DataFrame:
     """
     split = shown_split(record["split"] for record in results.attack_differences)
     cells: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
-    ends = ("range_min", "range_max", "range_step")
     settings = [f"{side}_{name}" for side in ("first", "second") for name in ("lambda", "temperature")]
     for record in results.attack_differences:
         if record["split"] == split and record["difference"] is not None:
-            cell = tuple(record[name] for name in (*_PAIR, "attack", *ends, *settings))
+            cell = tuple(record.get(name) for name in (*_PAIR, "attack", *RANGE, LABELS, *settings))
             cells.setdefault(cell, {})[record["statistic"]] = record
     known = [_gap(cell["change"], cell.get("standardized", {}), results.groups) for cell in cells.values()
              if "change" in cell]  # fmt: skip

@@ -78,10 +78,10 @@ def _labels(row: dict[str, Any], level: str, groups: str) -> dict[str, Any]:
     }
 
 
-def _range_order(record: dict[str, Any]) -> tuple[bool, float, float, float]:
+def _range_order(record: dict[str, Any]) -> tuple[Any, ...]:
     """By range as in all tables, whatever their order in the configuration; means last."""
-    low, high, step = (float(record[name] or 0.0) for name in ("range_min", "range_max", "range_step"))
-    return record["range_min"] is None, low, high, step
+    mean = record["range_min"] is None
+    return mean, () if mean else range_of(record).order
 
 
 def _remark(row: dict[str, Any], groups: str) -> str:

@@ -19,7 +19,7 @@ from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
 from judgebench.results.results import Results
-from judgebench.results.series import CELL, labelled, range_of
+from judgebench.results.series import CELL, labelled, range_of, with_labels
 
 _CONDITION = ["dimension", "attack", "defense"]
 
@@ -292,9 +292,9 @@ def points_frame(results: Results) -> pd.DataFrame:
     """
     scores = results.scores
     scores = scores[(scores["split"] == results.split) & (scores["attack"] == "none") & scores["human"].notna()]
-    rows = []
-    for _, part in [] if results.compares else scores.groupby([*CELL, *_SERIES], sort=False, dropna=False):
-        head = {name: part[name].iloc[0] for name in (*CELL, *_SERIES)}
+    rows, names = [], [*with_labels(CELL, scores), *_SERIES]
+    for _, part in [] if results.compares else scores.groupby(names, sort=False, dropna=False):
+        head = {name: part[name].iloc[0] for name in names}
         score_range, scale = range_of(head), results.scale.get(str(head["dimension"]))
         target = None if scale is None else mapped(part["human"].to_numpy(dtype=np.float64), scale, score_range)
         if target is None:

@@ -15,6 +15,7 @@ from judgebench.report.table import Block, Col, Heading, Paragraph, View, record
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, attacked_records, estimate_text, excludes_zero
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, defenses_of, shown_split
+from judgebench.types import LABELS, RANGE
 
 # --- side by side -----------------------------------------------------------------------------------------------------
 
@@ -25,7 +26,7 @@ _FREE_TEXT = "greedy"
 """The decoding of a free-text answer, whatever the run's decodings are."""
 
 _SETTING = ("decoding", "lambda", "temperature")
-_CELL = ("split", "level", "dimension", "range_min", "range_max", "range_step", "judge")
+_CELL = ("split", "level", "dimension", *RANGE, LABELS, "judge")
 
 
 def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -17,15 +17,15 @@ from judgebench.judges.loop import Pace
 from judgebench.report.table import Block, Facts, Folded
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.results.results import Results
-from judgebench.results.series import distinct, range_of
-from judgebench.types import Condition, Prompt
+from judgebench.results.series import distinct, range_of, with_labels
+from judgebench.types import RANGE, Condition, Prompt
 
 
 def headline(results: Results) -> tuple[str, str]:
     """The title of a run's page, and the sentence below it."""
     titles, scores = results.titles, results.scores
     datasets = dict.fromkeys(str(record["dataset"]) for record in results.metrics)
-    ranges = [str(range_of(row)) for row in distinct(scores, ["range_min", "range_max", "range_step"])]
+    ranges = [str(range_of(row)) for row in distinct(scores, with_labels(RANGE, scores))]
     rows = sized_correlations(results, silent=True)
     lead = f"Assistant: {titles['assistant']}. " if titles.get("assistant") else ""
     lead += f"{', '.join(dict.fromkeys(scores['dimension']))}; score range{'s' if len(ranges) > 1 else ''} "

@@ -26,7 +26,7 @@ def tuning_blocks(tuning: Sequence[Mapping[str, Any]] | None) -> list[list[Mappi
     cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in tuning or ():
         cells.setdefault((record["dimension"], record["decoding"]), []).append(record)
-    return [sorted(rows, key=lambda row: row["range_min"]) for rows in cells.values()]
+    return [sorted(rows, key=lambda row: range_of(row).order) for rows in cells.values()]
 
 
 def how_selected(rows: Sequence[Mapping[str, Any]]) -> str:
