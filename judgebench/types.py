@@ -140,20 +140,18 @@ class ScoreRange:
                 f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
                 "as in 'ranges=[[1,5]]', or labels from worst to best, as in 'ranges=[[E,D,C,B,A]]'."
             )
-        first, last, *step = (float(x) if _is_moderate(x) else x for x in given)
-        if first > last and all(map(_is_moderate, (first, last))):
-            upward = cls(last, first, *step)
-            return cls(last, first, *step, labels=tuple(reversed(upward.candidates)))
-        return cls(first, last, *step)
+        numbers: list[Any] = [float(x) if isinstance(x, int | float) and _is_moderate(x) else x for x in given]
+        first, last, step = (*numbers, 1.0)[:3]
+        if first > last and _is_moderate(first) and _is_moderate(last):
+            return cls(last, first, step, cls(last, first, step).candidates[::-1])
+        return cls(first, last, step)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
+        low, high, step = (float(row[name]) for name in RANGE)
         labels = row.get(LABELS)
-        return cls(
-            *(float(row[name]) for name in RANGE),
-            labels=tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else (),
-        )
+        return cls(low, high, step, tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else ())
 
     @property
     def columns(self) -> dict[str, Any]:

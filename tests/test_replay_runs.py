@@ -189,3 +189,36 @@ def test_a_run_folder_without_ratings_still_has_a_report(judgebench, mine):
     assert not Path("run/humans.json").exists(), "single ratings are not known"
     assert not Path("run/ratings.parquet").exists()
     assert "human rater" not in render_report(Results.load("run"), {})
+
+
+def test_labels_change_what_is_said_and_nothing_that_is_measured(judgebench, mine):
+    """The same grades as 1-5, with 1 as the best, and as letters."""
+    said = {"1-5": "12345", "5-1": "54321", "E-A": "EDCBA"}
+    rows = [
+        {"example_id": row["example_id"], "text": texts[row["judged"] - 1], "range": name}
+        for row in mine
+        for name, texts in said.items()
+    ]
+    write("answers.jsonl", rows)
+    code, out, _ = judgebench(
+        *("data=jsonl", "data.path=mine.jsonl", "data.dev_share=0", "judge=replay", "judge.path=answers.jsonl"),
+        *("judge.fields.range=range", "ranges=[[1,5],[5,1],[E,D,C,B,A]]", "metrics.resamples=20", "logger=none"),
+        "run_dir=run",
+    )
+    assert code == 0
+    folder = RunFolder.open("run")
+    scores = folder.read("scores")
+    labels = {"": "1-5", "5, 4, 3, 2, 1": "5-1", "E, D, C, B, A": "E-A"}
+    assert set(scores["range_labels"]) == set(labels)
+    judged = {row["example_id"]: row["judged"] for row in mine}
+    for _, part in scores.groupby("range_labels"):
+        assert part.set_index("example_id")["score"].to_dict() == judged
+    metrics = {labels[one.get("range_labels", "")]: one for one in folder.read("metrics") if one["level"] == "dataset"}
+    kept = {name: {k: v for k, v in one.items() if k != "range_labels"} for name, one in metrics.items()}
+    assert list(metrics) == list(said)
+    assert kept["1-5"] == kept["5-1"] == kept["E-A"]
+    page = Path("run/report.html").read_text("utf-8")
+    for text in (" ".join(out.split()), page):
+        assert all(name in text for name in said)
+    assert "5 (20 %)" in page
+    assert "E (20 %)" in page

@@ -130,3 +130,68 @@ def test_a_prompt_is_its_two_parts_and_names_no_control_token_unless_told() -> N
     prompt = Prompt(example, Condition("fluency", ScoreRange(1, 5)), "pre", "tail", np.array([1], np.int32))
     assert prompt.text == "pretail"
     assert (prompt.source_tokens_cut, prompt.control_tokens) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "candidates", "values", "shown"),
+    [
+        ([5, 1], "5 4 3 2 1", [1, 2, 3, 4, 5], "5-1"),
+        ([5, 1, 2], "5 3 1", [1, 3, 5], "5-1 by 2"),
+        ([4, 0], "4 3 2 1 0", [0, 1, 2, 3, 4], "4-0"),
+        ([1, -1], "1 0 -1", [-1, 0, 1], "1 to -1"),
+        ([1, 0, 0.5], "1.0 0.5 0.0", [0, 0.5, 1], "1.0-0.0 by 0.5"),
+        (["E", "D", "C", "B", "A"], "E D C B A", [1, 2, 3, 4, 5], "E-A"),
+        (["poor", "fair", "so-so"], "poor fair so-so", [1, 2, 3], "poor-so-so"),
+    ],
+)
+def test_labels_stand_for_scores_that_count_from_the_worst(
+    given: list[Any], candidates: str, values: list[float], shown: str
+) -> None:
+    score_range = ScoreRange.parse(given)
+    assert " ".join(score_range.candidates) == candidates
+    assert score_range.values == tuple(values)
+    assert str(score_range) == shown
+    assert [score_range.text(value) for value in values] == candidates.split()
+    assert score_range != ScoreRange(score_range.minimum, score_range.maximum, score_range.step)
+    assert ScoreRange.of(score_range.columns) == ScoreRange.parse(score_range.given) == score_range
+
+
+def test_between_labels_numbers_are_mirrored_and_words_are_the_nearest() -> None:
+    assert [ScoreRange.parse([10, 0]).mirrored(value) for value in (0, 2.5, 10)] == [10, 7.5, 0]
+    assert ScoreRange(0, 10).mirrored(2.5) == 2.5
+    letters = ScoreRange.parse(["C", "B", "A"])
+    assert [letters.text(value) for value in (0, 1.5, 1.6, 2.5, 2.51, 9)] == ["C", "C", "B", "B", "A", "A"]
+
+
+def test_a_range_without_labels_is_named_in_tables_as_ever() -> None:
+    named = {"range_min": 1.0, "range_max": 5.0, "range_step": 1.0}
+    assert ScoreRange(1, 5).columns == named
+    for empty in ({}, {"range_labels": ""}, {"range_labels": None}, {"range_labels": float("nan")}):
+        assert ScoreRange.of(named | empty) == ScoreRange(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["E", "E"], "names a label twice"),
+        (["E", "e"], "names a label twice, which may not differ in capitals alone"),
+        ([1, "B"], "mixes numbers and labels"),
+        (["A", None], "mixes numbers and labels"),
+        (["A"], "that is 1 label; give 2 to 26"),
+        ([f"g{i}" for i in range(27)], "that is 27 labels; give 2 to 26"),
+        ([" A", "B"], "the label ' A' must begin with a letter"),
+        (["A", ""], "the label '' must begin with a letter"),
+        (["good", "very  good"], "and single spaces alone"),
+        (["A, B", "C"], "and single spaces alone"),
+        (["A", "2nd"], "the label '2nd' must begin with a letter"),
+    ],
+)
+def test_labels_that_cannot_be_are_told_with_what_can(given: list[Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=r"^ranges: \[.*'ranges=\[\[E,D,C,B,A\]\]'") as told:
+        ScoreRange.parse(given)
+    assert sentence in str(told.value)
+
+
+def test_every_score_has_a_label_or_none_has() -> None:
+    with pytest.raises(UserError, match="2 labels for 5 scores"):
+        ScoreRange(1, 5, labels=("B", "A"))

@@ -100,7 +100,7 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
         scores = pd.concat(both, ignore_index=True)
         split = shown_split(scores["split"])
         scores = scores[(scores["split"] == split) & scores["human"].notna()]
-        columns = {name: scores[name].to_numpy() for name in scores}
+        columns = {str(name): scores[name].to_numpy() for name in scores}
         records += compare(columns, pairs, one.content.dataset, ["dataset"], resamples, seed)
     return corrected_together(records)
 

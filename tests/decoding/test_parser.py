@@ -137,3 +137,61 @@ def test_long_and_odd_texts_are_read_in_time(text):
     parse_answer(text, ScoreRange(1, 5))
     parse_answer(text, ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
     assert time.process_time() - start < 2
+
+
+GRADES, WORDED = ScoreRange.parse(list("EDCBA")), ScoreRange.parse(["poor", "good", "very good"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("B", 4), ("b", 4), ("(B)", 4), ("**B**", 4), ("Rating: B", 4), ("Rating: b.", 4), ("Option B", 4)),
+        *(("I would give it a B because 2 facts are wrong.", 4), ("Coherence: D", 2), ("The answer is A.", 5)),
+        *(("On a scale of E to A, I'd say C.", 3), ("(A-E) rating: D", 2), ("E, D, C, B, A. Rating: A", 5)),
+        *((text, None) for text in ("4", "Rating: 4", "B or C", "B/A", "B+", "A good summary.", "", "F")),
+    ],
+)
+def test_where_letters_are_the_scores_numbers_are_none(text, value):
+    assert parse_answer(text, GRADES) == (Score(1, FAILED) if value is None else Score(value, PARSED))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("good", 2), ("GOOD.", 2), ("Very good", 3), ("Rating: very  good", 3), ("Good point. Rating: poor", 1)),
+        *(("I'd rate it as good.", 2), ("The coherence is good.", 2), ("poor to very good: good", 2)),
+        *((text, None) for text in ("It is not good.", "Rating: goodness", "good or poor", "a good amount", "3")),
+    ],
+)
+def test_a_longer_label_is_not_read_as_the_shorter_one_in_it(text, value):
+    assert parse_answer(text, WORDED) == (Score(1, FAILED) if value is None else Score(value, PARSED))
+
+
+@given(st.text(max_size=40) | st.sampled_from(WORDED.labels), st.sampled_from([GRADES, WORDED]))
+def test_any_text_names_a_label_or_fails(text, score_range):
+    read = parse_answer(text, score_range)
+    assert read.status in (PARSED, FAILED)
+    assert read.value in score_range.values
+
+
+@given(ranges(), st.data())
+def test_a_reversed_scale_reads_the_mirrored_score(score_range, data):
+    backward = ScoreRange.parse([score_range.maximum, score_range.minimum, score_range.step])
+    said = data.draw(st.sampled_from(score_range.candidates))
+    for frame in ("{}", "Rating: {}", "I would rate it {} because of its facts."):
+        forward = parse_answer(frame.format(said), score_range)
+        mirrored = parse_answer(frame.format(said), backward)
+        assert mirrored.status == forward.status
+        assert mirrored.value == pytest.approx(score_range.minimum + score_range.maximum - forward.value)
+
+
+def test_what_is_off_a_reversed_scale_is_clamped_to_the_end_that_it_is_beyond():
+    assert parse_answer("Rating: 7", ScoreRange.parse([5, 1])) == Score(1, CLAMPED)
+    assert parse_answer("Rating: 0", ScoreRange.parse([5, 1])) == Score(5, CLAMPED)
+    assert parse_answer("On a scale of 5 to 1: 2", ScoreRange.parse([5, 1])) == Score(4, PARSED)
+    assert parse_answer("no", ScoreRange.parse([5, 1])) == Score(1, FAILED)
+
+
+def test_reasoning_ends_with_the_letter_that_counts():
+    assert parse_final("Coverage: A. Clarity: B. Final Rating: D", GRADES) == Score(2, PARSED)
+    assert parse_final("Coverage: A. Clarity: B", GRADES) == Score(1, FAILED)

@@ -73,6 +73,15 @@ def test_what_is_left_over_on_either_side_is_counted_and_named(replayed):
     assert replayed(whole).note == "Scored: 6 of the 6 rows of answers.jsonl."
 
 
+def test_ranges_with_labels_and_steps_are_named_as_tables_name_them(replayed):
+    given = [[1, 5], [5, 1], [0, 1, 0.5], ["poor", "good enough"]]
+    conditions = [Condition("coherence", ScoreRange.parse(one)) for one in given]
+    for named in (given, ["1-5", "5 – 1", "0.0-1.0 by 0.5", "poor-good enough"]):
+        rows = [{"example_id": "ax", "text": f"{i}", "range": one} for i, one in enumerate(named)]
+        found = replayed(rows, *conditions, range="range").texts
+        assert found == {("ax", condition): f"{i}" for i, condition in enumerate(conditions)}
+
+
 def test_conditions_are_told_apart_by_their_fields(replayed):
     wide = Condition("coherence", ScoreRange(0, 1, 0.5))
     attacked = Condition("coherence", ScoreRange(1, 5), "dsi", "sandwich")

@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from judgebench.prompts.rubrics import Filled, are_comparative, choices_of, fill, load_rubrics, names_tie
+from judgebench.prompts.rubrics import (
+    Filled,
+    are_comparative,
+    choices_of,
+    fill,
+    load_rubrics,
+    names_numbers,
+    names_tie,
+    reference_score,
+)
 from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
 
@@ -295,3 +304,22 @@ def test_the_shipped_rubrics_ask_for_numbers(collection, dimension):
     nothing = Example("", "", "", "", "", {})
     text = fill(load_rubrics(collection, [dimension])[dimension], ScoreRange(1, 5), nothing).text
     assert choices_of(text, ScoreRange(1, 5)) == {}
+
+
+def test_labels_fill_the_ends_worst_first():
+    rubric = load_rubrics("summary", ["coherence"])["coherence"]
+    for given, said in (([5, 1], "scale of 5 to 1, where 5 is the lowest and 1"), (list("EDCBA"), "scale of E to A,")):
+        assert said in fill(rubric, ScoreRange.parse(given), EXAMPLE).text
+
+
+def test_between_the_ends_a_reversed_scale_has_mirrored_numbers_and_letters_have_none():
+    rubric = load_rubrics("cap_summary", ["joint"])["joint"]
+    text = fill(rubric, ScoreRange.parse([5, 1]), EXAMPLE).text
+    assert all(f"\n- {first}-{last}: " in text for first, last in (("5.0", "4.0"), ("4.0", "3.0"), ("2.0", "1.0")))
+    assert [reference_score(ScoreRange.parse([5, 1]), side) for side in ("low", "high")] == [4, 2]
+    assert names_numbers(rubric)
+    assert not names_numbers(load_rubrics("summary", ["coherence"])["coherence"])
+
+
+def test_letters_that_are_the_scores_are_no_choice_of_others():
+    assert choices_of("A) 3, B) 2, C) 1", ScoreRange.parse(["C", "B", "A"])) == {}

@@ -181,7 +181,7 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
     """The score that a judge gives most often and its share, as "3 (61 %)" or "C (61 %)", of a record of metrics.json;
     None where they are not known."""
     score = row.get("modal_score")
-    if not is_known(score):
+    if score is None or not is_known(score):
         return None
     own = range_of(row)
     return f"{own.text(score) if own.labels else f'{score:g}'} ({percent(row['modal_share'])})"

@@ -8,11 +8,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.api.bounds import Listing, PathTree, candidate_bounds, node_probability, unread
+from judgebench.judges.api.bounds import (
+    Listing,
+    PathTree,
+    candidate_bounds,
+    endpoint_paths,
+    node_probability,
+    unread,
+)
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
 WORDS = (*map(str, range(11)), *(f" {i}" for i in range(11)), " ", ".", ".0", "0.5", "x", " x", "12", "\n")
+LABELS = [ScoreRange.parse([10, 1]), ScoreRange.parse(["poor", "fair", "good", "good enough"])]
 RANGES = [ScoreRange(1, 5), ScoreRange(1, 10), ScoreRange(0, 2, 0.5), ScoreRange(8, 12)]
 
 
@@ -35,7 +45,7 @@ def cut_to(full, count):
     return Listing({token: full[token] for token in kept}, min(full[token] for token in kept))
 
 
-@pytest.mark.parametrize("scores", RANGES)
+@pytest.mark.parametrize("scores", [*RANGES, *LABELS], ids=str)
 def test_where_everything_is_listed_it_is_the_local_judges_law(smollm2_tokenizer, scores):
     trie = CandidateTrie.of(smollm2_tokenizer, scores.candidates)
     tree = PathTree.of_tokens(trie)
@@ -123,3 +133,12 @@ def test_what_is_worth_following_is_what_is_likely_enough():
     assert node_probability((" 1",), lists) == 0
     lists[(" ",)] = listing(t1=0.5)
     assert node_probability((" ", "1"), lists) == pytest.approx(0.025)
+
+
+def test_labels_too_long_to_be_cut_in_every_way_ask_for_the_tokenizer():
+    spec = ApiSpec(url="http://a", model="b", role="judge")
+    long = ScoreRange.parse(["poor", "outstandingly good"])
+    with pytest.raises(UserError, match=r"'outstandingly good' has 18 characters, .* give judge\.tokenizer"):
+        endpoint_paths(spec, [long])
+    trees, _ = endpoint_paths(spec, [LABELS[1]])
+    assert trees[LABELS[1]].ends[("good", " enough")] == 3
