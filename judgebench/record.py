@@ -162,10 +162,10 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
     """The rows of the file, in the order in which the run has them."""
     from judgebench.decoding.scores import KEYS, key_columns
     from judgebench.readings.recording import SCHEMA, axes_of, prompt_digest
-    from judgebench.types import Reading
+    from judgebench.types import LABELS, Reading
 
     readings = folder.read("readings")
-    names = [name for name in (*KEYS, "order") if name in readings and name != "split"]
+    names = [name for name in (*KEYS, LABELS, "order") if name in readings and name != "split"]
     columns = key_columns([Reading(prompt, "") for prompt in experiment.prompts])
     keys = zip(*(columns[name] for name in names), strict=True) if set(names) <= set(columns) else ()
     prompts = dict(zip(keys, experiment.prompts, strict=False))

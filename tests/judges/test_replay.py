@@ -78,7 +78,7 @@ def test_ranges_with_labels_and_steps_are_named_as_tables_name_them(replayed):
     conditions = [Condition("coherence", ScoreRange.parse(one)) for one in given]
     for named in (given, ["1-5", "5 – 1", "0.0-1.0 by 0.5", "poor-good enough"]):
         rows = [{"example_id": "ax", "text": f"{i}", "range": one} for i, one in enumerate(named)]
-        found = replayed(rows, *conditions, range="range").texts
+        found = replayed(rows, *conditions, range="range").given
         assert found == {("ax", condition): f"{i}" for i, condition in enumerate(conditions)}
 
 
