@@ -379,7 +379,12 @@ def test_an_installed_wheel_works_from_any_folder(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-t", site, *tmp_path.glob("*.whl")], check=True
     )
-    for name in ("conf/config.yaml", "conf/sweeps/early_exit_layer.yaml", "data/mini/mini.jsonl"):
+    for name in (
+        "conf/config.yaml",
+        "conf/sweeps/early_exit_layer.yaml",
+        "data/mini/mini.jsonl",
+        "readings/recorded/README.md",
+    ):
         assert (site / "judgebench" / name).is_file()
     assert (site / "hydra_plugins" / "judgebench_optuna_sweeper" / "sweeper.py").is_file()
     assert list(site.glob("judgebench-*.dist-info/licenses/LICENSE"))

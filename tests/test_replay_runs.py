@@ -141,7 +141,7 @@ def test_reasoning_ends_in_a_final_rating(judgebench, mine):
         ("defenses=[cap]", "defenses: cap must compute something, and judge=replay has answers only"),
         ("defenses=[perplexity]", "defenses: perplexity must compute something"),
         ("tune=dev", "tune: judge=replay has answers and no probabilities"),
-        ("tutor=smollm2", "tutor: judge=replay computes nothing"),
+        ("tutor=smollm2", "tutor: judge=replay has answers only"),
         ("prompt=comparative", "judge.fields.order: this run has orders first, second"),
         ("dimensions=[coherence,fluency]", "judge.fields.dimension: this run has dimensions coherence, fluency"),
         ("judge.path=null", "judge.path: name the file with the judge's answers"),
