@@ -23,7 +23,7 @@ from judgebench.config.fields import MetricSettings, RunSettings, named, plain
 from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.data.dataset import DataSettings
-from judgebench.data.rows import existing, is_hub_id
+from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import SERVED
@@ -234,8 +234,8 @@ def _check_data(data: DictConfig) -> None:
             f"{', or hub, which downloads it' if hub else ''}.",
             fix={"": ["data.path=hub"]} if hub else None,
         )
-    if path != "hub" and not is_hub_id(path) and not Path(path).expanduser().is_dir():
-        file = Path(path).expanduser()
+    file = local_path(path)
+    if path != "hub" and not is_hub_id(path) and not file.is_dir():
         if source is not None and not file.exists():
             raise UserError(f"{file}: there is no such file; data.path must be {source}, or a folder that holds it.")
         existing(file)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 from judgebench.config.fields import plain
 from judgebench.data.dataset import Dataset, DataSettings, split_groups, validate
+from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -134,7 +135,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         published; or where published data is not there."""
         if not self.path or not self.path.strip():
             raise UserError(f"data.path is not given; it must be {self.published or expected}.")
-        path = Path(self.path).expanduser()
+        path = local_path(self.path)
         if self.published and not path.exists():
             raise UserError(f"{path}: there is no such file; data.path must be {self.published}.")
         return path

@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 
+_EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
@@ -241,6 +243,13 @@ def json_rows(path: Path) -> Iterator[FileRow]:
     with existing(path).open("rb") as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return json_array(path) if start.startswith(b"[") else json_lines(path)
+
+
+def local_path(path: str) -> Path:
+    """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
+    if path.startswith(_EMBEDDED):
+        return Path(str(files("judgebench.data"))) / path.removeprefix(_EMBEDDED)
+    return Path(path).expanduser()
 
 
 def existing(path: Path, key: str = "data.path") -> Path:
