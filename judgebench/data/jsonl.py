@@ -58,7 +58,7 @@ class JsonLines(JudgeDataModule):
         self._given_scale = _parse_scale(scale)
 
     def load(self) -> Dataset:
-        found, left = self.layouts.read(self.given_path(JSON_LINES), scored_example)
+        found, left = self.layouts.read(self.given_path(JSON_LINES), scored_example, self.published)
         fields = self.layouts.known[0].fields
         if self.layouts.declared or fields.rater is not None:
             found, incomplete = merged(found, fields.example_id is not None)

@@ -72,8 +72,11 @@ class Layouts(Generic[Fields]):
             raise UserError(f"data.layouts must be a list of {{files: PATTERN, fields: ...}}, got {layouts!r}.")
         return cls([_parsed(kind, layout, f"data.layouts[{i}]") for i, layout in enumerate(layouts)])
 
-    def read(self, path: Path, read: Read[Fields]) -> tuple[list[Rated], list[UserError]]:
+    def read(self, path: Path, read: Read[Fields], published: str | None = None) -> tuple[list[Rated], list[UserError]]:
         """Examples of a file, or of those in a folder that have a known layout; and why rows were left out.
+
+        Args:
+            published: where such files can be had, for an error.
 
         Raises:
             UserError: no such file; no file of a known layout; a row that is wrong, or where rows may be left out, all
@@ -83,9 +86,8 @@ class Layouts(Generic[Fields]):
         chosen = [(file, layout) for file in files if (layout := self._layout_of(file, path, read)) is not None]
         if not chosen:
             patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))
-            raise UserError(
-                f"{path}: this folder has no file {patterns}; data.path must be a file, or a folder with some."
-            )
+            expected = published or "a file, or a folder with some"
+            raise UserError(f"{path}: this folder has no file {patterns}; data.path must be {expected}.")
         found: list[Rated] = []
         left: list[UserError] = []
         for file, layout in chosen:

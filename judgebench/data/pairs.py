@@ -208,7 +208,7 @@ class JsonPairs(JudgeDataModule):
             scores = {dimension: self._preferences(row, one, by_sign) for dimension, one in asked.items()}
             return [(_pair(fields, row, mean_scores(scores), texts), scores)]
 
-        found, left = self.layouts.read(path, read)
+        found, left = self.layouts.read(path, read, self.published)
         if left:
             self.note = left_out_note(left)
         for name, numbers in by_sign.items():
