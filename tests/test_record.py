@@ -108,6 +108,13 @@ def test_the_judge_may_be_its_own_assistant(judgebench, recorded, assistant):
     assert about[0] == about[1]
 
 
+def test_scales_with_labels_on_texts_of_many_raters(judgebench, recorded):
+    asked = ("data=conala_sample", "ranges=[[0,4],[4,0],[E,D,C,B,A],[0,100,10]]", ALL)
+    live, _ = recorded(*asked)
+    judgebench(*RECORDED, *asked, "run_dir=again")
+    same(live, RunFolder.open("again"), "metrics")
+
+
 def test_free_answers_are_recorded_with_the_decoding_that_wrote_them(judgebench, recorded):
     written = ("decoding=[greedy,contrastive]", "data.limit_groups=3", "judge.mode=generate")
     live, said = recorded(*written, "judge.max_new_tokens=4")

@@ -20,6 +20,7 @@ from judgebench.metrics.correlation import is_constant, krippendorff_alpha
 from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.metrics.robustness import CLEAN
 from judgebench.metrics.weighted import DistinctPairs
+from judgebench.types import LABELS
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -199,7 +200,7 @@ def beside_raters(
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
         if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
-            rows = rows_of[Cell(*(record[name] for name in CELL))]
+            rows = rows_of[Cell(*(record[name] for name in CELL), record.get(LABELS) or "")]
             given = dict(zip(columns["example_id"][rows].tolist(), columns["score"][rows].tolist(), strict=True))
             record |= _beside(panel, [given.get(name, np.nan) for name in panel.names])
         found.append(record)
