@@ -37,6 +37,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
     rows = [
         {"example_id": f"{i}", "source": source, "output": output, "human": {"coherence": 1 + i % 5}}
         | {"report": source, "note": output, "stars": 1 + i % 5}
+        | {"gpt": f"{output} So {i}.", "stars_gpt": 1 + i % 5, "llama": f"{output} No {i}.", "stars_llama": 5 - i % 5}
         for i, (source, output) in enumerate(texts)
     ]
     write(folder / "mine.jsonl", rows)
@@ -55,6 +56,9 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         for source, output in texts
     ]
     write(folder / "paired.jsonl", paired)
+    graded = [f"{i // 4},Question {i // 4}?,Yes.,Answer {i}.,{i % 5},{i % 4}" for i in range(12)]
+    header = "id,question,desired_answer,student_answer,score_me,score_other"
+    (folder / "mohler.csv").write_text("\n".join([header, *graded]) + "\n")
     own = PAGES[ROOT / "docs" / "your_own.md"]
     for name, text in re.findall(r"`([\w/]+\.\w+)`:\n\n((?:(?: {4}.*)?\n)+)", own):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -88,6 +92,8 @@ def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]
         file = "mine.jsonl"
     if "data=jsonl_pairs" in words:
         file = "voted.jsonl"
+    if "data=mohler" in words:
+        file = "mohler.csv"
     found = []
     for word in words:
         model = pair[1] if word.startswith("assistant.path=") else pair[0]

@@ -19,7 +19,7 @@ from judgebench.data.fields import (
     scored_example,
 )
 from judgebench.data.layouts import Layouts, left_out_note, merged
-from judgebench.data.module import JSON_LINES, JudgeDataModule
+from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow
 from judgebench.data.tables import data_files, file_rows
 from judgebench.runtime.errors import UserError
@@ -58,9 +58,9 @@ class JsonLines(JudgeDataModule):
         self._given_scale = _parse_scale(scale)
 
     def load(self) -> Dataset:
-        found, left = self.layouts.read(self.given_path(JSON_LINES), scored_example, self.published)
+        found, left = self.layouts.read(self.given_path(ANY_KIND), scored_example, self.published)
         fields = self.layouts.known[0].fields
-        if self.layouts.declared or fields.rater is not None:
+        if self.layouts.declared or fields.rater is not None or fields.systems is not None:
             found, incomplete = merged(found, fields.example_id is not None)
             left += incomplete
         if left:
@@ -72,7 +72,7 @@ class JsonLines(JudgeDataModule):
 
 
 class Unrated(JudgeDataModule):
-    """Texts without human scores, one JSON object a line, or given as they are (`rows`); a calibrated judge is asked
+    """Texts without human scores, in files of any kind, or given as they are (`rows`); a calibrated judge is asked
     about them, by `dimensions`. All are the test split. See `TextFields` for `fields`.
 
     Raises:
@@ -101,7 +101,7 @@ class Unrated(JudgeDataModule):
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
-            rows = chain.from_iterable(map(file_rows, data_files(self.given_path(JSON_LINES))))
+            rows = chain.from_iterable(map(file_rows, data_files(self.given_path(ANY_KIND))))
         return replace(read_dataset(rows, lambda row: [(self._fields.example(row, self._human), {})]), rated=False)
 
 

@@ -19,7 +19,7 @@ from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
-JSON_LINES = "a file with one JSON object a line"
+ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of them"
 
 
 class JudgeDataModule(LightningDataModule, ABC):

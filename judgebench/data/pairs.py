@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from judgebench.data.dataset import Dataset
 from judgebench.data.fields import RowFields, Scores, dataset_of, mean_scores
 from judgebench.data.layouts import Layouts, left_out_note
-from judgebench.data.module import JSON_LINES, JudgeDataModule
+from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -67,7 +67,7 @@ class PairFields(RowFields):
     def named(self, row: FileRow) -> FileRow:
         """The row with the names of both systems."""
         first, second = FIRST, SECOND
-        if self.first_system is not None and self.second_system is not None:
+        if self.systems is None and self.first_system is not None and self.second_system is not None:
             first, second = row.identifier(self.first_system), row.identifier(self.second_system)
         elif self.systems is not None:
             held = row.value(self.systems)
@@ -197,7 +197,7 @@ class JsonPairs(JudgeDataModule):
             UserError: as there; or numbers without a label that are 0, 1 and 2 alone: they may be codes, by whose sign
                 the first text always wins.
         """
-        path = self.given_path(JSON_LINES)
+        path = self.given_path(ANY_KIND)
         texts: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 

@@ -19,12 +19,16 @@ from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "jsonl_pairs": JsonPairs, "mini": Mini}
-CLASSES |= dict.fromkeys(("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens"), JsonLines)
+CLASSES |= dict.fromkeys(
+    ("conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens"), JsonLines
+)
 CLASSES |= dict.fromkeys(("pandalm", "llmbar", "judgebench_pairs"), JsonPairs) | {"judge_bench": JudgeBench}
 RUBRICS = {"topicalchat": "dialogue", "conala": "code", "mohler": "grading", "ghosts": "maths", "mlqe": "translation"}
+RUBRICS["conala_sample"] = "code"
 RUBRICS |= {"grade": "reply", "openmeva": "story", "lens": "simplification", "judge_bench": "translation"}
 RUBRICS |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), "answer")
 GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups", "conala": "intents"}
+GROUPS["conala_sample"] = "intents"
 GROUPS |= {
     "mohler": "questions",
     "ghosts": "prompts",

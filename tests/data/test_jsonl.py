@@ -159,7 +159,7 @@ def test_wrong_settings_are_told(arguments, sentence):
 
 
 def test_no_path_is_told():
-    with pytest.raises(UserError, match=r"data.path is not given; it must be a file with one JSON object a line"):
+    with pytest.raises(UserError, match=r"data.path is not given; it must be a file of rows \(.jsonl, .json"):
         ready(None)
 
 

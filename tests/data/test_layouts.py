@@ -251,6 +251,19 @@ def test_rows_of_ones_own_file_must_all_be_right_and_may_be_one_raters_each(tmp_
         JsonLines(str(tmp_path / "mine.csv"), fields=fields).setup()
 
 
+def test_a_row_of_ones_own_may_hold_the_texts_of_several_systems(tmp_path):
+    fields = {"source": "task", "systems": ["a", "b.c"], "output": "{system}", "human": {"tone": "of_{system}"}}
+    row = {"task": "Sing.", "a": "La.", "b.c": "Lo.", "of_a": [1, 2], "of_b.c": 4, "example_id": "x"}
+    path = write(tmp_path, {"mine.json": [row]}) / "mine.json"
+    data = JsonLines(str(path), fields=fields)
+    data.setup()
+    assert texts(data) == [("a", "La.", {"tone": 1.5}), ("b.c", "Lo.", {"tone": 4})]
+    assert len({example.example_id for example in data.examples}) == 2
+    write(tmp_path, {"mine.json": [{**row, "of_b.c": None}]})
+    with pytest.raises(UserError, match=r"mine.json entry 1: field 'of_b.c' is missing or null"):
+        JsonLines(str(path), fields=fields).setup()
+
+
 SHARED = {  # file -> data set, rows that are read, groups, raters
     "code_conala": ("conala", 1698 - 2, 283, 16),
     "translation_mlqe": ("mlqe", 4200, 4200, 6),
