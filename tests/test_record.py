@@ -20,6 +20,7 @@ from judgebench.readings import recording
 from judgebench.record import main as record
 from judgebench.record import public, public_argument
 from judgebench.results.folder import RunFolder
+from tests.served import answer
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")
 RANGES = "ranges=[[1,5],[0,4],[0,1,0.5]]"
@@ -196,6 +197,23 @@ def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(
     judge = Judge.from_card("run/judge_card.yaml", judge={"path": str(tiny_pair[0])})
     scored = judge.score(example.source, example.output).score
     np.testing.assert_allclose(scored, known[card.range.minimum, example.example_id], atol=1e-5)
+
+
+def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server, called, capfd):
+    small_server.otherwise = answer(likely={"4": 0.5, "3": 0.25, "5": 0.05})
+    at = ("judge=api", f"judge.url={small_server.url}", "judge.model=small", "assistant=api", "assistant.model=less")
+    given = ("ranges=[[1,5]]", "decoding=[expectation,contrastive]")
+    judgebench(*at, *given, *QUICK, "run_dir=live")
+    assert record(["live", "out=readings.parquet"]) == 0
+    asked = len(small_server.seen)
+    judgebench(*RECORDED, *given, "run_dir=again")
+    same(RunFolder.open("live"), RunFolder.open("again"), "metrics")
+    assert len(small_server.seen) == asked
+    about = pq.read_schema("readings.parquet").metadata[b"judgebench"].decode()
+    assert str(small_server.server_address[1]) not in about
+    assert json.loads(about)["models"]["main"] == {"title": "small", "model": "small"}
+    _, _, err = called(calibrate, *RECORDED, "ranges=[[1,5]]", "tune=none", "run_dir=never", mistaken=True)
+    assert "has readings of a judge that is no model here" in err
 
 
 @pytest.mark.parametrize(
