@@ -14,8 +14,10 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-demo: $(INSTALLED) ## judge the embedded data with the embedded model (about two minutes)
-	$(BIN)/python -m judgebench +exp=demo
+demo: $(INSTALLED) ## recorded judges on real grades (seconds), then the embedded model on the same (a minute), and one page of both
+	$(BIN)/python -m judgebench +exp=demo run_dir=outputs/demo/recorded
+	$(BIN)/python -m judgebench +exp=demo_live run_dir=outputs/demo/live
+	$(BIN)/python -m judgebench.report outputs/demo/recorded outputs/demo/live --out outputs/demo/report.html
 
 test: lint ## check style and types, and run all tests (20 minutes on two cores)
 	$(PYTEST)

@@ -1,7 +1,6 @@
 """The code of docs/python.md runs as printed, and `judgebench.run` is the command line inside Python."""
 
 import asyncio
-import gzip
 import json
 import re
 import subprocess
@@ -17,7 +16,6 @@ import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.calibrate import main as calibrate
 from judgebench.config.keys import FOLDER
-from tests.golden.experiments import STORE
 from tests.served import answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
@@ -43,7 +41,7 @@ def rated(tmp_path, monkeypatch) -> list[dict]:
 
 
 def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
-    """In one namespace from top to bottom, as a notebook's cells; the demo's readings are those of the golden store."""
+    """In one namespace from top to bottom, as a notebook's cells."""
     settings = [
         "data=jsonl",
         "data.path=mine.jsonl",
@@ -57,15 +55,12 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     GlobalHydra.instance().clear()
     calibrate()
     Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())
-    for path in Path("outputs").glob("readings.sqlite*"):
-        path.unlink()
-    Path("outputs/readings.sqlite").write_bytes(gzip.decompress(STORE.read_bytes()))
     capsys.readouterr()
     cells: dict = {}
     for block in BLOCKS:
         exec(compile(block, str(PAGE), "exec"), cells)
     printed = capsys.readouterr().out.splitlines()
-    assert cells["results"].environment["device"] == "none: every reading was in the store"
+    assert cells["results"].environment["device"] == "none: recorded readings"
     assert set(cells["both"]["range_min"]) == {0, 1, 2, 3}
     assert Path("comparison.html").stat().st_size > 10_000
     assert [line.split(". ")[0] for line in printed[-3:-1]] == ["It rained", "The sun shone"]
