@@ -117,17 +117,17 @@ class Recording:
 
     @property
     def sentence(self) -> str:
-        """Sentence on which models were recorded, when, by which code and command."""
-        made, command = self.about["made_with"], self.about["command"]
+        """Sentence on which models were recorded, when and by which code; the file's metadata has the command."""
+        made = self.about["made_with"]
         models = " with ".join(_named(model) for model in self.models.values())
         if self.about["assistant"]["kind"] in ("null_context", "early_exit"):
             models += f" with {self.about['assistant']['title']}"
         changed = ", with local changes" if made["git_changed"] else ""
         commit = f" (commit {made['git_commit'][:12]}{changed})" if made["git_commit"] else ""
-        by = f", by `{command}`" if command else ""
+        version = made["judgebench"] or "of an unknown version"
         return (
-            f"The readings are recorded, and nothing was computed here: {models} read {self.about['data']['name']} on "
-            f"{self.about['date']} with judgebench {made['judgebench'] or 'of an unknown version'}{commit}{by}."
+            f"The readings are recorded: {models} read {self.about['data']['name']} on {self.about['date']} with "
+            f"judgebench {version}{commit}."
         )
 
     def setting(self, *where: str) -> Any:

@@ -144,6 +144,6 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
             path.write_text(yaml.safe_dump({key: value for key, value in content.items() if key != name}))
             with pytest.raises(UserError, match="damaged"):
                 JudgeCard.read(path)
-    path.write_text(yaml.safe_dump({**content, "range": [3, 1]}))
+    path.write_text(yaml.safe_dump({**content, "range": [3, 3]}))
     with pytest.raises(UserError, match=r"card.yaml: range"):
         JudgeCard.read(path)

@@ -86,9 +86,8 @@ def test_every_prompt_finds_its_own_row(written):
     spec = RecordedSpec(path)
     assert (spec.source.title, spec.name) == ("large", "owner/large")
     assert spec.note == (
-        "The readings are recorded, and nothing was computed here: large (SHA-256 abababababab...) with small (SHA-256 "
-        "cdcdcdcdcdcd...) read mine on 2026-01-31 with judgebench 0.1.0 (commit 0123456789ab), by `python -m "
-        "judgebench`."
+        "The readings are recorded: large (SHA-256 abababababab...) with small (SHA-256 cdcdcdcdcdcd...) read mine on "
+        "2026-01-31 with judgebench 0.1.0 (commit 0123456789ab)."
     )
 
 
