@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import string
 import sys
 from collections import Counter
@@ -46,11 +47,11 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def composed_once():
-    """Hydra composes twice, first to know its mode, which no file of conf/ sets; and it parses YAML in Python."""
+    """Hydra composes twice, first to know its mode, which one file of conf/ sets; and it parses YAML in Python."""
     composed = Hydra.get_mode
 
     def get_mode(self, config_name, overrides):
-        return composed(self, config_name, overrides) if "hydra.mode" in str(overrides) else None
+        return composed(self, config_name, overrides) if re.search("hydra.mode|exp=tasks", str(overrides)) else None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hydra, "get_mode", get_mode)

@@ -100,6 +100,7 @@ def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]
         word = (
             word.replace("RUN/attack/phrase.json", str(folder / "phrase.json"))
             .replace("path=FILE", f"path={file}")
+            .replace("tasks=DIR", f"tasks={folder}")
             .replace("url=URL", "url=http://127.0.0.1:9/v1")
         )
         word = re.sub(r"path=DIR$", f"path={model}", word)

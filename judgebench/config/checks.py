@@ -22,6 +22,7 @@ from judgebench.components import TARGET, build_component
 from judgebench.config.fields import MetricSettings, RunSettings, named, plain
 from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
+from judgebench.config.tasks import check_tasks
 from judgebench.data.dataset import DataSettings
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
@@ -82,7 +83,14 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
             check_rules(SETTINGS, asked, mistakes)
             if asked.assistant.served is not None and SERVED in asked.judge.gives:
                 asked.assistant.served.spec(parts["judge"])
-    for check in (cells_of, _check_attacks, check_run, _check_devices, lambda given: path_of(given, "store")):
+    for check in (
+        cells_of,
+        _check_attacks,
+        check_run,
+        check_tasks,
+        _check_devices,
+        lambda given: path_of(given, "store"),
+    ):
         with mistakes.caught():
             check(config)
     if "data" not in incomplete:

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.keys import FOLDER, groups, nearest, top_keys
@@ -70,7 +71,7 @@ class Command:
                 f"{self.config_name}, so leave the flag out."
             )
         self._check_added(flags)
-        if flags.multirun or (flags.cfg and flags.package):
+        if self.multirun or (flags.cfg and flags.package):
             with Overrides(self) as conf:
                 conf.check_jobs(look)
                 if flags.cfg and flags.package:
@@ -135,7 +136,7 @@ class Command:
             except (HydraException, OmegaConfBaseException):
                 conf.check()
                 raise
-            if look is not None and not (self.flags.multirun or self.flags.cfg or self.flags.info):
+            if look is not None and not (self.multirun or self.flags.cfg or self.flags.info):
                 with known_to_hydra(config):
                     look(config)
 
@@ -157,6 +158,13 @@ class Command:
             sentence = f"{masked_argument(one)}: there is no group or key {key!r}; did you mean {near}?"
             mistakes.add(sentence, {one: [right]})
         mistakes.tell()
+
+    @cached_property
+    def multirun(self) -> bool:
+        """True if several runs are asked for: by -m, or by an experiment that is a sweep by itself."""
+        experiments = [FOLDER / "exp" / f"{one[len('+exp=') :]}.yaml" for one in self.flags.overrides if "+exp=" in one]
+        loaded = [OmegaConf.load(file) for file in experiments if file.is_file()]
+        return bool(self.flags.multirun) or any(OmegaConf.select(one, "hydra.mode") == "MULTIRUN" for one in loaded)
 
     @cached_property
     def flags(self) -> argparse.Namespace:

@@ -147,7 +147,7 @@ class Overrides:
             return
         if one.is_hydra_override():
             raise UserError(f"{_shown(one)}: Hydra's own keys have one value in all jobs; give one.")
-        if not self.command.flags.multirun:
+        if not self.command.multirun:
             sentence = f"{_shown(one)}: several values are tried one after the other with -m"
             key, _, value = str(one.input_line).partition("=")
             if "(" not in value:

@@ -200,7 +200,7 @@ def beside_raters(
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
         if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
-            rows = rows_of[Cell(*(record[name] for name in CELL), record.get(LABELS) or "")]
+            rows = rows_of[Cell._make([*(record[name] for name in CELL), record.get(LABELS) or ""])]
             given = dict(zip(columns["example_id"][rows].tolist(), columns["score"][rows].tolist(), strict=True))
             record |= _beside(panel, [given.get(name, np.nan) for name in panel.names])
         found.append(record)

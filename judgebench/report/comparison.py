@@ -24,6 +24,8 @@ from judgebench.report.views.comparisons import (
     comparison_note,
     comparison_sentences,
 )
+from judgebench.report.views.scales import SCALES
+from judgebench.report.views.tasks import TASKS_TABLE
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import condition_text, labelled, shown_split, with_labels
 from judgebench.runtime.errors import UserError
@@ -63,7 +65,7 @@ class Compared:
 
 
 def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0) -> str:
-    """The page as text.
+    """The page as text; of runs on several data sets that of `render_tasks`.
 
     Args:
         links: to the report of each run, as the page is to name it; empty leaves them out.
@@ -74,7 +76,9 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     """
     if not 2 <= len(runs) <= len(_LETTERS):
         raise UserError(f"a comparison takes 2 to {len(_LETTERS)} run folders, got {len(runs)}.")
-    named = [NamedRun(letter, run) for letter, run in zip(_LETTERS, runs, strict=False)]
+    if len({run.dataset for run in runs}) > 1:
+        return render_tasks(runs, links)
+    named = [NamedRun(letter, run) for letter, run in lettered(runs).items()]
     compared = Compared(named, paired_differences(named, resamples, seed))
     browser = browse({run.letter: run.content for run in named})
     figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
@@ -82,6 +86,29 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
     title = f"{len(named)} runs compared"
     return render_page("comparison.html.j2", browser, title=title, sections=sections, runs=named, links=links)
+
+
+def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
+    """The page of runs on several data sets as text. Nothing on it sets one data set against another: neither tests,
+    which take the same texts, nor figures in which equal names of dimensions meet.
+
+    Args:
+        links: see `render_comparison`.
+
+    Raises:
+        UserError: no run, or more than there are letters.
+    """
+    if not 1 <= len(runs) <= len(_LETTERS):
+        raise UserError(f"a page of tasks takes 1 to {len(_LETTERS)} run folders, got {len(runs)}.")
+    named = [NamedRun(letter, run) for letter, run in lettered(runs).items()]
+    sections = rendered(TASK_SECTIONS, Compared(named, ()), [], {})
+    title = f"{len(named)} tasks"
+    return render_page("comparison.html.j2", None, title=title, sections=sections, runs=named, links=links)
+
+
+def lettered(runs: Sequence[Results]) -> dict[str, Results]:
+    """Runs by the letters that a page calls them by."""
+    return dict(zip(_LETTERS, runs, strict=False))
 
 
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
@@ -175,6 +202,22 @@ SECTIONS = (
     EXAMPLES,
 )
 """Of a comparison."""
+
+
+def _tasks(compared: Compared) -> list[Block]:
+    return TASKS_TABLE({run.letter: run.content for run in compared.runs})
+
+
+def _scales(compared: Compared) -> list[Block]:
+    return [block for run in compared.runs for block in SCALES.tables(run.content)]
+
+
+TASK_SECTIONS = (
+    PageSection("tasks", "Tasks", (_tasks,)),
+    PageSection("scales", "The same texts on two scales", (_scales,)),
+    PageSection("compared_configs", "What was different", (_configs,)),
+)
+"""Of runs on several data sets."""
 
 
 def _flat(node: Any, name: str = "") -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import cost, judges_line, repeat, served
+from judgebench.report.views.scales import SCALES
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
@@ -66,7 +67,7 @@ PAGE = (
     PageSection(
         "bias",
         "Range bias",
-        (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
+        (favorite_tables, SCALES, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
     ),
     PageSection(
         "contrast",
@@ -103,7 +104,7 @@ def terminal_blocks(results: Results) -> list[Any]:
     parts += PAIRS(results) + ranking_blocks(results)
     for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
         parts += part(results)
-    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
+    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SCALES, SIMILARITY, flags, served):
         parts += part(results)
     return parts
 

@@ -266,7 +266,7 @@ def ratings_frame(
     parts = []
     for dimension, given in ratings.items():
         texts, who = np.nonzero(~np.isnan(given))
-        rated = [examples[text] for text in texts]
+        rated = [examples[text] for text in texts.tolist()]
         parts.append(
             pd.DataFrame(
                 {
@@ -275,7 +275,7 @@ def ratings_frame(
                     "system_id": [one.system_id for one in rated],
                     "split": [split[one.group_id] for one in rated],
                     "dimension": dimension,
-                    "rater": [raters[column] if raters else str(column + 1) for column in who],
+                    "rater": [raters[column] if raters else str(column + 1) for column in who.tolist()],
                     "score": given[texts, who].astype(np.float64),
                 }
             )

@@ -215,14 +215,17 @@ class SweepSummary(Callback):
                 job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        # takes seconds to import, and most starts are no multirun
-        from judgebench.study.summary import finish_sweep, jobs_as_trials, study_trials
-
         folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
         self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]
         self._jobs.sort(key=lambda job: job["number"])
         shutil.rmtree(elsewhere, ignore_errors=True)
-        trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(self._jobs), [])
+        self._finish(config, folder, self._jobs)
+
+    def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
+        # takes seconds to import, and most starts are no multirun
+        from judgebench.study.summary import finish_sweep, jobs_as_trials, study_trials
+
+        trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(jobs), [])
         finish_sweep(config, folder, trials, directions, group_name(config.hydra))
 
 

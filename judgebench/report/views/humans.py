@@ -28,7 +28,7 @@ def with_humans(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     known = ceilings(results)
     parts = []
     for _, part in rows.groupby(["dimension", "attack", "defense"], sort=False) if known else ():
-        first = part.iloc[0]
+        first = part.iloc[0].to_dict()
         record = known.get(first["dimension"])
         parts.append(part)
         if record is not None and (first["level"], first["attack"]) == ("dataset", CLEAN):
@@ -36,7 +36,7 @@ def with_humans(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).astype({"flags": object}) if parts else rows
 
 
-def _row(first: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+def _row(first: Mapping[Any, Any], record: Mapping[str, Any]) -> dict[str, Any]:
     same = {name: first[name] for name in ("dimension", "attack", "defense", "condition", "level", "size", "groups")}
     ends = {f"{name}{end}": record[f"ceiling{end}"] for name in _MEASURES for end in ("", "_low", "_high")}
     who = {"range": RATERS, "judge": RATERS, "series": RATERS, "who": "one, with the others", "setting": ""}
@@ -46,7 +46,7 @@ def _row(first: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
 _MEASURES = ("spearman", "spearman_others")
 
 HUMANS_NOTE = (
-    "Humans: one rater against the mean of the others, mean over raters. Beside humans (in the report): the judge "
+    "Humans: one rater against the mean of the others, mean over raters. Beside humans (on the page): the judge "
     "against these very means of all raters but one; a mean of all raters is less noisy, and easier to agree with."
 )
 """The meaning of the row that `with_humans` adds."""

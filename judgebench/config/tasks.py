@@ -1,0 +1,83 @@
+"""The rated tasks that `+exp=tasks` sweeps over: those of which a folder holds the files."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.config.fields import plain
+from judgebench.config.keys import FOLDER
+from judgebench.data.dataset import DataSettings
+from judgebench.runtime.errors import UserError
+
+TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
+"""Choices of the group data, in the order in which they are judged."""
+
+EMBEDDED = {"conala": "conala_sample"}
+"""Task -> what the package holds of it, which stands in where its file is absent."""
+
+
+_DEPTH = 4
+"""Folders below the given one that are looked into: it may be given by mistake, and hold a whole disk."""
+
+
+def there(folder: str | None) -> list[str]:
+    """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
+    root = None if folder is None else Path(folder).expanduser()
+    names = [] if root is None or not root.is_dir() else [f"/{name}" for name in _names(root)]
+    return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in _patterns(task))]
+
+
+def tasks_in(folder: str | None) -> str:
+    """The tasks of which the folder holds files, or the package some, as `data` takes them: "conala_sample,mlqe"."""
+    held = there(folder)
+    return ",".join(task if task in held else EMBEDDED[task] for task in TASKS if task in held or task in EMBEDDED)
+
+
+def absences(folder: str | None) -> list[str]:
+    """A sentence for each task that is left out, or replaced by what the package holds of it."""
+    held, sentences = there(folder), []
+    where = "no folder is given, as tasks=DIR" if folder is None else f"{folder} does not hold it"
+    for task in (one for one in TASKS if one not in held):
+        kept = EMBEDDED.get(task)
+        instead = f"the embedded {kept} stands in" if kept else "left out"
+        published = plain(_declared(task).get("published"))
+        source = f"; it is {DataSettings(published=published).source}" if published else ""
+        sentences.append(f"{task}: {instead}, for {where}{source}.")
+    return sentences
+
+
+def check_tasks(config: DictConfig) -> None:
+    """Refuses a `tasks` that is no folder; else `UserError`."""
+    folder = config.get("tasks")
+    if folder is None:
+        return
+    if not isinstance(folder, str) or not Path(folder).expanduser().is_dir():
+        raise UserError(f"tasks: there is no folder {folder}; give the one with the files of the tasks, as tasks=DIR.")
+
+
+def _names(root: Path) -> Iterator[str]:
+    """Files in a folder and some way below it, by their path in it."""
+    for place, folders, files in os.walk(root):
+        within = Path(place).relative_to(root)
+        folders[:] = [] if len(within.parts) >= _DEPTH else [one for one in folders if not one.startswith(".")]
+        yield from ((within / file).as_posix() for file in files)
+
+
+def _patterns(task: str) -> list[str]:
+    """Of the names of a task's files; of a path with folders where one has a slash."""
+    return [str(layout.files) for layout in _declared(task).get("layouts") or ()]
+
+
+def _declared(choice: str) -> DictConfig:
+    """The file of a choice of the group data; empty where there is none."""
+    file = FOLDER / "data" / f"{choice}.yaml"
+    loaded = OmegaConf.load(file) if file.is_file() else None
+    return loaded if isinstance(loaded, DictConfig) else OmegaConf.create({})
+
+
+OmegaConf.register_new_resolver("tasks_in", tasks_in, replace=True)
