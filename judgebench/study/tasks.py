@@ -12,7 +12,7 @@ from urllib.parse import quote
 from omegaconf import DictConfig
 
 from judgebench.config.tasks import absences, tasks_in
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import as_csv, atomic
 from judgebench.study.jobs import SweepSummary
 
 
@@ -46,7 +46,7 @@ class TaskSummary(SweepSummary):
         frame = tasks_frame(lettered(runs))
         content = {
             "tasks.json": json.dumps(records(frame), indent=1, ensure_ascii=False) + "\n",
-            "tasks.csv": frame.to_csv(index=False),
+            "tasks.csv": as_csv(list(frame), [[row[name] for name in frame] for row in records(frame)]),
             "tasks.html": render_tasks(runs, links),
         }
         for name, text in content.items():
