@@ -44,9 +44,10 @@ class TaskSummary(SweepSummary):
         runs = [Results.load(path) for path in paths]
         links = [quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/")) for path in paths]
         frame = tasks_frame(lettered(runs))
+        names = [str(name) for name in frame]
         content = {
             "tasks.json": json.dumps(records(frame), indent=1, ensure_ascii=False) + "\n",
-            "tasks.csv": as_csv(list(frame), [[row[name] for name in frame] for row in records(frame)]),
+            "tasks.csv": as_csv(names, [[row[name] for name in names] for row in records(frame)]),
             "tasks.html": render_tasks(runs, links),
         }
         for name, text in content.items():
