@@ -211,3 +211,28 @@ def test_the_contributors_page_has_every_folder_and_file_of_the_package():
         if (path.is_dir() or path.suffix == ".py") and path.name[:2] != "__"
     }
     assert listed == there | {"__main__"}
+
+
+def test_the_numbers_of_the_first_page_are_the_demos(tmp_path, monkeypatch):
+    import judgebench
+
+    monkeypatch.chdir(tmp_path)
+    results = judgebench.run(["+exp=demo", "report=false", "metrics.resamples=0"])
+    metrics = results.frame("metrics").query("level == 'dataset'").set_index(["judge", "decoding", "range_min"])
+    spearman, favorite = metrics["spearman"], metrics[["modal_score", "modal_share"]]
+    greedy, expected, contrast = (
+        spearman[series] for series in (("main", "greedy"), ("main", "expectation"), ("pair", "contrastive"))
+    )
+    first, third = (favorite.loc[("main", "greedy", low)] for low in (0, 2))
+    assert (first["modal_score"], third["modal_score"]) == (4, 4)
+    sentences = (
+        f"its favorite is 4 for {first['modal_share']:.0%} of them in 0-4".replace("%", " %"),
+        f"for {third['modal_share']:.0%} in 2-6".replace("%", " %"),
+        f"agrees with the others at Spearman {results.humans[0]['ceiling']:.2f}.",
+        f"score agrees at {greedy.min():.2f} to {greedy.max():.2f}, depending on the range",
+        f"the expectation of its scores at {expected.min():.2f} to {expected.max():.2f} in all four",
+        f"raises {greedy[0]:.2f} to {contrast[0]:.2f} in 0-4, and lowers {greedy[2]:.2f} to {contrast[2]:.2f} in 2-6",
+    )
+    text = " ".join(README.split())
+    for sentence in sentences:
+        assert sentence in text, sentence
