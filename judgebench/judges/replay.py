@@ -317,7 +317,8 @@ def _check_conditions(
     tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
     for condition in conditions:
         if condition not in under:
-            there = f"; {answers.file} has {_first(answers.elsewhere)}" if answers.elsewhere else ""
+            others = list(dict.fromkeys(stray.rpartition(" under ")[2] for stray in answers.elsewhere))
+            there = f"; {answers.file} has answers under {_first(others, '; ')}" if others else ""
             raise UserError(
                 f"judge.path: no row of {answers.file} answers under {condition}, which is to be judged{there}."
             )
