@@ -227,7 +227,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
         ("judge.path=nowhere", "nowhere: there is no such file; judge.path must be an existing file"),
         ("prompt=comparative", "readings of texts that were judged alone, and this run asks for texts that were comp"),
         ("judge.engine=plain", "judge.engine: judge=recorded loads no model"),
-        ("dimensions=[fluency]", "answers under fluency, 1-5, which is to be judged; readings.parquet has answers under"),
+        ("dimensions=[fluency]", "under fluency, 1-5, which is to be judged; readings.parquet has answers under"),
     ],
 )
 def test_what_the_file_cannot_give_is_refused(judgebench, readings, given, message):

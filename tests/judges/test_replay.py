@@ -112,7 +112,8 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
         "be judged."
     )
     assert told(replayed, rows[3:4], CLEAN, **AXES).endswith(
-        "which is to be judged; answers.jsonl has answers under dimension fluency, range 1-5, attack none, defense none."
+        "which is to be judged; answers.jsonl has answers under dimension fluency, range 1-5, attack none, defense "
+        "none."
     )
 
 
