@@ -383,14 +383,16 @@ def test_an_installed_wheel_works_from_any_folder(tmp_path):
         "conf/config.yaml",
         "conf/sweeps/early_exit_layer.yaml",
         "data/mini/mini.jsonl",
-        "readings/recorded/README.md",
+        "readings/recorded/qwen2.5-coder.parquet",
+        "data/conala/conala.jsonl",
+        "data/conala/NOTICE",
     ):
         assert (site / "judgebench" / name).is_file()
     assert (site / "hydra_plugins" / "judgebench_optuna_sweeper" / "sweeper.py").is_file()
     assert list(site.glob("judgebench-*.dist-info/licenses/LICENSE"))
     sweep = ["+sweeps=early_exit_layer", "hydra.sweeper.params={assistant.layer: 20}"]
     done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "-m", "+exp=demo", "dry_run=true", "assistant=early_exit", *sweep],
+        [sys.executable, "-m", "judgebench", "-m", "+exp=demo_live", "dry_run=true", "assistant=early_exit", *sweep],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,

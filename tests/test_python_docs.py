@@ -110,7 +110,7 @@ def test_a_mistake_raises_the_sentence_of_the_command_line(overrides, sentence):
 def test_an_application_that_uses_hydra_keeps_its_own(rated):
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        HydraConfig.instance().set_config(compose("config", ["+exp=demo"], return_hydra_config=True))
+        HydraConfig.instance().set_config(compose("config", ["+exp=demo_live"], return_hydra_config=True))
         try:
             results = judgebench.run([*REPLAY, *QUICK, "run_dir=run"])
             assert HydraConfig.get().runtime.choices["judge"] == "smollm2"

@@ -255,7 +255,8 @@ def _rows(scores: pd.DataFrame, chosen: Mapping[str, Any], dimension: str) -> di
     """split -> the chosen judge's scores of clean texts."""
     own = (scores["dimension"] == dimension) & (scores["attack"] == "none")
     for name in CELL if LABELS in scores else (name for name in CELL if name != LABELS):
-        own &= scores[name].isin([None, ""]) if chosen[name] is None else scores[name] == chosen[name]
+        column = scores[name]
+        own &= column.isna() | (column == "") if chosen[name] is None else column == chosen[name]
     rated = scores[own & scores["human"].notna()]
     return {split: rated[rated["split"] == split] for split in (DEV, TEST)}
 

@@ -24,7 +24,7 @@ from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
 from judgebench.defenses.detectors import detector_of
 from judgebench.defenses.settings import Helper
-from judgebench.judges.replay import AnswerFields, match
+from judgebench.judges.replay import AnswerFields, AnswerRows, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder
@@ -101,7 +101,12 @@ def _check_data(case: tuple[str, bytes]) -> None:
 def _check_answers(case: tuple[str, bytes]) -> None:
     path = written("answers.jsonl", case[1])
     fields = AnswerFields("answer", "example_id", dimension="dimension", range="range")
-    told(lambda: match(json_lines(path, "judge.path"), fields, _prompts(), {"g": "test"}, path.name, "mini").note)
+
+    def read() -> str:
+        rows = AnswerRows(path.name, json_lines(path, "judge.path"), fields, lambda row: row.text("answer"))
+        return match(rows, _prompts(), {"g": "test"}, "mini").note
+
+    told(read)
 
 
 @cache

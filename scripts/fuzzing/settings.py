@@ -30,7 +30,9 @@ def _check_range(given: Any) -> None:
     assert found.values[0] == found.minimum
     assert found.values[-1] == found.maximum
     assert len(set(found.candidates)) == len(found.values)
-    assert all(float(text) == value for text, value in zip(found.candidates, found.values, strict=True))
+    assert all(found.text(value) == text for text, value in zip(found.candidates, found.values, strict=True))
+    if not found.labels:
+        assert all(float(text) == value for text, value in zip(found.candidates, found.values, strict=True))
 
 
 def _range_case(chance: random.Random) -> Any:
