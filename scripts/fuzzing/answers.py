@@ -14,7 +14,7 @@ from judgebench.decoding.parser import parse_final, parse_place
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, Score, ScoreRange
 
 _ENDS = [(1, 5), (1, 5, 0.5), (0, 4), (2, 6), (3, 7), (1, 10), (0, 100), (-2, 2), (0, 1, 0.25), (-40, -10, 10)]
-_RANGES = [ScoreRange(*ends) for ends in (*_ENDS, (0, 5000, 100))]
+_RANGES = [ScoreRange.parse(ends) for ends in (*_ENDS, (0, 5000, 100))]
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _DIGITS = re.compile(r"[.,]?\d[\d.,]*")
 
