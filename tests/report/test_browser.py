@@ -161,7 +161,7 @@ def test_an_example_opens_with_all_that_is_known_of_it(opened):
         assert len(shares) == 5 * 3  # candidates of main, assistant and the pair
         assert sum(float(one.removesuffix(" %").replace("<", "")) for one in shares[::3]) == pytest.approx(100, abs=0.5)
         tab.get_by_text("Prompt as read").click()
-        prompt = tab.inner_text("#example .prompt")
+        prompt = tab.wait_for_selector("#example .prompt:not(:empty)").inner_text()  # it is filled once it is open
         assert prompt.startswith("Rate coherence from ")
         assert f"{escape_control(output_of(name))} {ATTACK}" in prompt
 
