@@ -128,7 +128,7 @@ def krippendorff_alpha(ratings: np.ndarray, metric: str = "interval") -> float |
     Raises:
         ValueError: another shape, infinite ratings, or an unknown metric.
     """
-    ratings = _table(ratings)
+    ratings = rating_table(ratings)
     if metric not in ("interval", "ordinal"):
         raise ValueError(f"metric must be interval or ordinal, got {metric!r}")
     given = ~np.isnan(ratings)
@@ -154,7 +154,7 @@ def mean_pairwise_spearman(ratings: np.ndarray) -> float | None:
     """The mean over pairs of raters of Spearman's rho on the examples that both rated, from ratings [N, R] with NaN
     where a rater gave none; a constant rater counts 0.0. None if no two raters share two examples; ValueError for
     another shape, or infinite ratings."""
-    ratings = _table(ratings)
+    ratings = rating_table(ratings)
     rhos = []
     for a, b in combinations(ratings.T, 2):
         both = ~np.isnan(a) & ~np.isnan(b)
@@ -163,7 +163,8 @@ def mean_pairwise_spearman(ratings: np.ndarray) -> float | None:
     return float(np.mean(rhos)) if rhos else None
 
 
-def _table(ratings: np.ndarray) -> np.ndarray:
+def rating_table(ratings: np.ndarray) -> np.ndarray:
+    """Ratings as float64 [N, R]; ValueError for another shape, or infinite ratings."""
     ratings = np.asarray(ratings, dtype=np.float64)
     if ratings.ndim != 2:
         raise ValueError(f"ratings must have shape [examples, raters], got {list(ratings.shape)}")

@@ -152,6 +152,59 @@ def weights_of(count: int, resamples: int, seed: int) -> np.ndarray:
     return np.vstack([np.ones((1, count)), drawn])
 
 
+def numbered_groups(groups: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """[n] numbers of the groups that these labels name, and their weights [1 + B, G]; see `weights_of`."""
+    labels, number = np.unique(np.asarray(groups), return_inverse=True)
+    return number, weights_of(len(labels), resamples, seed)
+
+
+def interval_ends(groups: int) -> tuple[float, float]:
+    """`expanded` where there are two groups at least, else `CONFIDENCE`, of which nothing is asked."""
+    return expanded(groups) if groups >= 2 else CONFIDENCE
+
+
+def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
+    """The keys of `with_interval` for a figure of agreement corrected for chance, such as kappa or an intraclass
+    correlation: 1 for agreement, and skewed, so that percentiles are too short (87 to 91 % held the truth on ten
+    simulated articles). The interval is Student's t of log(1 - figure), with the jackknife's standard error over groups
+    (Tukey, 1958); with that, 94 to 95 %.
+
+    Args:
+        values: [1 + J] of the data, then with each group left out in turn (see `left_out`); the ends are None with
+            fewer than two, where one is unknown (NaN), and where agreement is perfect.
+    """
+    value, rest = float(values[0]), values[1:]
+    if np.isnan(value):
+        return unknown((name,))
+    if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
+        return unknown((name,)) | {name: value}
+    logs = np.log1p(-rest)
+    error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
+    far = error * float(special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
+    ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
+    return {name: value, f"{name}_low": float(ends[0]), f"{name}_high": float(ends[1])}
+
+
+def jackknife_weights(groups: int) -> np.ndarray:
+    """[1 + J, G] float64 the data themselves, then each group left out in turn; only the first with one group."""
+    rows = left_out(groups) if groups >= 2 else np.zeros((0, groups))
+    return np.vstack([np.ones((1, groups)), rows]).astype(np.float64)
+
+
+def group_sums(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
+    """Sums of values over the texts of each group: [n] -> [G], or [n, K] -> [G, K]; `group` [n] numbers the groups."""
+    if values.ndim == 1:
+        return np.bincount(group, weights=values, minlength=count)
+    sums = np.zeros((count, values.shape[1]))
+    np.add.at(sums, group, values)
+    return sums
+
+
+def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """above / below, both [B]; NaN where nothing stands below."""
+    return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
+
+
 def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.ndarray) -> np.ndarray:
     """[B] the mean of `values` [n] over the texts `of` [n] in each row of weights [B, G]; NaN where it holds none of
     them. `group` [n] numbers each text's group."""

@@ -19,11 +19,15 @@ from judgebench.metrics.resampling import (
     expanded,
     flipped_differences,
     flips,
+    group_sums,
     group_weights,
     groups_needed,
     holm,
+    interval_ends,
+    jackknife_weights,
     percentile_interval,
     permutation_p_value,
+    with_agreement_interval,
 )
 
 CORRELATIONS = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
@@ -334,3 +338,26 @@ def test_with_so_many_groups_a_difference_is_found_in_four_of_five_data_sets():
         low, high = gap(groups, 300).intervals()[1]
         found += not low <= 0 <= high
     assert found / 400 == pytest.approx(0.8, abs=0.09)
+
+
+def test_interval_of_agreement_by_hand():
+    values = 1 - np.exp(np.array([-1.0, -1.1, -0.9, -1.0, -1.0]))
+    found = with_agreement_interval("kappa", values)
+    far = stats.t.ppf(0.975, 3) * (3 / 4 * 0.02) ** 0.5
+    expected = [1 - np.exp(-1.0), 1 - np.exp(-1.0 + far), 1 - np.exp(-1.0 - far)]
+    assert list(found.values()) == pytest.approx(expected, abs=1e-12)
+    for without in (values[:2], np.array([0.5, 0.4, np.nan]), np.array([1.0, 1.0, 1.0])):
+        assert with_agreement_interval("kappa", without) == {"kappa": without[0], "kappa_low": None, "kappa_high": None}
+    assert with_agreement_interval("kappa", np.full(3, np.nan))["kappa"] is None
+
+
+def test_jackknife_begins_with_the_data():
+    assert jackknife_weights(3).tolist() == [[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    assert jackknife_weights(1).tolist() == [[1]]
+    assert interval_ends(1) == CONFIDENCE
+
+
+def test_sums_of_groups():
+    group = np.array([1, 0, 1])
+    assert group_sums(np.array([1.0, 2.0, 4.0]), group, 3).tolist() == [2, 5, 0]
+    assert group_sums(np.array([[1.0], [2.0], [4.0]]), group, 3).tolist() == [[2], [5], [0]]

@@ -1,0 +1,267 @@
+"""Agreement in points: how far a judge's scores lie from the humans', on the humans' own scale.
+
+A correlation forgives a judge that is a point too strict, or that uses half of the scale; these figures do not. Scores
+of a range are mapped to the humans' scale first (`on_scale`), or by what other groups' texts teach (`cross_fitted`).
+Each figure comes twice: with the humans' mean, and with single raters (each rater's own figure, mean over raters
+weighted by texts), where raters among each other are the measure: see `rater_points_record`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from judgebench.metrics.correlation import rating_table
+from judgebench.metrics.reliability import ac2, variance_components
+from judgebench.metrics.resampling import (
+    RESAMPLES,
+    divided,
+    group_sums,
+    interval_ends,
+    jackknife_weights,
+    numbered_groups,
+    unknown,
+    with_agreement_interval,
+    with_interval,
+)
+from judgebench.types import ScoreRange
+
+POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
+"""Figures of agreement in points: mean of judge less human; mean distance; share of texts with the same category, and
+with the same or a neighboring one; quadratic weighted kappa; Gwet's AC2, quadratic; ICC(2,1)."""
+
+_CORRECTED = ("kappa", "ac2", "icc")  # for chance: their intervals are those of `with_agreement_interval`
+_HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
+
+
+def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, float]) -> np.ndarray:
+    """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
+
+    Example:
+        >>> on_scale(np.array([0.0, 1.5, 4.0]), ScoreRange(0, 4), (1, 5)).tolist()
+        [1.0, 2.5, 5.0]
+    """
+    low, high = scale
+    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / (score_range.maximum - score_range.minimum)
+    return low + share * (high - low)
+
+
+def cross_fitted(
+    scores: np.ndarray, human: np.ndarray, groups: np.ndarray, kind: str = "isotonic", folds: int = 5, seed: int = 0
+) -> np.ndarray:
+    """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts of other groups.
+
+    Args:
+        scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is scored, but teaches
+            nothing.
+        groups: [N] labels; all texts of a group lie in one fold.
+        kind: `isotonic`, or `linear` with no slope below 0.
+        folds: at most the number of groups.
+
+    Returns:
+        NaN where the judge gave no score, and everywhere with fewer than two groups of rated texts.
+
+    Raises:
+        ValueError: another kind, or fewer than two folds.
+    """
+    if kind not in ("isotonic", "linear") or folds < 2:
+        raise ValueError(f"kind must be isotonic or linear, and folds at least 2, got {kind!r} and {folds}")
+    scores, human = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    known = np.isfinite(scores) & np.isfinite(human)
+    labels, group = np.unique(np.asarray(groups), return_inverse=True)
+    found = np.full(len(scores), np.nan)
+    # Rated groups are dealt first, so that every fold has some to leave out.
+    order = np.random.default_rng(seed).permutation(len(labels))
+    order = order[np.argsort(~np.isin(order, group[known]), kind="stable")]
+    rated = len(np.unique(group[known]))
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order] = np.arange(len(labels)) % max(2, min(folds, rated))
+    for one in range(fold.max(initial=-1) + 1):
+        teaching, asked = known & (fold[group] != one), (fold[group] == one) & np.isfinite(scores)
+        if rated >= 2 and teaching.any():
+            found[asked] = _learned(scores[teaching], human[teaching], scores[asked], kind)
+    return found
+
+
+def _learned(scores: np.ndarray, human: np.ndarray, asked: np.ndarray, kind: str) -> np.ndarray:
+    values, index, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    means = np.bincount(index, weights=human) / counts
+    if kind == "isotonic":
+        return np.interp(asked, values, isotonic_regression(means, weights=counts.astype(np.float64)).x)
+    apart = scores - scores.mean()
+    square = float(apart @ apart)
+    slope = max(0.0, float(apart @ human) / square) if square > 0 else 0.0
+    return np.clip(human.mean() + slope * (asked - scores.mean()), human.min(), human.max())
+
+
+def nearest_category(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """[...] the number of the nearest of the ascending categories [K], half up; -1 for NaN."""
+    borders = (categories[1:] + categories[:-1]) / 2 - _HALF
+    return np.where(np.isnan(values), -1, np.digitize(np.nan_to_num(values), borders))
+
+
+def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """[...] the nearest of the ascending categories [K] itself, half up; NaN for NaN.
+
+    Example:
+        >>> rounded(np.array([1.4, 2.5, 9.0, np.nan]), np.array([1.0, 2.0, 3.0])).tolist()
+        [1.0, 3.0, 3.0, nan]
+    """
+    return np.where(np.isnan(values), np.nan, categories[nearest_category(values, categories)])
+
+
+def pair_figures(
+    judge: np.ndarray, human: np.ndarray, group: np.ndarray, weights: np.ndarray, categories: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """`POINTS_FIGURES`, each [B], of two vectors [n] of finite numbers on one scale.
+
+    Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with quadratic weights,
+    and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement and AC2 are of the
+    nearest categories, half up; NaN without categories.
+
+    Args:
+        group: [n] numbers of the groups.
+        weights: [B, G] how often each group counts.
+        categories: [K] all numbers that a rater may give, ascending.
+    """
+    apart = judge - human
+    center = human.mean() if len(human) else 0.0
+    x, y = judge - center, human - center
+    columns = [np.ones(len(x)), apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
+    if categories is not None:
+        first, second = (nearest_category(side, categories) for side in (judge, human))
+        steps = np.abs(first - second)
+        columns += [1.0 * (steps == 0), 1.0 * (steps <= 1)]
+    sums = weights @ group_sums(np.stack(columns, axis=1), group, weights.shape[1])
+    found = divided(sums.T, np.broadcast_to(sums[:, 0], sums.T.shape))
+    _, mean, distance, of_x, of_y, square_x, square_y, squared, *shares = found
+    chance = square_x + square_y - 2 * of_x * of_y
+    kappa = 1 - divided(squared, np.where(chance > _HALF * _HALF, chance, 0.0))
+    unknown_ = np.full(len(weights), np.nan)
+    exact, adjacent = shares if shares else (unknown_, unknown_)
+    alike = unknown_
+    if categories is not None and len(categories) > 1:
+        rounded = np.stack([categories[first], categories[second]], axis=1)
+        alike = ac2(rounded, group, weights, categories)
+    icc = variance_components(np.stack([judge, human], axis=1), group, weights).single
+    return dict(zip(POINTS_FIGURES, (mean, distance, exact, adjacent, kappa, alike, icc), strict=True))
+
+
+def single_figures(
+    judges: np.ndarray, ratings: np.ndarray, group: np.ndarray, weights: np.ndarray, categories: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """`POINTS_FIGURES`, each [B], with single raters: the mean over pairs of a judge and a rater of their own figures,
+    weighted by texts; a pair whose figure is NaN stays out.
+
+    Args:
+        judges: [N, J] one judge or more, NaN where it gave none.
+        ratings: [N, R], NaN where a rater gave none. A judge never meets the same column of the same array: given
+            `ratings` as `judges`, raters meet each other.
+    """
+    total = {name: np.zeros(len(weights)) for name in POINTS_FIGURES}
+    mass = {name: np.zeros(len(weights)) for name in POINTS_FIGURES}
+    for first in range(judges.shape[1]):
+        for second in range(ratings.shape[1]):
+            of = np.isfinite(judges[:, first]) & np.isfinite(ratings[:, second])
+            if (judges is ratings and first == second) or not of.any():
+                continue
+            texts = weights @ np.bincount(group[of], minlength=weights.shape[1])
+            found = pair_figures(judges[of, first], ratings[of, second], group[of], weights, categories)
+            for name, values in found.items():
+                known = np.isfinite(values) & (texts > 0)
+                total[name] += np.where(known, texts * np.nan_to_num(values), 0.0)
+                mass[name] += np.where(known, texts, 0.0)
+    return {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
+
+
+def points_record(
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    groups: np.ndarray,
+    categories: Sequence[float] | np.ndarray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The agreement in points of a judge with the humans.
+
+    Args:
+        scores: [N] on the humans' scale (see `on_scale`, `cross_fitted`); NaN where there is none.
+        ratings: [N, R], NaN where a rater gave none; [N, 1] of means where nothing else is known.
+        groups: [N] labels of the texts' groups, which are resampled.
+        categories: all numbers that a rater may give, ascending; None where there is no list.
+
+    Returns:
+        texts, groups; `POINTS_FIGURES` with the humans' mean, and the same as single_* with single raters, each with
+        `_low` and `_high` of its 95 % interval; reason: why some are None, else None.
+
+    Raises:
+        ValueError: shapes that do not fit, or infinite ratings.
+    """
+    ratings, scores = rating_table(ratings), np.asarray(scores, dtype=np.float64)
+    if len(groups) != len(ratings) or scores.shape != (len(ratings),):
+        raise ValueError(f"scores {scores.shape}, ratings {ratings.shape} and groups [{len(groups)}] do not fit")
+    used = ~np.isnan(ratings).all(axis=1) & np.isfinite(scores)
+    scores, ratings = scores[used], ratings[used]
+    group, weights = _all_weights(np.asarray(groups)[used], resamples, seed)
+    listed = None if categories is None else np.asarray(categories, dtype=np.float64)
+    record: dict[str, Any] = {"texts": len(scores), "groups": weights.shape[1]}
+    if not len(scores):
+        names = [f"{kind}{name}" for kind in ("", "single_") for name in POINTS_FIGURES]
+        return record | unknown(names) | {"reason": "No agreement in points: no text has a score and a rating."}
+    with_mean = pair_figures(scores, np.nanmean(ratings, axis=1), group, weights, listed)
+    with_raters = single_figures(scores[:, None], ratings, group, weights, listed)
+    for kind, found in (("", with_mean), ("single_", with_raters)):
+        for name in POINTS_FIGURES:
+            record |= _with_interval(f"{kind}{name}", found[name], weights.shape[1], resamples)
+    return record | {"reason": _reason(record, listed)}
+
+
+def rater_points_record(
+    ratings: np.ndarray,
+    groups: np.ndarray,
+    categories: Sequence[float] | np.ndarray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The agreement in points of single raters with each other, single_* as in `points_record`: what a judge beside
+    them can be measured by. Every pair counts in both directions, so that their bias is 0."""
+    ratings = rating_table(ratings)
+    used = (~np.isnan(ratings)).sum(axis=1) > 1
+    ratings = ratings[used]
+    group, weights = _all_weights(np.asarray(groups)[used], resamples, seed)
+    listed = None if categories is None else np.asarray(categories, dtype=np.float64)
+    record: dict[str, Any] = {"texts": len(ratings), "groups": weights.shape[1]}
+    found = single_figures(ratings, ratings, group, weights, listed)
+    for name in POINTS_FIGURES:
+        record |= _with_interval(f"single_{name}", found[name], weights.shape[1], resamples)
+    return record | {"reason": None if len(ratings) else "No text has the ratings of two people."}
+
+
+def _all_weights(groups: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the groups, and rows of weights: the data, each group left out in turn, then the resamples."""
+    group, weights = numbered_groups(groups, resamples, seed)
+    return group, np.vstack([jackknife_weights(weights.shape[1]), weights[1:]])
+
+
+def _with_interval(name: str, values: np.ndarray, groups: int, resamples: int) -> dict[str, float | None]:
+    drawn = resamples if groups >= 2 else 0
+    left = len(values) - drawn
+    if name.endswith(_CORRECTED):
+        return with_agreement_interval(name, values[:left] if resamples else values[:1])
+    return with_interval(name, np.concatenate([values[:1], values[left:]]), interval_ends(groups))
+
+
+def _reason(record: dict[str, Any], categories: np.ndarray | None) -> str | None:
+    said = []
+    if categories is None:
+        said.append("No exact or adjacent agreement and no AC2: the scale is no list of categories.")
+    if record["kappa"] is None:
+        said.append("No kappa: judge and humans always say the same one number.")
+    if record["icc"] is None:
+        said.append("No ICC: neither judge nor humans vary over texts.")
+    if record["groups"] < 2:
+        said.append("No intervals: there is one group, and resampling takes at least two.")
+    return " ".join(said) or None
