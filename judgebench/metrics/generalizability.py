@@ -26,6 +26,7 @@ from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from judgebench.metrics.resampling import CONFIDENCE, RESAMPLES, expanded, unknown, weights_of, with_interval
 
@@ -159,8 +160,7 @@ def _agreeing(
     if nested:
         sums = [weights @ np.bincount(group, weights=one, minlength=count) for one in own]
         return sums[0], sums[1]
-    member = np.zeros((count, len(group)))
-    member[group, np.arange(len(group))] = 1.0
+    member = sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(count, len(group)))
     grouped = [member @ table for table in tables]  # [G, L]
     drawn = [weights @ table for table in grouped]  # [1 + B, L]
     again = weights**2 - weights  # a group's own pairs, counted as between copies of it

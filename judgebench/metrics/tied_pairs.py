@@ -4,6 +4,7 @@ Meta-Evaluating Modern Metrics with Pairwise Accuracy and Tie Calibration" (EMNL
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from judgebench.metrics.correlation import MOST_ENTRIES
 
@@ -40,30 +41,28 @@ class TiedPairs:
         self.ordered = (ours != 0) & (np.sign(ours) == np.sign(theirs))
         self.gained = (theirs == 0).astype(np.float64) - self.ordered
 
-    def accuracies(self) -> np.ndarray:
-        """[G, K] each article's accuracy at each of `thresholds`; NaN of an article without a pair."""
-        cells = np.bincount(
-            self.group * len(self.thresholds) + self.place, self.gained, self.groups * len(self.thresholds)
-        ).reshape(self.groups, -1)
-        counts = cells.cumsum(axis=1) + np.bincount(self.group, self.ordered, self.groups)[:, None]
-        with np.errstate(invalid="ignore"):
-            return counts / np.where(self.pairs > 0, self.pairs, np.nan)[:, None]
+    def accuracies(self, weights: np.ndarray) -> np.ndarray:
+        """[K, B] the mean over articles, as often as each row of weights [B, G] counts them, of the accuracy at each of
+        `thresholds`; NaN in a row without an article that has a pair."""
+        share = 1 / np.maximum(self.pairs, 1)
+        shape = len(self.thresholds), self.groups
+        # Sparse: of scores that are never equal there are as many thresholds as pairs, each of one article.
+        gained = sparse.csr_array((self.gained * share[self.group], (self.place, self.group)), shape=shape)
+        untied = np.bincount(self.group, self.ordered, self.groups) * share
+        drawn = weights.T.astype(np.float64)
+        sums = (gained @ drawn).cumsum(axis=0) + untied @ drawn
+        mass = (self.pairs > 0) @ drawn
+        return np.divide(sums, mass, out=np.full_like(sums, np.nan), where=mass > 0)
 
     def best(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """The threshold with the best accuracy in the data, the first row of weights [1 + B, G], and the best
         accuracy [1 + B] in each row: the threshold is chosen anew. NaN where no article has a pair."""
-        paired = self.pairs > 0
-        if not paired.any():
+        first = self.accuracies(weights[:1])[:, 0]
+        if np.isnan(first).any():
             return 0.0, np.full(len(weights), np.nan)
-        table, weights = self.accuracies()[paired], weights[:, paired]
-        mass = weights.sum(axis=1)
-        found = np.full(len(weights), np.nan)
-        step = max(1, MOST_ENTRIES // table.shape[1])
-        for start in range(0, len(weights), step):
-            part = slice(start, start + step)
-            sums = (weights[part] @ table).max(axis=1)
-            found[part] = np.divide(sums, mass[part], out=np.full_like(sums, np.nan), where=mass[part] > 0)
-        return float(self.thresholds[np.round(table.mean(axis=0), _DIGITS).argmax()]), found
+        step = max(1, MOST_ENTRIES // len(first))
+        parts = [self.accuracies(weights[start : start + step]).max(axis=0) for start in range(0, len(weights), step)]
+        return float(self.thresholds[np.round(first, _DIGITS).argmax()]), np.concatenate(parts)
 
 
 def _rounded(differences: np.ndarray) -> np.ndarray:

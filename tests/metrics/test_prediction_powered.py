@@ -123,6 +123,18 @@ def test_a_difference_of_two_systems_is_the_paired_one() -> None:
     assert (record["labels_low"], record["labels_high"]) == pytest.approx((theirs.low, theirs.high), abs=0.003)
 
 
+def test_systems_labelled_on_different_articles_are_independent() -> None:
+    """Two systems without a common labelled article: the interval of the difference is that of two samples."""
+    rng = np.random.default_rng(3)
+    human = rng.normal(size=800)
+    group, system = np.tile(np.arange(400), 2), np.repeat([0, 1], 400)
+    some = np.where((group < 200) == (system == 0), human, NAN)
+    (record,) = predicted_differences(FewLabels(some, np.zeros(800), group, system, None))
+    sides = (some[system == side][~np.isnan(some[system == side])] for side in (0, 1))
+    theirs = stats.ttest_ind(*sides, equal_var=False).confidence_interval()
+    assert (record["labels_low"], record["labels_high"]) == pytest.approx((theirs.low, theirs.high), abs=0.003)
+
+
 def test_ends_of_a_difference_by_hand() -> None:
     value, low, high = np.array([0.5, 0.3]), np.array([0.4, 0.25]), np.array([0.8, 0.45])
     r = np.array([[1.0, 0.5], [0.5, 1.0]])
