@@ -165,9 +165,9 @@ def interval_ends(groups: int) -> tuple[float, float]:
 
 def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
     """The keys of `with_interval` for a figure of agreement corrected for chance, such as kappa or an intraclass
-    correlation: 1 for agreement, and skewed, so that percentiles are too short (87 to 91 % held the truth on ten
-    simulated articles). The interval is Student's t of log(1 - figure), with the jackknife's standard error over groups
-    (Tukey, 1958); with that, 94 to 95 %.
+    correlation: 1 for agreement, and skewed, so that percentiles are too short. The interval is Student's t of
+    log(1 - figure), with the jackknife's standard error over groups (Tukey, 1958). On ten simulated articles (1,000
+    data sets) it held the truth in 93 to 95 % of cases, `expanded` percentiles in 90 to 93 %, BCa in 85 to 88 %.
 
     Args:
         values: [1 + J] of the data, then with each group left out in turn (see `left_out`); the ends are None with
