@@ -42,13 +42,13 @@ from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.comparisons import Ranking
 from judgebench.metrics.correlation import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.metrics.raters import Panel
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
+from judgebench.worth.raters import Panel
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""

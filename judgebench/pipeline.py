@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,6 @@ from judgebench.judges.spec import LOCAL
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.raters import beside_raters, human_records
 from judgebench.metrics.robustness import cost_records, suffix_records
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
@@ -48,6 +47,9 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
+from judgebench.worth.judged import Humans, Judged, judged
+from judgebench.worth.raters import beside_raters, human_records
+from judgebench.worth.study import studied
 
 
 @dataclass
@@ -169,6 +171,8 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             trace=trace,
             phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
         )
+        if config.worth and not results.compares:
+            results = replace(results, **studied(_beside_humans(results, experiment, resampled)))
         results.readings.attrs.update(served_notes(read.served) or {})
         findings = experiment.findings
         if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
@@ -177,6 +181,17 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             examples = examples_frame(experiment.examples, experiment.data.split)
             results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
     return results
+
+
+def _beside_humans(results: Results, experiment: Experiment, resampled: Mapping[str, int]) -> list[Judged]:
+    """The judges of the reported split beside its humans."""
+    columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
+    reported = columns["split"] == results.split
+    texts = {example.example_id: example.output for example in experiment.examples}
+    humans = Humans(results.ratings, results.scale, texts)
+    models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
+    own = {name: column[reported] for name, column in columns.items()}
+    return judged(own, results.readings, humans, experiment.data.name, models, **resampled)
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:

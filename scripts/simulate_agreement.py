@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.metrics.abstention import coverage_record, risk_record, text_intervals
-from judgebench.metrics.alternative import alternative_record
-from judgebench.metrics.forecast import FORECAST_FIGURES, forecast_record
-from judgebench.metrics.points import POINTS_FIGURES, points_record
-from judgebench.metrics.reliability import FIGURES, agreement_record, disattenuated_record
+from judgebench.worth.abstention import coverage_record, risk_record, text_intervals
+from judgebench.worth.alternative import alternative_record
+from judgebench.worth.forecast import FORECAST_FIGURES, forecast_record
+from judgebench.worth.points import POINTS_FIGURES, points_record
+from judgebench.worth.reliability import FIGURES, agreement_record, disattenuated_record
 
 TEXTS, SCALE = 8, np.arange(1.0, 6.0)
 SEVERITY = np.array([-0.3, 0.0, 0.3])

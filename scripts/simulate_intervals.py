@@ -23,10 +23,10 @@ import numpy as np
 from scipy import stats
 
 from judgebench.metrics.correlation import spearman
-from judgebench.metrics.few_labels import FewLabels
-from judgebench.metrics.generalizability import CrossedScores, component_records, facet_share
-from judgebench.metrics.prediction_powered import predicted_differences, predicted_means, predicted_spearman
-from judgebench.metrics.system_level import system_record
+from judgebench.worth.few_labels import FewLabels
+from judgebench.worth.generalizability import CrossedScores, component_records, facet_share
+from judgebench.worth.prediction_powered import predicted_differences, predicted_means, predicted_spearman
+from judgebench.worth.system_level import system_record
 
 SYSTEMS, OTHERS = 8, 60
 LABELLED = (10, 20, 40)

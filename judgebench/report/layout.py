@@ -87,6 +87,7 @@ PAGE = (
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
+    PageSection("worth", "Beside humans", ()),
     PageSection("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
     PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,

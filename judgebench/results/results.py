@@ -62,7 +62,9 @@ class Results:
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
-            `judgebench.metrics.raters.human_records`. Both are empty where only means are known.
+            `judgebench.worth.raters.human_records`. Both are empty where only means are known.
+        beside_humans, forecasts, errors, variance, systems, few_labels: what judges are worth beside humans, see
+            `judgebench.worth.study`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
             and not read back.
@@ -95,6 +97,12 @@ class Results:
     served: pd.DataFrame | None = None
     ratings: pd.DataFrame = field(default_factory=partial(_nothing, RATINGS_SCHEMA))
     humans: Records = ()
+    beside_humans: Records = ()
+    forecasts: Records = ()
+    errors: Records = ()
+    variance: Records = ()
+    systems: Records = ()
+    few_labels: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(_nothing, TEXTS_SCHEMA))
     phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -142,6 +142,12 @@ ARTIFACTS = (
     Artifact("examples", "examples.parquet", schema=EXAMPLES_SCHEMA),
     Artifact("ratings", "ratings.parquet", schema=RATINGS_SCHEMA),
     Artifact("humans", "humans.json"),
+    Artifact("beside_humans", "worth/beside_humans.json"),
+    Artifact("forecasts", "worth/forecasts.json"),
+    Artifact("errors", "worth/errors.json"),
+    Artifact("variance", "worth/variance.json"),
+    Artifact("systems", "worth/systems.json"),
+    Artifact("few_labels", "worth/few_labels.json"),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),
     Artifact("pairwise", "pairwise.json"),
@@ -160,13 +166,14 @@ ARTIFACTS = (
 """The files that hold `Results`, in the order in which they are written."""
 
 FILES = (*(one.path for one in ARTIFACTS if "/" not in one.path), "report.html", DIGESTS)
-"""The contract's files, besides those of `figures/`, `tables/`, `attack/` and `defense/`."""
+"""The contract's files, besides those of `figures/`, `tables/`, `attack/`, `defense/` and `worth/`."""
 
 ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
 DEFENSE = re.compile(
     r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
     r"template_[0-9a-f]{12}\.txt"  # of a user's own, beside a judge card
 )
+WORTH = re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json")
 FIGURE = re.compile(
     r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
     r"(candidates|embeddings|separability|strengths|front|ranking|wins)_[\w-]+)\.(png|svg)"
@@ -175,7 +182,7 @@ CARD = re.compile(r"judge_card(_\w+)?\.yaml")
 TABLE = re.compile(
     r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
 )
-"""Names of the files of `attack/`, `defense/`, `figures/` and `tables/`, and of judge cards."""
+"""Names of the files of `attack/`, `defense/`, `worth/`, `figures/` and `tables/`, and of judge cards."""
 
 PLACES: dict[str, Callable[[str], object]] = {
     ".": lambda name: name in FILES or CARD.fullmatch(name),
@@ -183,6 +190,7 @@ PLACES: dict[str, Callable[[str], object]] = {
     "tables": TABLE.fullmatch,
     "attack": ATTACK.fullmatch,
     "defense": DEFENSE.fullmatch,
+    "worth": WORTH.fullmatch,
 }
 """Where a run writes, and which names are its own there."""
 

@@ -8,9 +8,9 @@ from scipy import stats
 
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import correlate
-from judgebench.metrics.system_level import mean_table
-from judgebench.metrics.system_tests import boot_both, permuted_both
-from tests.metrics.test_system_level import columns
+from judgebench.worth.system_level import mean_table
+from judgebench.worth.system_tests import boot_both, permuted_both
+from tests.worth.test_system_level import columns
 
 
 def test_all_swaps_give_the_exact_p_of_loops() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.raters import FEWEST_TEXTS, Panel, human_records, means_of_others
 from judgebench.metrics.resampling import group_weights, with_interval
+from judgebench.worth.raters import FEWEST_TEXTS, Panel, human_records, means_of_others
 from tests.conftest import SHARED
 
 NAN = np.nan

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.few_labels import FEWEST_LABELLED, FewLabels, dispersions, means_not_refuted, student
-from judgebench.metrics.prediction_powered import pair_correlations, pair_ends, shares_of_judge
+from judgebench.worth.few_labels import FEWEST_LABELLED, FewLabels, dispersions, means_not_refuted, student
+from judgebench.worth.prediction_powered import pair_correlations, pair_ends, shares_of_judge
 
 MOST_LABELLED = 100_000
 """Articles beyond which nobody is asked to label."""

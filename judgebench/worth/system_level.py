@@ -29,7 +29,7 @@ from judgebench.metrics.resampling import (
     weights_of,
     with_interval,
 )
-from judgebench.metrics.tied_pairs import TiedPairs
+from judgebench.worth.tied_pairs import TiedPairs
 
 FLIPS = 1000
 """Permutations behind the p-values of soft pairwise accuracy, as in the WMT's own."""

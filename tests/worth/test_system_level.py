@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.metrics.resampling import flips, group_weights, holm
-from judgebench.metrics.system_level import (
+from judgebench.worth.system_level import (
     PairedSystems,
     mean_table,
     soft_pairwise_accuracy,
     system_clusters,
     system_record,
 )
-from tests.metrics.recorded import judges, needs_recorded, recorded
+from tests.worth.recorded import judges, needs_recorded, recorded
 
 
 def columns(seed=0, systems=5, articles=12, noise=1.0):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.few_labels import FewLabels
-from judgebench.metrics.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan, labels_needed
-from judgebench.metrics.prediction_powered import predicted_differences, predicted_means
-from tests.metrics.recorded import DIMENSIONS, needs_recorded, recorded
+from judgebench.worth.few_labels import FewLabels
+from judgebench.worth.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan, labels_needed
+from judgebench.worth.prediction_powered import predicted_differences, predicted_means
+from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 
 def test_labels_needed_by_hand() -> None:

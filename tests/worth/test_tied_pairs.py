@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgebench.metrics.tied_pairs import TiedPairs
-from tests.metrics.recorded import DIMENSIONS, needs_recorded, recorded
+from judgebench.worth.tied_pairs import TiedPairs
+from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 
 def by_loops(judge, human, group, threshold, weights) -> float:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from judgebench.metrics.correlation import krippendorff_alpha, pearson
-from judgebench.metrics.reliability import (
+from judgebench.metrics.resampling import group_weights, weights_of
+from judgebench.worth.reliability import (
     FIGURES,
     ac2,
     agreement_record,
@@ -15,9 +16,8 @@ from judgebench.metrics.reliability import (
     disattenuated_record,
     variance_components,
 )
-from judgebench.metrics.resampling import group_weights, weights_of
-from tests.metrics.panels import FIVE, built, panel, ragged
-from tests.metrics.recorded import DIMENSIONS
+from tests.worth.panels import FIVE, built, panel, ragged
+from tests.worth.recorded import DIMENSIONS
 
 NAN = np.nan
 ONE = np.ones((1, 12))

@@ -5,7 +5,9 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
-from judgebench.metrics.points import (
+from judgebench.metrics.resampling import group_weights
+from judgebench.types import ScoreRange
+from judgebench.worth.points import (
     POINTS_FIGURES,
     cross_fitted,
     nearest_category,
@@ -15,10 +17,8 @@ from judgebench.metrics.points import (
     rater_points_record,
     rounded,
 )
-from judgebench.metrics.resampling import group_weights
-from judgebench.types import ScoreRange
-from tests.metrics.panels import FIVE, built, panel, ragged
-from tests.metrics.recorded import DIMENSIONS
+from tests.worth.panels import FIVE, built, panel, ragged
+from tests.worth.recorded import DIMENSIONS
 
 NAN = np.nan
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from judgebench.metrics.correlation import rating_table
-from judgebench.metrics.reliability import ac2, variance_components
 from judgebench.metrics.resampling import (
     RESAMPLES,
     divided,
@@ -28,6 +27,7 @@ from judgebench.metrics.resampling import (
     with_interval,
 )
 from judgebench.types import ScoreRange
+from judgebench.worth.reliability import ac2, variance_components
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
 """Figures of agreement in points: mean of judge less human; mean distance; share of texts with the same category, and

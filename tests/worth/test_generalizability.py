@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgebench.metrics.generalizability import (
+from judgebench.metrics.resampling import expanded, group_weights
+from judgebench.worth.generalizability import (
     CrossedScores,
     component_records,
     decision_records,
@@ -16,8 +17,7 @@ from judgebench.metrics.generalizability import (
     number_needed,
     reliability,
 )
-from judgebench.metrics.resampling import expanded, group_weights
-from tests.metrics.recorded import DIMENSIONS, judges, needs_recorded, recorded
+from tests.worth.recorded import DIMENSIONS, judges, needs_recorded, recorded
 
 NAN = np.nan
 

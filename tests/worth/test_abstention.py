@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from judgebench.metrics.abstention import (
+from judgebench.metrics.resampling import group_weights
+from judgebench.worth.abstention import (
     SHARES,
     conformal_quantile,
     coverage_record,
@@ -11,9 +12,8 @@ from judgebench.metrics.abstention import (
     risk_record,
     text_intervals,
 )
-from judgebench.metrics.resampling import group_weights
-from tests.metrics.panels import built, panel
-from tests.metrics.recorded import DIMENSIONS
+from tests.worth.panels import built, panel
+from tests.worth.recorded import DIMENSIONS
 
 NAN = np.nan
 

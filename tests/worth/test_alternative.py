@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judgebench.metrics.alternative import alternative_record, closer, clustered_p
-from judgebench.metrics.points import cross_fitted, rounded
-from tests.metrics.panels import FIVE, panel, ragged
+from judgebench.worth.alternative import alternative_record, closer, clustered_p
+from judgebench.worth.points import cross_fitted, rounded
+from tests.worth.panels import FIVE, panel, ragged
 
 NAN = np.nan
 

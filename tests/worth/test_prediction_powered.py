@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.few_labels import FewLabels, from_labels
-from judgebench.metrics.prediction_powered import (
+from judgebench.worth.few_labels import FewLabels, from_labels
+from judgebench.worth.prediction_powered import (
     common_correlation,
     pair_correlations,
     pair_ends,
@@ -17,7 +17,7 @@ from judgebench.metrics.prediction_powered import (
     predicted_spearman,
     with_judge,
 )
-from tests.metrics.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 NAN = np.nan
 

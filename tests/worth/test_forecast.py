@@ -6,7 +6,8 @@ import torch
 from sklearn.metrics import log_loss
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from judgebench.metrics.forecast import (
+from judgebench.metrics.resampling import group_weights
+from judgebench.worth.forecast import (
     FORECAST_FIGURES,
     candidate_mass,
     categories_diagram,
@@ -18,8 +19,7 @@ from judgebench.metrics.forecast import (
     ranked_scores,
     rater_shares,
 )
-from judgebench.metrics.resampling import group_weights
-from tests.metrics.panels import FIVE, built, ragged
+from tests.worth.panels import FIVE, built, ragged
 
 NAN = np.nan
 

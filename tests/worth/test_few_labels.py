@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.few_labels import (
+from judgebench.worth.few_labels import (
     FEWEST_LABELLED,
     FewLabels,
     dispersions,
@@ -14,7 +14,7 @@ from judgebench.metrics.few_labels import (
     means_not_refuted,
     student,
 )
-from tests.metrics.recorded import needs_recorded, recorded
+from tests.worth.recorded import needs_recorded, recorded
 
 NAN = np.nan
 SCALE = (1.0, 5.0)

@@ -1,0 +1,1 @@
+"""Judges beside humans: the human ceiling, agreement, forecasts, variance by range, systems, and few labels."""
