@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from judgebench.worth.judged import Judged
+from judgebench.worth.judged import JudgedTexts
 
-Study = Callable[[Sequence[Judged]], list[dict[str, Any]]]
+Study = Callable[[Sequence[JudgedTexts]], list[dict[str, Any]]]
 
 STUDIES: Mapping[str, Study] = {}
 """Attribute of `Results` -> the study that fills it."""
 
 
-def studied(sides: Sequence[Judged]) -> dict[str, list[dict[str, Any]]]:
+def studied(sides: Sequence[JudgedTexts]) -> dict[str, list[dict[str, Any]]]:
     """The records of every study, by the attribute of `Results` that holds them."""
     return {name: study(sides) for name, study in STUDIES.items()}
