@@ -47,7 +47,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
-from judgebench.worth.judged import Humans, JudgedTexts, judged
+from judgebench.worth.judge_scores import Humans, JudgeScores, judged
 from judgebench.worth.raters import beside_raters, human_records
 from judgebench.worth.study import studied
 
@@ -183,7 +183,7 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
     return results
 
 
-def _beside_humans(results: Results, experiment: Experiment, resampled: Mapping[str, int]) -> list[JudgedTexts]:
+def _beside_humans(results: Results, experiment: Experiment, resampled: Mapping[str, int]) -> list[JudgeScores]:
     """The judges of the reported split beside its humans."""
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
     reported = columns["split"] == results.split

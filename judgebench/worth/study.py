@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from judgebench.worth.judged import JudgedTexts
+from judgebench.worth.judge_scores import JudgeScores
 
-Study = Callable[[Sequence[JudgedTexts]], list[dict[str, Any]]]
+Study = Callable[[Sequence[JudgeScores]], list[dict[str, Any]]]
 
 STUDIES: Mapping[str, Study] = {}
 """Attribute of `Results` -> the study that fills it."""
 
 
-def studied(sides: Sequence[JudgedTexts]) -> dict[str, list[dict[str, Any]]]:
+def studied(sides: Sequence[JudgeScores]) -> dict[str, list[dict[str, Any]]]:
     """The records of every study, by the attribute of `Results` that holds them."""
     return {name: study(sides) for name, study in STUDIES.items()}

@@ -21,7 +21,7 @@ _ROLES = ("main", "assistant")
 
 
 @dataclass(frozen=True)
-class JudgedTexts:
+class JudgeScores:
     """One judge and decoding in one range, and the humans.
 
     Attributes:
@@ -113,7 +113,7 @@ def judged(
     models: Mapping[str, str | None],
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[JudgedTexts]:
+) -> list[JudgeScores]:
     """The judges, decodings and ranges of a run, each beside the humans, in the order of their scores.
 
     Args:
@@ -133,7 +133,7 @@ def judged(
         named = cell.named
         texts = [humans.texts[name] for name in part["example_id"].tolist()] if humans.texts else []
         found.append(
-            JudgedTexts(
+            JudgeScores(
                 dataset=dataset,
                 cell=cell,
                 names=part["example_id"],
