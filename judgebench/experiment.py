@@ -31,7 +31,7 @@ from judgebench.config.parts import (
     with_phrases,
 )
 from judgebench.config.rules import MODELS, SETTINGS, TEXTS, Asked, AskedTexts, check_rules
-from judgebench.data.dataset import DEV, paired_systems, pairs
+from judgebench.data.dataset import DEV, paired_systems, pairs, rated
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
@@ -256,7 +256,14 @@ class Experiment:
         """Short names of main model and assistant, names of groups and examples, and a `note` on the scores and the
         data."""
         answers = self.answers.note if self.answers else None
-        notes = [answers, self.judge.note, _WON if self.comparative else None, self.data.note, self._foreign]
+        notes = [
+            answers,
+            self.judge.note,
+            _WON if self.comparative else None,
+            self.data.note,
+            self._unrated,
+            self._foreign,
+        ]
         return {
             "main": self.judge.source.title,
             "assistant": self.assistant.title,
@@ -272,8 +279,8 @@ class Experiment:
         dimensions = {condition.dimension for condition in self.conditions}
         spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
         for dimension in dimensions - set(spans):
-            given = [example.human[dimension] for example in self.data.examples]
-            spans[dimension] = (min(given), max(given))
+            given = [example.human[dimension] for example in rated(self.data.examples, dimension)]
+            spans[dimension] = (min(given), max(given)) if given else None
         return dict.fromkeys(spans) if self.comparative else spans
 
     @cached_property
@@ -317,6 +324,19 @@ class Experiment:
         """Tokens of all prompts together (`total`), and those of them that must be computed (`unique`)."""
         totals, uniques = zip(*self.tokens.values(), strict=True)
         return {"total": sum(totals), "unique": sum(uniques)}
+
+    @property
+    def _unrated(self) -> str | None:
+        """A sentence on how many texts, or pairs, humans rated; None where they rated all."""
+        dimensions = list(dict.fromkeys(condition.dimension for condition in self.conditions))
+        counts = {name: len(rated(self.examples, name)) for name in dimensions}
+        if min(counts.values()) == len(self.examples):
+            return None
+        word = "pairs" if self.comparative else "texts"
+        if len(set(counts.values())) == 1:
+            counts = {"": counts[dimensions[0]]}
+        named = "; ".join(f"{count:,}{f' on {name}' if name else ''}" for name, count in counts.items())
+        return f"Humans rated {named} of {len(self.examples):,} {word}; agreement with them is of those."
 
     @cached_property
     def _foreign(self) -> str | None:

@@ -299,6 +299,11 @@ def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Map
             "data.dev_share: a judge is chosen on the development split, and there is none; give it articles with "
             "data.dev_share=0.3 (and at least two articles)."
         )
+    if not any(one[DEV] and one[DEV]["n"] for one in tried):
+        raise UserError(
+            f"data.dev_share: a judge of {dimension} is chosen on the development split, and nobody rated a text of "
+            "it; give it more articles with data.dev_share=0.5, draw others with data.seed=1, or rate some of them."
+        )
     known = [one for one in tried if one[DEV] and one[DEV][metric] is not None and not one[DEV]["constant"]]
     if not known:
         raise UserError(

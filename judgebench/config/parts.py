@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hydra.utils import instantiate
@@ -16,7 +16,7 @@ from judgebench.config.checks import cells_of
 from judgebench.config.fields import plain
 from judgebench.config.keys import list_at
 from judgebench.config.rules import Asked
-from judgebench.data.dataset import Rivals
+from judgebench.data.dataset import DEV, TEST, Rivals, rated
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
@@ -101,7 +101,22 @@ def data_of(config: DictConfig) -> JudgeDataModule:
         raise UserError(
             *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing)
         )
+    if unrated := [
+        name for name in dict.fromkeys(name for name, _ in cells_of(config)) if not rated_in(data, name, TEST)
+    ]:
+        raise UserError(
+            *(
+                f"data.dev_share: none of the {data.groups_are} of the test split has a human score for {name!r}; put "
+                "all into it with data.dev_share=0, draw others with data.seed=1, or rate some of them."
+                for name in unrated
+            )
+        )
     return data
+
+
+def rated_in(data: JudgeDataModule, dimension: str, split: str) -> bool:
+    """True where somebody rated a text of a split on a dimension."""
+    return any(data.split[example.group_id] == split for example in rated(data.examples, dimension))
 
 
 def prompt_of(config: DictConfig) -> tuple[Any, Rivals | None]:
@@ -142,7 +157,22 @@ def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition
     models = (asked.judge.name, asked.assistant.name)
     cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
     check_tuning(tuner, asked.decodings, asked.judge.mode, set(data.split.values()), cells, models)
+    if tuner.needs_dev:
+        check_dev_rated(data, dict(cells), f"tune={tuner.name}")
     return tuner
+
+
+def check_dev_rated(data: JudgeDataModule, dimensions: Iterable[str], key: str) -> None:
+    """Refuses to choose by a development split in which nobody rated a text."""
+    if unrated := [name for name in dimensions if not rated_in(data, name, DEV)]:
+        raise UserError(
+            *(
+                f"{key}: none of the {data.groups_are} of the development split has a human score for {name!r}, so "
+                "there is nothing to choose by; give it more with data.dev_share=0.5, draw others with data.seed=1, or "
+                "rate some of them."
+                for name in unrated
+            )
+        )
 
 
 def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str, Decoding]) -> None:

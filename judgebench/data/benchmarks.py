@@ -15,7 +15,15 @@ from itertools import chain
 from typing import Any
 
 from judgebench.data.dataset import Dataset, with_joint
-from judgebench.data.fields import PublishedFields, ScoredFields, Scores, mean_scores, read_dataset, scored_example
+from judgebench.data.fields import (
+    PublishedFields,
+    ScoredFields,
+    Scores,
+    mean_scores,
+    perhaps_scored_example,
+    read_dataset,
+    scored_example,
+)
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, download, is_hub_id, json_lines, json_rows
 from judgebench.data.tables import is_parquet, parquet_rows
@@ -67,7 +75,7 @@ class TopicalChat(JudgeDataModule):
 
     def load(self) -> Dataset:
         rows = json_rows(self.given_path("the file of UniEval's topical_chat.json"))
-        return read_dataset(rows, partial(scored_example, _USR), _USR_SCALE)
+        return read_dataset(rows, partial(perhaps_scored_example, _USR), _USR_SCALE)
 
 
 class SummEval(JudgeDataModule):
@@ -110,35 +118,39 @@ class SummEval(JudgeDataModule):
 
 def _reader(first: FileRow) -> Callable[[FileRow], Iterable[tuple[Example, Scores]]]:
     """The reader of the rows' layout."""
-    if first.has("expert_annotations"):
-        return partial(_from_release, len(first.inners("expert_annotations")))
+    if "expert_annotations" in first.values:
+        return partial(_from_release, [])
     if first.has("machine_summaries"):
         return _from_mteb
-    if first.has("scores"):
-        return partial(scored_example, _GEVAL)
+    if "scores" in first.values:
+        return partial(perhaps_scored_example, _GEVAL)
     raise UserError(
         f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' (SummEval's own"
         " JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
     )
 
 
-def _from_release(experts: int, row: FileRow) -> Iterator[tuple[Example, Scores]]:
-    """The example of a row of SummEval's own release, scored by as many experts as the first."""
+def _from_release(experts: list[int], row: FileRow) -> Iterator[tuple[Example, Scores]]:
+    """The example of a row of SummEval's own release, scored by as many `experts` as the first that has any, or by
+    none."""
     if not row.has("text"):
         raise UserError(
             f"{row.place}: the article (field 'text') is missing, as in SummEval's download before pairing; give"
             " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
         )
-    given = row.inners("expert_annotations")
+    given = row.inners("expert_annotations") if row.has("expert_annotations") else []
     scores = {
-        dimension: {str(i): expert.number(dimension) for i, expert in enumerate(given, start=1)}
+        dimension: {
+            str(i): expert.number(dimension) for i, expert in enumerate(given, start=1) if expert.has(dimension)
+        }
         for dimension in _DIMENSIONS
     }
-    if len(given) != experts:
+    if given and len(given) != (experts or [len(given)])[0]:
         raise UserError(
-            f"{row.place}: field 'expert_annotations' has {len(given)} experts and the first row {experts}; all rows"
+            f"{row.place}: field 'expert_annotations' has {len(given)} experts and the first row {experts[0]}; all rows"
             " must have as many."
         )
+    experts += [len(given)] if given else []
     article, system = row.identifier("id"), row.identifier("model_id")
     yield _summary(article, system, row.text("text"), row.text("decoded"), mean_scores(scores)), scores
 
@@ -146,7 +158,10 @@ def _from_release(experts: int, row: FileRow) -> Iterator[tuple[Example, Scores]
 def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
     """The examples of a row of mteb/summeval, one a summary."""
     article, source, summaries = row.identifier("id"), row.text("text"), row.texts("machine_summaries")
-    scores = {dimension: row.numbers(dimension) for dimension in _DIMENSIONS}
+    scores = {
+        dimension: row.numbers(dimension) if row.has(dimension) else [None] * len(summaries)
+        for dimension in _DIMENSIONS
+    }
     for dimension, values in scores.items():
         if len(values) != len(summaries):
             raise UserError(
@@ -154,8 +169,8 @@ def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
                 " machine_summaries; there must be one each."
             )
     for i, summary in enumerate(summaries):
-        human = {dimension: values[i] for dimension, values in scores.items()}
-        yield _summary(article, str(i), source, summary, human), {}
+        given = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
+        yield _summary(article, str(i), source, summary, mean_scores(given)), given
 
 
 def _summary(article: str, system: str, source: str, output: str, human: dict[str, float]) -> Example:

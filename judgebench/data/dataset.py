@@ -71,7 +71,7 @@ class Dataset:
             which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
-        rated: False where no human scored the texts: the scores are NaN and go unchecked.
+        rated: False where no human scored any text: the scores are NaN and go unchecked.
     """
 
     examples: list[Example]
@@ -91,7 +91,8 @@ def validate(loaded: Dataset) -> None:
     """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
 
     There is an example; no example_id stands there twice; no source or output is blank; the examples of a group answer
-    to one source; every human score is there, finite and within the scale.
+    to one source; every human score is finite and within the scale, or NaN where nobody rated the text; on each
+    dimension somebody rated some text.
     """
     examples = loaded.examples
     if not examples:
@@ -122,23 +123,33 @@ def validate(loaded: Dataset) -> None:
                 f"{where}: group '{example.group_id}' has another source or context here than for"
                 f" {_where(loaded, first)}; a group is one article or dialogue, so give each its own group_id."
             )
-        if loaded.rated:
-            _check_human(example.human, dimensions, loaded.scale, where)
+        for dimension, value in example.human.items():
+            problem = "" if math.isnan(value) else _problem(value, loaded.scale.get(dimension))
+            if problem:
+                raise UserError(f"{where}: the human score {value:g} for '{dimension}' {problem}.")
+    if loaded.rated and (unrated := [name for name in dimensions if not rated(examples, name)]):
+        raise UserError(
+            *(
+                f"nobody rated '{name}': none of the {len(examples):,} examples has a human score for it; "
+                "give some of them one, or leave it out."
+                for name in unrated
+            )
+        )
 
 
-def _check_human(
-    human: Mapping[str, float], dimensions: Sequence[str], scale: Mapping[str, tuple[float, float]], where: str
-) -> None:
-    if set(human) != set(dimensions):
-        missing = [d for d in dimensions if d not in human]
-        if missing:
-            raise UserError(f"{where}: has no human score for {_listed(missing)}; every example needs one.")
-        extra = [d for d in human if d not in dimensions]
-        raise UserError(f"{where}: has a human score for {_listed(extra)}, which the first example lacks; all need it.")
-    for dimension, value in human.items():
-        problem = _problem(value, scale.get(dimension))
-        if problem:
-            raise UserError(f"{where}: the human score {value:g} for '{dimension}' {problem}.")
+def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
+    """Those of some examples that somebody rated on a dimension."""
+    return [example for example in examples if not math.isnan(example.human.get(dimension, math.nan))]
+
+
+def completed(loaded: Dataset) -> Dataset:
+    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where nobody rated one."""
+    dimensions = dict.fromkeys((name for example in loaded.examples for name in example.human), math.nan)
+    if all(list(example.human) == list(dimensions) for example in loaded.examples):
+        return loaded
+    return replace(
+        loaded, examples=[replace(example, human={**dimensions, **example.human}) for example in loaded.examples]
+    )
 
 
 def _check_ratings(loaded: Dataset) -> None:
@@ -171,11 +182,14 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of one common scale.
 
     Where scores of single raters are known, the joint score of a rater is the mean of their own, of all dimensions.
+    Where nobody rated a text on all of them, `loaded` is as it was.
     """
     examples = [
         replace(example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))})
         for example in loaded.examples
     ]
+    if not rated(examples, JOINT):
+        return loaded
     ratings = dict(loaded.ratings)
     if all(dimension in ratings for dimension in of):
         ratings[JOINT] = np.mean([ratings[dimension] for dimension in of], axis=0)

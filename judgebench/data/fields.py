@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -10,13 +11,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from judgebench.config.fields import known_keys, plain
-from judgebench.data.dataset import Dataset, group_hash
+from judgebench.data.dataset import Dataset, completed, group_hash
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 Scores = Mapping[str, Mapping[str, float]]
-"""Dimension -> rater -> the score that they gave one example; at least one. Raters without names are "1", "2", ..."""
+"""Dimension -> rater -> the score that they gave one example; empty where nobody rated it. Raters without names are
+"1", "2", ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,8 @@ class ScoredFields(TextFields):
     Attributes:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
             is a number, or what several raters gave, whose mean counts: a list, an object rater -> score, or a list of
-            fields, each of which names a rater. Not every rater need have rated everything.
+            fields, each of which names a rater. Not every rater need have rated everything, and not every text need
+            have a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
     """
 
@@ -141,16 +144,22 @@ class ScoredFields(TextFields):
     by_dimension: ClassVar[str] = "human"
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
 
-    def scores(self, row: FileRow) -> Scores:
-        if isinstance(self.human, str):
-            inner = row.inner(self.human)
-            scores = {dimension: inner.scores(dimension) for dimension in inner.values}
-        else:
-            scores = {dimension: row.scores(field) for dimension, field in self.human.items()}
-        if self.rater is None:
+    def scores(self, row: FileRow, needed: bool = True) -> Scores:
+        """The scores of a row's raters; where they are not `needed`, a dimension that nobody rated has none."""
+        inner, fields = row, self.human
+        if isinstance(fields, str):
+            if not needed and not row.has(fields):
+                return {}
+            inner = row.inner(fields)
+            fields = {dimension: dimension for dimension in inner.values}
+        scores = {
+            dimension: inner.scores(field) if needed or inner.is_rated(field) else {}
+            for dimension, field in fields.items()
+        }
+        if self.rater is None or not any(scores.values()):
             return scores
         name = row.identifier(self.rater)
-        return {dimension: {name: mean} for dimension, mean in mean_scores(scores).items()}
+        return {dimension: {name: mean} if scores[dimension] else {} for dimension, mean in mean_scores(scores).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,21 +192,31 @@ class PublishedFields(ScoredFields):
             return row.identifier(self.group_id)
         return group_hash(source, context) if self.context else group_hash(source)
 
-    def scores(self, row: FileRow) -> Scores:
+    def scores(self, row: FileRow, needed: bool = True) -> Scores:
+        if not needed and not row.has(self.human):
+            return {dimension: {} for dimension in self.dimensions}
         scores = row.inner(self.human)
         there = (*self.dimensions, *(dimension for dimension in self.optional if scores.has(dimension)))
-        return {dimension: {"1": scores.number(dimension)} for dimension in there}
+        return {
+            dimension: {"1": scores.number(dimension)} if needed or scores.has(dimension) else {} for dimension in there
+        }
 
 
 def scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
-    """A row's one example and the scores of its raters, as `read_dataset` asks for them."""
+    """A row's one example and the scores of its raters, as `read_dataset` asks for them; it must have some."""
     scores = fields.scores(row)
     return [(fields.example(row, mean_scores(scores)), scores)]
 
 
+def perhaps_scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
+    """`scored_example` of a row that nobody need have rated."""
+    scores = fields.scores(row, needed=False)
+    return [(fields.example(row, mean_scores(scores)), scores)]
+
+
 def mean_scores(scores: Scores) -> dict[str, float]:
-    """Dimension -> the human score, the mean over raters."""
-    return {dimension: sum(given.values()) / len(given) for dimension, given in scores.items()}
+    """Dimension -> the human score, the mean over raters; NaN where there is none."""
+    return {dimension: sum(given.values()) / len(given) if given else math.nan for dimension, given in scores.items()}
 
 
 def read_dataset(
@@ -209,10 +228,11 @@ def read_dataset(
 
     Args:
         read: row -> its examples, each with the scores of its raters.
-        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions of the first example.
+        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions.
 
     Raises:
-        UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type.
+        UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type; or a score that
+            is not a number.
     """
     return dataset_of([Rated(example, scores, row.place) for row in rows for example, scores in read(row)], scale)
 
@@ -230,11 +250,18 @@ def dataset_of(
     found: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
 ) -> Dataset:
     """The data set of examples; see `read_dataset` for `scale`."""
-    examples = [one.example for one in found]
-    if isinstance(scale, tuple):
-        scale = dict.fromkeys(examples[0].human, scale) if examples else {}
+    for one in found:
+        for dimension, given in one.scores.items():
+            if any(map(math.isnan, given.values())):
+                raise UserError(
+                    f"{one.place}, example '{one.example.example_id}': the human score nan for '{dimension}' is not a "
+                    "finite number; give one, or null where nobody rated the text."
+                )
     raters, ratings = _ratings([one.scores for one in found])
-    return Dataset(examples, scale or {}, ratings, [one.place for one in found], raters=raters)
+    data = completed(Dataset([one.example for one in found], {}, ratings, [one.place for one in found], raters=raters))
+    if isinstance(scale, tuple):
+        scale = dict.fromkeys(data.examples[0].human, scale) if found else {}
+    return dataclasses.replace(data, scale=scale or {})
 
 
 def _ratings(rated: Sequence[Scores]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:

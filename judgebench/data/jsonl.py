@@ -12,9 +12,11 @@ from typing import Any
 
 from judgebench.data.dataset import Dataset
 from judgebench.data.fields import (
+    Rated,
     ScoredFields,
     TextFields,
     dataset_of,
+    perhaps_scored_example,
     read_dataset,
     scored_example,
 )
@@ -30,7 +32,7 @@ class JsonLines(JudgeDataModule):
     line), .csv, .tsv or .parquet, one file or a folder of them.
 
     Args:
-        fields: see `ScoredFields`; of your own file.
+        fields: see `ScoredFields`; of your own file, in which not every text need be rated.
         layouts: those of published files, as `{files: PATTERN, rows: PATH, fields: ...}` (see `Layout`). Rows without a
             text or a score are left out, and those about one text are put together.
         scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a dimension
@@ -58,10 +60,13 @@ class JsonLines(JudgeDataModule):
         self._given_scale = _parse_scale(scale)
 
     def load(self) -> Dataset:
-        found, left = self.layouts.read(self.given_path(ANY_KIND), scored_example, self.published)
+        path, needed = self.given_path(ANY_KIND), self.layouts.declared
+        found, left = self.layouts.read(path, scored_example if needed else perhaps_scored_example, self.published)
         fields = self.layouts.known[0].fields
-        if self.layouts.declared or fields.rater is not None or fields.systems is not None:
-            found, incomplete = merged(found, fields.example_id is not None)
+        if not needed:
+            self._check_rated(path, found)
+        if needed or fields.rater is not None or fields.systems is not None:
+            found, incomplete = merged(found, fields.example_id is not None, needed)
             left += incomplete
         if left:
             self.note = left_out_note(left)
@@ -69,6 +74,22 @@ class JsonLines(JudgeDataModule):
         if isinstance(scale, dict) and self.layouts.declared and found:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in found[0].scores}
         return dataset_of(found, scale)
+
+    def _check_rated(self, path: Path, found: Sequence[Rated]) -> None:
+        """`UserError` where nobody rated a dimension: that of the first row, which tells what fields it has."""
+        (layout,) = self.layouts.known
+        human = layout.fields.human
+        unrated = {name for one in found for name in one.scores} - {
+            name for one in found for name, given in one.scores.items() if given
+        }
+        if not unrated and any(one.scores for one in found):
+            return
+        if unrated and isinstance(human, str):
+            human = {name: f"{human}.{name}" for name in unrated}
+        elif not isinstance(human, str):
+            human = {name: field for name, field in human.items() if name in unrated}
+        needed = replace(layout, fields=replace(layout.fields, human=human))
+        replace(self.layouts, known=[needed]).read(path, scored_example)
 
 
 class Unrated(JudgeDataModule):

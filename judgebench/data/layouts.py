@@ -138,15 +138,15 @@ def _rows(layout: Layout[Fields], file: Path) -> Iterator[FileRow]:
     return chain.from_iterable(map(layout.fields.rows_of, file_rows(file, layout.rows)))
 
 
-def merged(found: Iterable[Rated], named: bool) -> tuple[list[Rated], list[UserError]]:
+def merged(found: Iterable[Rated], named: bool, needed: bool = True) -> tuple[list[Rated], list[UserError]]:
     """Texts with the scores of all rows that rate them, and why some were left out.
 
     Rows are about one text where their group, system and text are the same and no rater gives it two scores. A text is
-    called by its group and its system, with a number where a system has several texts in a group. Texts that lack a
-    dimension which others have are left out.
+    called by its group and its system, with a number where a system has several texts in a group.
 
     Args:
         named: the rows name their examples: rows of one name are about one text.
+        needed: texts that nobody rated on a dimension, which others have, are left out.
     """
     texts: dict[tuple[str, ...], list[Rated]] = {}
     in_group: Counter[str] = Counter()
@@ -170,13 +170,14 @@ def merged(found: Iterable[Rated], named: bool) -> tuple[list[Rated], list[UserE
     taken: Counter[str] = Counter()
     for one in listed:
         example = one.example
-        if missing := [dimension for dimension in dimensions if dimension not in one.scores]:
+        missing = [dimension for dimension in dimensions if not one.scores.get(dimension)]
+        if needed and missing:
             left.append(UserError(f"{one.place}: no row has a score for {', '.join(map(repr, missing))} of this text."))
             continue
         name = example.example_id if named else f"{example.group_id}/{example.system_id}"
         taken[name] += 1
         name += f"#{taken[name]}" if taken[name] > 1 else ""
-        scores = {dimension: one.scores[dimension] for dimension in dimensions}
+        scores = {dimension: one.scores.get(dimension, {}) for dimension in dimensions}
         kept.append(Rated(replace(example, example_id=name, human=mean_scores(scores)), scores, one.place))
     return kept, left
 

@@ -14,7 +14,7 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
 from judgebench.config.fields import plain
-from judgebench.data.dataset import Dataset, DataSettings, split_groups, validate
+from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate
 from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -84,7 +84,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         """
         if self._data is not None:
             return
-        loaded = self.load()
+        loaded = completed(self.load())
         validate(loaded)
         kept = _first_groups(loaded, self.limit_groups)
         self._split = split_groups((e.group_id for e in kept.examples), self.dev_share, self.seed)
@@ -97,7 +97,7 @@ class JudgeDataModule(LightningDataModule, ABC):
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """The dimensions with human scores; every example has all of them."""
+        """The dimensions with human scores; every example has all of them, NaN where nobody rated it."""
         return tuple(self.examples[0].human)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -159,7 +160,8 @@ def _spelled(value: Any) -> str:
 
 class JsonPairs(JudgeDataModule):
     """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads. Several people may have
-    compared the same two: a row each; together they are one comparison.
+    compared the same two: a row each; together they are one comparison. In your own file, not every pair need have a
+    preference.
 
     Args:
         fields, labels: see `PairFields` and `Labels`. A system's own name is a label of its text too.
@@ -201,24 +203,29 @@ class JsonPairs(JudgeDataModule):
         texts: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 
-        def read(fields: PairFields, row: FileRow) -> list[tuple[Example, Scores]]:
+        def read(
+            fields: PairFields, row: FileRow, needed: bool = self.layouts.declared
+        ) -> list[tuple[Example, Scores]]:
             row = fields.named(row)
             preference = fields.preference
             asked = preference if isinstance(preference, Mapping) else {self.dimension: preference}
-            scores = {dimension: self._preferences(row, one, by_sign) for dimension, one in asked.items()}
+            scores = {dimension: self._preferences(row, one, by_sign, needed) for dimension, one in asked.items()}
             return [(_pair(fields, row, mean_scores(scores), texts), scores)]
 
         found, left = self.layouts.read(path, read, self.published)
         if left:
             self.note = left_out_note(left)
+        elif found and not all(any(one.scores[name] for one in found) for name in found[0].scores):
+            self.layouts.read(path, partial(read, needed=True))  # tells which field nobody filled in
         for name, numbers in by_sign.items():
             _check_codes(path, name, numbers)
         return dataset_of(found)
 
     def _preferences(
-        self, row: FileRow, preference: str | Sequence[str], by_sign: dict[str, set[float]]
+        self, row: FileRow, preference: str | Sequence[str], by_sign: dict[str, set[float]], needed: bool
     ) -> dict[str, float]:
-        """Rater -> preference for the first text; `by_sign` gathers numbers that count by their sign."""
+        """Rater -> preference for the first text, which not every one need have where it is not `needed`; `by_sign`
+        gathers numbers that count by their sign."""
         if isinstance(preference, str):
             held = row.value(preference)
             raters = (
@@ -231,7 +238,7 @@ class JsonPairs(JudgeDataModule):
         for name in raters.values():
             if self.labels.by_sign(value := row.value(name)):
                 by_sign.setdefault(name, set()).add(float(value))
-        return {rater: self.labels.read(row, name) for rater, name in raters.items()}
+        return {rater: self.labels.read(row, name) for rater, name in raters.items() if needed or row.has(name)}
 
 
 def _pair(

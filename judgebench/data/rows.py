@@ -83,14 +83,13 @@ class FileRow:
     def number(self, field: str) -> float:
         return self._as_number(field, self._get(field))
 
-    def numbers(self, field: str) -> list[float]:
-        """The list of numbers that the field holds, at least one."""
-        return [self._as_number(name, value) for name, value in self._items(field)]
+    def numbers(self, field: str) -> list[float | None]:
+        """The list of numbers that the field holds, or null in the place of one; at least one entry."""
+        return [None if value is None else self._as_number(name, value) for name, value in self._items(field)]
 
     def scores(self, field: str | Sequence[str]) -> dict[str, float]:
-        """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, of which those
-        with null gave none; or a field each, which names the rater. At least one. Raters without names are "1",
-        "2", ..."""
+        """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, or a field
+        each, which names the rater; those with null gave none. At least one. Raters without names are "1", "2", ..."""
         if not isinstance(field, str):
             each = {one: self.number(one) for one in field if self.has(one)}
             return each or self.scores(field[0])
@@ -107,7 +106,23 @@ class FileRow:
                 raise self._wrong(field, "an object with the score of at least one rater", value)
             return given
         several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
-        return {str(i): self._as_number(name, score) for i, (name, score) in enumerate(several, start=1)}
+        given = {
+            str(i): self._as_number(name, score)
+            for i, (name, score) in enumerate(several, start=1)
+            if score is not None
+        }
+        if not given:
+            raise self._wrong(field, "a list with the score of at least one rater", value)
+        return given
+
+    def is_rated(self, field: str | Sequence[str]) -> bool:
+        """True where the field, or one of several, holds a score of somebody."""
+        if not isinstance(field, str):
+            return any(map(self.is_rated, field))
+        value = self.value(field)
+        if isinstance(value, Mapping | list):
+            return any(one is not None for one in (value.values() if isinstance(value, Mapping) else value))
+        return value is not None
 
     def inner(self, field: str) -> FileRow:
         """The object that the field holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -305,7 +306,8 @@ def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
 
 def _example(one: Example, split: str) -> dict[str, Any]:
     own = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
-    human = {"dimensions": list(one.human), "human": [float(value) for value in one.human.values()]}
+    given = [None if math.isnan(value) else float(value) for value in one.human.values()]
+    human = {"dimensions": list(one.human), "human": given}
     return {name: getattr(one, name) for name in own} | {"split": split} | human
 
 

@@ -290,7 +290,7 @@ def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, An
     values = np.array(ScoreRange.of(cell).values)
     human = dict(zip(scores["example_id"], scores["human"], strict=True))
     parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for split, rows in readings.groupby("split"):
+    for split, rows in readings[readings["example_id"].map(human).notna()].groupby("split"):
         main, assistant = (
             np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
         )

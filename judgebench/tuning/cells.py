@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
-from judgebench.data.dataset import DEV, TEST
+from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
@@ -90,7 +90,9 @@ class SplitExamples:
 
     @classmethod
     def of(cls, readings: Sequence[Reading]) -> SplitExamples:
-        """From readings of one condition that have log-probabilities of main model and assistant."""
+        """From readings of one condition that have log-probabilities of main model and assistant; those of texts that
+        nobody rated are left out."""
+        readings = [one for one in readings if rated([one.prompt.example], one.prompt.condition.dimension)]
         examples = [reading.prompt.example for reading in readings]
         return cls(
             np.array([reading.main_logprobs for reading in readings], dtype=np.float32),
@@ -187,10 +189,12 @@ def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int
 
 
 def examples_by_cell(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
-    """Cell -> split -> examples, of the readings of clean texts without a defense, in order of appearance."""
+    """Cell -> split -> examples that somebody rated, of the readings of clean texts without a defense, in order of
+    appearance."""
     held: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:
         condition = reading.prompt.condition
         if (condition.attack, condition.defense) == ("none", "none"):
             held.setdefault((condition.dimension, condition.range), {}).setdefault(reading.split, []).append(reading)
-    return {cell: {split: SplitExamples.of(rows) for split, rows in splits.items()} for cell, splits in held.items()}
+    made = {cell: {split: SplitExamples.of(rows) for split, rows in splits.items()} for cell, splits in held.items()}
+    return {cell: {split: part for split, part in splits.items() if len(part.human)} for cell, splits in made.items()}

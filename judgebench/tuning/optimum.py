@@ -219,6 +219,9 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
     values = np.array(ScoreRange.of(record).values)
     found = {}
     for split, rows in of_cell.groupby("split", sort=True):
+        rows = rows[np.isfinite([human[example] for example in rows["example_id"]])]
+        if not len(rows):
+            continue
         main, assistant = (
             np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
         )

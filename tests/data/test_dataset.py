@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.data.benchmarks import Mini
-from judgebench.data.dataset import JOINT, Dataset, group_hash, split_groups, validate, with_joint
+from judgebench.data.dataset import JOINT, Dataset, completed, group_hash, rated, split_groups, validate, with_joint
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -39,17 +39,29 @@ def test_good_data_passes():
         ({"output": ""}, "the judged text is empty; write it, or remove the example"),
         ({"output": " \n\t"}, "the judged text is empty"),
         ({"source": " "}, "the source is empty"),
-        ({"human": {}}, "has no human score for 'fluency'"),
-        ({"human": {"fluency": 1.0, "other": 1.0}}, "has a human score for 'other', which the first example lacks"),
         ({"human": {"fluency": 5.5}}, "the human score 5.5 for 'fluency' lies outside the data's own scale, 1 to 5"),
         ({"human": {"fluency": 0.0}}, "the human score 0 for 'fluency' lies outside"),
-        ({"human": {"fluency": math.nan}}, "the human score nan for 'fluency' is not a finite number"),
         ({"human": {"fluency": -math.inf}}, "the human score -inf for 'fluency' is not a finite number"),
     ],
 )
 def test_a_bad_example_is_named_with_its_place(changes, sentence):
     with pytest.raises(UserError, match=f"^f line 3, example 'e2': {sentence}"):
         validate(with_third(**changes))
+
+
+def test_a_text_need_not_be_rated_but_each_dimension_on_some():
+    validate(with_third(human={"fluency": math.nan}))
+    unrated = [replace(one, human={"fluency": math.nan}) for one in GOOD]
+    with pytest.raises(UserError, match=r"^nobody rated 'fluency': none of the 4 examples has a human score for it"):
+        validate(Dataset(unrated, SCALE))
+    validate(Dataset(unrated, SCALE, rated=False))
+
+
+def test_every_example_gets_all_dimensions():
+    assert completed(Dataset(GOOD, SCALE)).examples == GOOD
+    some = completed(Dataset([replace(GOOD[0], human={}), replace(GOOD[1], human={"b": 1.0}), GOOD[2]], {})).examples
+    assert [list(one.human) for one in some] == [["b", "fluency"]] * 3
+    assert [rated(some, name) for name in ("b", "fluency")] == [[some[1]], [some[2]]]
 
 
 def test_an_example_id_used_twice_is_told_with_both_places():

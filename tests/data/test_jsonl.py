@@ -85,11 +85,6 @@ def test_a_scale_can_differ_by_dimension(write_jsonl):
         ({"summary": None}, "mine.jsonl line 2: field 'summary' is missing or null"),
         ({"summary": "  "}, "mine.jsonl line 2, example 'line-2': the judged text is empty"),
         ({"article": 3}, "mine.jsonl line 2: field 'article' must be text, got 3"),
-        ({"scores": {"clarity": 1}}, "mine.jsonl line 2, example 'line-2': has no human score for 'tone'"),
-        (
-            {"scores": {"clarity": 1, "tone": None}},
-            "mine.jsonl line 2, field 'scores': field 'tone' is missing or null",
-        ),
         (
             {"scores": {"clarity": 1, "tone": "three"}},
             "line 2, field 'scores': field 'tone' must be a number, got 'three'",
@@ -105,11 +100,38 @@ def test_a_bad_row_is_told_with_its_line(write_jsonl, change, sentence):
         ready(write_jsonl(rows))
 
 
-def test_a_missing_score_in_a_field_of_its_own_is_told(write_jsonl):
+def human(data, dimension):
+    return [None if np.isnan(example.human[dimension]) else example.human[dimension] for example in data.examples]
+
+
+@pytest.mark.parametrize("change", [{"scores": None}, {"scores": {}}, {"scores": {"tone": None}}, None])
+def test_a_text_may_be_unrated(write_jsonl, change):
+    rows = my_rows()
+    wanted = [row["scores"]["tone"] for row in rows]
+    rows[0] = {name: value for name, value in rows[0].items() if name != "scores"} | (change or {})
+    data = ready(write_jsonl(rows))
+    assert set(data.dimensions) == {"clarity", "tone"}
+    assert human(data, "tone") == [None, *wanted[1:]]
+    assert human(data, "clarity")[0] is None
+    assert None not in human(data, "clarity")[1:]
+
+
+def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
     rows = my_rows()
     del rows[4]["clar"]
-    with pytest.raises(UserError, match=r"mine.jsonl line 5: field 'clar' is missing or null"):
-        ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar"}})
+    data = ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar", "tone": ["t1", "clar"]}})
+    assert human(data, "clarity") == human(data, "tone")
+    assert [place for place, score in enumerate(human(data, "clarity")) if score is None] == [4]
+    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'clear' is missing or null; the fields here are"):
+        ready(write_jsonl(rows), {**FIELDS, "human": {"tone": "clar", "clarity": "clear"}})
+    for row in rows:
+        row["scores"]["tone"] = None
+    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'scores.tone' is missing or null"):
+        ready(write_jsonl(rows))
+    for row in rows:
+        del row["scores"]
+    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'scores' is missing or null"):
+        ready(write_jsonl(rows))
 
 
 def test_an_empty_file_is_told(write_jsonl):
@@ -201,6 +223,11 @@ def test_raters_have_names_where_the_file_names_them_and_need_not_rate_everythin
         JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": "good"})).setup()
     with pytest.raises(UserError, match=r"line 1: field 'tone' must be an object with the score of at least one rater"):
         JsonLines(**rated_rows(tmp_path, {"ann": None})).setup()
+    few = JsonLines(**rated_rows(tmp_path, {"ann": None}, [None, 3, 4], [None], 2))
+    few.setup()
+    assert few.raters == ("2", "3", "1")
+    assert human(few, "tone") == [None, 3.5, None, 2]
+    np.testing.assert_array_equal(few.ratings["tone"], [[nan] * 3, [3, 4, nan], [nan] * 3, [nan, nan, 2]])
 
 
 def test_raters_of_different_dimensions_share_one_list(tmp_path):

@@ -246,9 +246,12 @@ def test_rows_of_ones_own_file_must_all_be_right_and_may_be_one_raters_each(tmp_
     data.setup()
     assert [dict(example.human) for example in data.examples] == [{"tone": 3.5}, {"tone": 1}]
     np.testing.assert_array_equal(data.ratings["tone"], [[3, 4], [1, NAN]])
-    write(tmp_path, {"mine.csv": f"{table}A.,B.,,carl\n"})
-    with pytest.raises(UserError, match=r"mine.csv line 5: field 'tone' is missing"):
-        JsonLines(str(tmp_path / "mine.csv"), fields=fields).setup()
+    write(tmp_path, {"mine.csv": f"{table}A.,B.,,carl\nA.,D.,,\n"})
+    data = JsonLines(str(tmp_path / "mine.csv"), fields=fields)
+    data.setup()
+    assert [example.output for example in data.examples] == ["B.", "C.", "D."]
+    np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [3.5, 1, NAN])
+    np.testing.assert_array_equal(data.ratings["tone"], [[3, 4], [1, NAN], [NAN, NAN]])
 
 
 def test_a_row_of_ones_own_may_hold_the_texts_of_several_systems(tmp_path):
@@ -260,7 +263,11 @@ def test_a_row_of_ones_own_may_hold_the_texts_of_several_systems(tmp_path):
     assert texts(data) == [("a", "La.", {"tone": 1.5}), ("b.c", "Lo.", {"tone": 4})]
     assert len({example.example_id for example in data.examples}) == 2
     write(tmp_path, {"mine.json": [{**row, "of_b.c": None}]})
-    with pytest.raises(UserError, match=r"mine.json entry 1: field 'of_b.c' is missing or null"):
+    data = JsonLines(str(path), fields=fields)
+    data.setup()
+    np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [1.5, NAN])
+    write(tmp_path, {"mine.json": [{**row, "of_b.c": None, "of_a": None}]})
+    with pytest.raises(UserError, match=r"mine.json entry 1: field 'of_a' is missing or null"):
         JsonLines(str(path), fields=fields).setup()
 
 

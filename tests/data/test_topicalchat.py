@@ -46,10 +46,11 @@ def test_each_dimension_has_its_own_scale(write_json, dimension, value, scale):
         ready(write_json(rows))
 
 
-def test_a_missing_dimension_is_told(write_json):
+def test_a_dimension_that_nobody_rated_is_told(write_json):
     rows = chat_rows()
-    rows[1]["scores"] = {"overall": 1.0}
-    with pytest.raises(UserError, match=r"mine.json entry 2, field 'scores': field 'understandability' is missing"):
+    for row in rows:
+        row["scores"] = {"overall": 1.0}
+    with pytest.raises(UserError, match=r"nobody rated 'understandability': none of the"):
         ready(write_json(rows))
 
 

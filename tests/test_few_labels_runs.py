@@ -1,0 +1,96 @@
+"""Runs on many texts of which humans rated few: agreement is that of the rated texts alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judgebench.results.folder import RunFolder
+
+QUICK = ("logger=none", "metrics.resamples=50", "run_dir=run", "data.dev_share=0", "ranges=[[1,5]]")
+REPLAY = (
+    "judge=replay",
+    "judge.path=answers.jsonl",
+    "judge.fields.dimension=dimension",
+    "data=jsonl",
+    "data.path=mine.jsonl",
+    "data.scale=[1,5]",
+    "dimensions=[coherence,fluency]",
+    *QUICK,
+)
+DIMENSIONS = ("coherence", "fluency")
+SYSTEMS, ARTICLES = 4, 50
+
+
+def write(name, rows):
+    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+
+@pytest.fixture
+def few(judgebench):
+    """200 texts, of which humans rated 20 on coherence and 19 on fluency; and those 20 by themselves."""
+    rng = np.random.default_rng(3)
+    rows, answers = [], []
+    for article in range(ARTICLES):
+        for system in range(SYSTEMS):
+            name, human = f"a{article}-{system}", int(rng.integers(1, 6))
+            judge = int(np.clip(human + rng.integers(-1, 2), 1, 5))
+            row = {"example_id": name, "group_id": f"a{article}", "system_id": f"s{system}"}
+            row |= {"source": f"Article {article}.", "output": f"Text {name}."}
+            if article % 10 == 3:
+                row["human"] = {"coherence": {"ann": human, "ben": min(human + system % 2, 5)}, "fluency": 6 - human}
+            elif system == 1:
+                row["human"] = {"coherence": None}
+            elif system == 2:
+                row["human"] = None
+            rows.append(row)
+            answers += [{"example_id": name, "dimension": name_of, "text": str(judge)} for name_of in DIMENSIONS]
+    next(row for row in rows if (row.get("human") or {}).get("fluency"))["human"]["fluency"] = None
+    write("mine.jsonl", rows)
+    write("rated.jsonl", [row for row in rows if (row.get("human") or {}).get("coherence")])
+    write("answers.jsonl", answers)
+    return judgebench
+
+
+def records(run):
+    """What is said of agreement, by condition and level."""
+    names = ("level", "dimension", "n", "groups", "pearson", "spearman", "kendall", "bias_", "missing", "constant")
+    return [
+        {name: value for name, value in record.items() if name.startswith(names)}
+        for record in json.loads(Path(run, "metrics.json").read_text("utf-8"))
+    ]
+
+
+def test_a_run_with_few_ratings_measures_the_rated_texts_alone(few):
+    _, out, _ = few(*REPLAY)
+    assert "Humans rated 20 on coherence; 19 on fluency of 200 texts" in " ".join(out.split())
+    few(*REPLAY, "data.path=rated.jsonl", "data.name=mine", "run_dir=alone", "report=false")
+    assert records("run") == records("alone")
+    assert [record["n"] for record in records("run") if record["level"] == "dataset"] == [20, 19]
+    ours, alone = (json.loads(Path(run, "humans.json").read_text("utf-8")) for run in ("run", "alone"))
+    assert ours == alone
+
+    folder = RunFolder.open("run")
+    scores, examples = folder.read("scores"), folder.read("examples")
+    assert [len(scores), int(scores["human"].notna().sum())] == [400, 39]
+    given = [value for values in examples["human"] for value in values]
+    assert [len(given), sum(value is not None and value == value for value in given)] == [400, 39]
+    assert folder.read("about")["scale"] == {"coherence": [1, 5], "fluency": [1, 5]}
+    page = Path("run/report.html").read_text("utf-8")
+    assert "Humans rated 20 on coherence; 19 on fluency of 200 texts" in page
+    assert "NaN" not in page.partition("<script")[0]
+
+
+def test_a_scale_is_what_the_given_ratings_span(few):
+    few(*REPLAY, "data.scale=null", "report=false", "dimensions=[fluency]")
+    given = [row["human"]["fluency"] for row in map(json.loads, Path("rated.jsonl").read_text().splitlines())]
+    given = [score for score in given if score is not None]
+    assert RunFolder.open("run").read("about")["scale"] == {"fluency": [min(given), max(given)]}
+
+
+def test_splits_without_a_rated_text_are_told_before_anything_is_read(few):
+    _, _, err = few(*REPLAY, "data.dev_share=0.9", "data.seed=2", mistaken=True)
+    assert "data.dev_share: none of the groups of the test split has a human score for 'coherence'" in err
+    code, _, err = few(*REPLAY, "data.limit_groups=3", mistaken=True)
+    assert (code, "has a human score for 'fluency'" in err) == (2, True)
