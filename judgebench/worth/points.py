@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import isotonic_regression
 
-from judgebench.metrics.correlation import rating_table
+from judgebench.metrics.correlation import MOST_ENTRIES, rating_table
 from judgebench.metrics.resampling import (
     RESAMPLES,
     divided,
-    group_sums,
     interval_ends,
     jackknife_weights,
     numbered_groups,
@@ -27,13 +27,14 @@ from judgebench.metrics.resampling import (
     with_interval,
 )
 from judgebench.types import ScoreRange
-from judgebench.worth.reliability import ac2, variance_components
+from judgebench.worth.reliability import agreement_weights
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
 """Figures of agreement in points: mean of judge less human; mean distance; share of texts with the same category, and
 with the same or a neighboring one; quadratic weighted kappa; Gwet's AC2, quadratic; ICC(2,1)."""
 
 _CORRECTED = ("kappa", "ac2", "icc")  # for chance: their intervals are those of `with_agreement_interval`
+_COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
 
 
@@ -116,38 +117,79 @@ def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
 def pair_figures(
     judge: np.ndarray, human: np.ndarray, group: np.ndarray, weights: np.ndarray, categories: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """`POINTS_FIGURES`, each [B], of two vectors [n] of finite numbers on one scale.
+    """`POINTS_FIGURES`, each [B, P], of P pairs of judge and human on one scale.
 
     Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with quadratic weights,
     and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement and AC2 are of the
     nearest categories, half up; NaN without categories.
 
     Args:
+        judge, human: [n, P]; NaN in either leaves a text out of that pair.
         group: [n] numbers of the groups.
         weights: [B, G] how often each group counts.
         categories: [K] all numbers that a rater may give, ascending.
     """
-    apart = judge - human
-    center = human.mean() if len(human) else 0.0
-    x, y = judge - center, human - center
-    columns = [np.ones(len(x)), apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
+    given = np.isfinite(judge) & np.isfinite(human)
+    apart, owner = np.where(given, judge - human, 0.0), _owner(group, weights.shape[1])
+    center = np.where(given, human, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+    x, y = (np.where(given, side - center, 0.0) for side in (judge, human))
+    columns = [1.0 * given, apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
     if categories is not None:
-        first, second = (nearest_category(side, categories) for side in (judge, human))
-        steps = np.abs(first - second)
-        columns += [1.0 * (steps == 0), 1.0 * (steps <= 1)]
-    sums = weights @ group_sums(np.stack(columns, axis=1), group, weights.shape[1])
-    found = divided(sums.T, np.broadcast_to(sums[:, 0], sums.T.shape))
-    _, mean, distance, of_x, of_y, square_x, square_y, squared, *shares = found
+        places = [np.where(given, nearest_category(side, categories), 0) for side in (judge, human)]
+        steps = np.abs(places[0] - places[1])
+        columns += [1.0 * (given & (steps == 0)), 1.0 * (given & (steps <= 1))]
+    sums = np.split(weights @ (owner @ np.hstack(columns)), len(columns), axis=1)
+    mass = sums[0]
+    _, mean, distance, of_x, of_y, square_x, square_y, squared, *shares = (divided(one, mass) for one in sums)
     chance = square_x + square_y - 2 * of_x * of_y
     kappa = 1 - divided(squared, np.where(chance > _HALF * _HALF, chance, 0.0))
-    unknown_ = np.full(len(weights), np.nan)
+    unknown_ = np.full(mass.shape, np.nan)
     exact, adjacent = shares if shares else (unknown_, unknown_)
     alike = unknown_
     if categories is not None and len(categories) > 1:
-        rounded = np.stack([categories[first], categories[second]], axis=1)
-        alike = ac2(rounded, group, weights, categories)
-    icc = variance_components(np.stack([judge, human], axis=1), group, weights).single
+        alike = _pairs_ac2(places, given, owner, weights, agreement_weights(categories))
+    icc = _pairs_icc(mass, (of_x, of_y), square_x + square_y, squared)
     return dict(zip(POINTS_FIGURES, (mean, distance, exact, adjacent, kappa, alike, icc), strict=True))
+
+
+def _owner(group: np.ndarray, groups: int) -> sparse.csr_array:
+    """[G, n] 1 where a text is of the group."""
+    return sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(groups, len(group)))
+
+
+def _pairs_ac2(
+    places: Sequence[np.ndarray], given: np.ndarray, owner: sparse.csr_array, weights: np.ndarray, alike: np.ndarray
+) -> np.ndarray:
+    """[B, P] what `reliability.ac2` is of two raters who both rated all texts."""
+    mass = weights @ (owner @ given)
+    agreed = divided(weights @ (owner @ (given * alike[places[0], places[1]])), mass)
+    kinds, spread = len(alike), np.zeros(mass.shape)
+    for kind in range(kinds):
+        named = given * ((places[0] == kind) + 1.0 * (places[1] == kind)) / 2
+        if named.any():
+            share = divided(weights @ (owner @ named), mass)
+            spread += share * (1 - share)
+    chance = alike.sum() / (kinds * (kinds - 1)) * spread
+    return (agreed - chance) / (1 - chance)
+
+
+def _pairs_icc(
+    mass: np.ndarray, means: tuple[np.ndarray, np.ndarray], squares: np.ndarray, squared: np.ndarray
+) -> np.ndarray:
+    """[B, P] ICC(2,1) of two raters who both rated all texts, by Shrout and Fleiss (1979).
+
+    Args:
+        mass: texts; means: of both raters; squares: mean over texts of the sum of both squares; squared: of the squared
+            differences.
+    """
+    several = np.where(mass > 1, mass, np.nan)
+    between = (means[0] - means[1]) ** 2 / 2  # sums of squares, each divided by the texts
+    total = squares - (means[0] + means[1]) ** 2 / 2
+    rest = np.maximum(squared / 2 - between, 0.0)
+    of_texts, rest = (several / (several - 1) * one for one in (total - between - rest, rest))
+    of_raters = several * between
+    below = of_texts + rest + 2 * (of_raters - rest) / several
+    return divided(of_texts - rest, np.where((total > _HALF * _HALF) & (below > 0), below, 0.0))
 
 
 def single_figures(
@@ -158,23 +200,25 @@ def single_figures(
 
     Args:
         judges: [N, J] one judge or more, NaN where it gave none.
-        ratings: [N, R], NaN where a rater gave none. A judge never meets the same column of the same array: given
-            `ratings` as `judges`, raters meet each other.
+        ratings: [N, R], NaN where a rater gave none. Given the same array as `judges`, raters meet each other, never
+            themselves, and in both directions: their bias is 0.
     """
+    raters = judges is ratings
+    pairs = [(i, k) for i in range(judges.shape[1]) for k in range(i + 1 if raters else 0, ratings.shape[1])]
     total = {name: np.zeros(len(weights)) for name in POINTS_FIGURES}
     mass = {name: np.zeros(len(weights)) for name in POINTS_FIGURES}
-    for first in range(judges.shape[1]):
-        for second in range(ratings.shape[1]):
-            of = np.isfinite(judges[:, first]) & np.isfinite(ratings[:, second])
-            if (judges is ratings and first == second) or not of.any():
-                continue
-            texts = weights @ np.bincount(group[of], minlength=weights.shape[1])
-            found = pair_figures(judges[of, first], ratings[of, second], group[of], weights, categories)
-            for name, values in found.items():
-                known = np.isfinite(values) & (texts > 0)
-                total[name] += np.where(known, texts * np.nan_to_num(values), 0.0)
-                mass[name] += np.where(known, texts, 0.0)
-    return {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
+    step = max(1, MOST_ENTRIES // (_COLUMNS * max(len(weights), len(ratings), 1)))
+    for start in range(0, len(pairs), step):
+        first, second = (list(one) for one in zip(*pairs[start : start + step], strict=True))
+        own, theirs = judges[:, first], ratings[:, second]
+        shared = np.isfinite(own) & np.isfinite(theirs)
+        texts = weights @ (_owner(group, weights.shape[1]) @ shared)
+        for name, values in pair_figures(own, theirs, group, weights, categories).items():
+            known = np.isfinite(values) & (texts > 0)
+            total[name] += np.where(known, texts * np.nan_to_num(values), 0.0).sum(axis=1)
+            mass[name] += np.where(known, texts, 0.0).sum(axis=1)
+    found = {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
+    return found | {"bias": 0.0 * found["bias"]} if raters else found
 
 
 def points_record(
@@ -211,7 +255,8 @@ def points_record(
     if not len(scores):
         names = [f"{kind}{name}" for kind in ("", "single_") for name in POINTS_FIGURES]
         return record | unknown(names) | {"reason": "No agreement in points: no text has a score and a rating."}
-    with_mean = pair_figures(scores, np.nanmean(ratings, axis=1), group, weights, listed)
+    side = scores[:, None], np.nanmean(ratings, axis=1)[:, None]
+    with_mean = {name: one[:, 0] for name, one in pair_figures(*side, group, weights, listed).items()}
     with_raters = single_figures(scores[:, None], ratings, group, weights, listed)
     for kind, found in (("", with_mean), ("single_", with_raters)):
         for name in POINTS_FIGURES:

@@ -17,6 +17,7 @@ from judgebench.worth.points import (
     rater_points_record,
     rounded,
 )
+from judgebench.worth.reliability import ac2, variance_components
 from tests.worth.panels import FIVE, built, panel, ragged
 from tests.worth.recorded import DIMENSIONS
 
@@ -85,13 +86,21 @@ def test_icc_and_ac2_of_a_judge_are_those_of_the_libraries():
 @pytest.mark.parametrize("name", POINTS_FIGURES)
 def test_resamples_are_as_if_built(name):
     ratings, group = ragged(1)
-    judge, human = np.random.default_rng(1).uniform(1, 5, 60), np.nan_to_num(ratings, nan=3.0).mean(axis=1)
+    judge, human = np.random.default_rng(1).uniform(1, 5, (60, 1)), np.nan_to_num(ratings, nan=3.0).mean(axis=1)[:, None]
     weights = group_weights(12, 20, 3)
     expected = [
-        pair_figures(judge[rows], human[rows], np.zeros(len(rows), dtype=int), np.ones((1, 1)), FIVE)[name][0]
+        pair_figures(judge[rows], human[rows], np.zeros(len(rows), dtype=int), np.ones((1, 1)), FIVE)[name].item()
         for rows in (built(group, row) for row in weights)
     ]
-    assert pair_figures(judge, human, group, weights, FIVE)[name] == pytest.approx(expected, abs=1e-10)
+    assert pair_figures(judge, human, group, weights, FIVE)[name][:, 0] == pytest.approx(expected, abs=1e-10)
+
+
+def test_pairs_are_those_of_general_formulas():
+    ratings, group = ragged(2, raters=2, share=1.0)
+    weights = group_weights(12, 20, 3)
+    found = pair_figures(ratings[:, :1], ratings[:, 1:], group, weights, FIVE)
+    assert found["ac2"][:, 0] == pytest.approx(ac2(ratings, group, weights, FIVE), abs=1e-12)
+    assert found["icc"][:, 0] == pytest.approx(variance_components(ratings, group, weights).single, abs=1e-12)
 
 
 def test_raters_meet_each_other_and_never_themselves():
