@@ -158,7 +158,7 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             readings=read.frame,
             scores=pd.DataFrame(columns),
             metrics=tuned.flagged(beside_raters(metrics, columns, panels)),
-            humans=human_records(panels, dataset),
+            humans=human_records(panels, dataset, experiment.scale),
             ratings=ratings_frame(
                 experiment.data.examples, experiment.ratings, experiment.data.raters, experiment.data.split
             ),

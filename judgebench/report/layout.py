@@ -17,9 +17,10 @@ from judgebench.report.figures.tuning import grid_figure, path_figure
 from judgebench.report.table import Paragraph
 from judgebench.report.views.answers import answers, flags
 from judgebench.report.views.attacks import ATTACKS, GAPS
+from judgebench.report.views.beside import POINTS, STAND_IN
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
 from judgebench.report.views.comparisons import COMPARISONS, other_statistics
-from judgebench.report.views.correlations import CORRELATION, LEVELS, POINTS, other_levels
+from judgebench.report.views.correlations import CORRELATION, LEVELS, other_levels
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
@@ -87,8 +88,8 @@ PAGE = (
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
-    PageSection("worth", "Beside humans", ()),
-    PageSection("statistics", "Statistics", (experts, POINTS, LEVELS, other_levels, Drawn(""))),
+    PageSection("worth", "Beside humans", (experts, POINTS, STAND_IN)),
+    PageSection("statistics", "Statistics", (LEVELS, other_levels, Drawn(""))),
     PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
     PageSection("cost", "Cost", (cost,)),

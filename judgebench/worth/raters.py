@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from judgebench.metrics.cells import CELL, Cell, cells, checked
-from judgebench.metrics.correlation import is_constant, krippendorff_alpha
+from judgebench.metrics.correlation import is_constant
 from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.metrics.robustness import CLEAN
 from judgebench.metrics.weighted import DistinctPairs
 from judgebench.types import LABELS
+from judgebench.worth.points import rater_points_record
+from judgebench.worth.reliability import FIGURES, agreement_record, categories_of
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -143,25 +145,30 @@ class Panel:
         return np.divide(total, mass, out=np.full(len(weights), np.nan), where=mass > 0)
 
 
-def human_records(panels: Mapping[tuple[str, str], Panel], dataset: str) -> list[dict[str, Any]]:
+def human_records(
+    panels: Mapping[tuple[str, str], Panel], dataset: str, scale: Mapping[str, tuple[float, float] | None] | None = None
+) -> list[dict[str, Any]]:
     """The records of humans.json: of each dimension and split what its raters agree on.
 
     Args:
         panels: dimension and split -> its panel.
+        scale: dimension -> lowest and highest score that a rater may give; None where nobody knows.
 
     Returns:
         dataset, dimension, split; texts with two ratings or more, their groups, raters (people who rated them),
         ratings_per_text (mean over them); ceiling with `_low` and `_high` of its 95 % interval, groups resampled;
         raters_counted: those behind it; alpha: Krippendorff's, interval; reason: why there is no ceiling, or no
-        interval, else None.
+        interval, else None; raters_per_text and the figures of `reliability.agreement_record` with intervals, and
+        agreement_reason; single_* of `points.rater_points_record` with intervals: one rater beside another.
     """
+    scale = scale or {}
     return [
-        {"dataset": dataset, "dimension": dimension, "split": split} | _record(panel)
+        {"dataset": dataset, "dimension": dimension, "split": split} | _record(panel, scale.get(dimension))
         for (dimension, split), panel in panels.items()
     ]
 
 
-def _record(panel: Panel) -> dict[str, Any]:
+def _record(panel: Panel, scale: tuple[float, float] | None) -> dict[str, Any]:
     shared = ~np.isnan(panel.others)
     held = shared.any(axis=1)
     texts = int(held.sum())
@@ -169,15 +176,23 @@ def _record(panel: Panel) -> dict[str, Any]:
     reason = panel.missing
     if reason is None and len(values) == 1 and panel.resamples:
         reason = "No interval: there is one group, and resampling takes at least two."
+    groups = np.asarray(panel.groups)
+    categories = None if scale is None else categories_of(panel.ratings, scale)
+    agreement = agreement_record(panel.ratings, groups, categories)
+    figures = {name: agreement[name] for name in ("raters_per_text", *unknown(FIGURES))}
+    figures["agreement_reason"] = agreement["reason"]
+    points = rater_points_record(panel.ratings, groups, categories, panel.resamples, panel.seed)
     return {
         "texts": texts,
-        "groups": len(np.unique(np.asarray(panel.groups)[held])),
+        "groups": len(np.unique(groups[held])),
         "raters": int(shared.any(axis=0).sum()),
         "ratings_per_text": float(shared.sum() / texts) if texts else None,
         **with_interval("ceiling", values),
         "raters_counted": len(panel.counted),
-        "alpha": krippendorff_alpha(panel.ratings),
+        "alpha": figures["alpha_interval"],
         "reason": reason,
+        **figures,
+        **{name: value for name, value in points.items() if name.startswith("single_")},
     }
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from judgebench.worth.beside_humans import beside_humans_records
 from judgebench.worth.judge_scores import JudgeScores
 
 Study = Callable[[Sequence[JudgeScores]], list[dict[str, Any]]]
 
-STUDIES: Mapping[str, Study] = {}
+STUDIES: Mapping[str, Study] = {"beside_humans": beside_humans_records}
 """Attribute of `Results` -> the study that fills it."""
 
 

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from judgebench.report.figures.scores import correlation_figure
+from judgebench.report.formats import three
 from judgebench.report.views.answers import best_sentences
 from judgebench.report.views.correlations import CORRELATION
 from judgebench.report.views.humans import HUMANS_NOTE, ceilings, experts
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, ratings_frame
 from judgebench.types import Example
+from judgebench.worth.raters import Panel, human_records
 from tests.report.test_correlations import of, record
+from tests.worth.panels import ragged
 
 CEILING = {
     **{"dataset": "d", "dimension": "coherence", "split": "test", "texts": 1440, "groups": 90, "raters": 4},
@@ -78,15 +81,29 @@ def test_the_first_answer_tells_how_the_judge_does_beside_one_human(ends, groups
     assert sentence.endswith(f"{start}means this judge reaches {end}")
 
 
-def test_humans_among_themselves():
+def test_humans_among_themselves_in_a_run_of_an_earlier_version():
     missing = CEILING | {"dimension": "fluency", "ceiling": None, "reason": "No human ceiling: nobody rated."}
     dev = CEILING | {"split": "dev"}
-    _, first, second = experts(beside(record(), humans=[CEILING, dev, missing]))
-    assert first.text == (
-        "coherence: one human rater against the mean of the others has Spearman 0.620 [0.570, 0.660] (3 raters, 1440 "
-        "examples with 2.5 ratings each on average); Krippendorff's alpha 0.550."
-    )
-    assert second.text == "fluency: No human ceiling: nobody rated."
+    heading, table = experts(beside(record(), humans=[CEILING, dev, missing]))
+    assert heading.text == "Humans among themselves"
+    assert table.heads == ["dimension", "Spearman", "alpha"]
+    rows = [[str(cell) for cell in row] for section in table.sections for row in section.rows]
+    assert rows[0] == ["coherence 4 raters, 1440 examples", "0.620 [.57,.66]", "0.550"]
+    assert list(table.sections[0].notes) == ["", "No human ceiling: nobody rated."]
+
+
+def test_humans_among_themselves_with_every_figure():
+    ratings, groups = ragged(1)
+    ratings = np.vstack([ratings, np.full((1, 4), np.nan)])
+    humans = human_records({("coherence", "test"): Panel(ratings, np.append(groups, 0))}, "d", {"coherence": (1, 5)})
+    _, table = experts(beside(record(), humans=humans))
+    heads = ["Spearman", "alpha", "ordinal alpha", "AC2", "ICC(2,1)", "ICC(2,k)", "reliability"]
+    assert table.heads == ["dimension", *heads]
+    (row,) = table.sections[0].rows
+    keys = ("ceiling", "alpha_interval", "alpha_ordinal", "ac2", "icc_single", "icc_mean", "reliability")
+    assert [cell.text for cell in row[1:]] == [three(humans[0][key]) for key in keys]
+    assert all(cell.interval for cell in row[1:])
+    assert "(2,k) of the mean of 2" in table.note
 
 
 def test_experts_of_earlier_runs_among_themselves():

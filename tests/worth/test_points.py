@@ -86,7 +86,10 @@ def test_icc_and_ac2_of_a_judge_are_those_of_the_libraries():
 @pytest.mark.parametrize("name", POINTS_FIGURES)
 def test_resamples_are_as_if_built(name):
     ratings, group = ragged(1)
-    judge, human = np.random.default_rng(1).uniform(1, 5, (60, 1)), np.nan_to_num(ratings, nan=3.0).mean(axis=1)[:, None]
+    judge, human = (
+        np.random.default_rng(1).uniform(1, 5, (60, 1)),
+        np.nan_to_num(ratings, nan=3.0).mean(axis=1)[:, None],
+    )
     weights = group_weights(12, 20, 3)
     expected = [
         pair_figures(judge[rows], human[rows], np.zeros(len(rows), dtype=int), np.ones((1, 1)), FIVE)[name].item()

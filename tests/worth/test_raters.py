@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.resampling import group_weights, with_interval
+from judgebench.metrics.correlation import krippendorff_alpha
+from judgebench.metrics.resampling import group_weights, unknown, with_interval
+from judgebench.worth.points import rater_points_record
 from judgebench.worth.raters import FEWEST_TEXTS, Panel, human_records, means_of_others
+from judgebench.worth.reliability import FIGURES, agreement_record
 from tests.conftest import SHARED
 
 NAN = np.nan
@@ -190,3 +193,25 @@ def test_conala_graders_agree_with_each_other_at_786() -> None:
     assert found["ceiling"] == pytest.approx(by_loops(ratings, ratings), abs=1e-12)
     assert round(found["ceiling"], 3) == 0.786
     assert found["ceiling_low"] < 0.786 < found["ceiling_high"]
+
+
+def test_a_record_holds_every_figure_of_agreement_and_one_rater_beside_another() -> None:
+    ratings, groups = ragged(5)
+    (record,) = human_records({("quality", "test"): Panel(ratings, groups)}, "mine", {"quality": (0, 4)})
+    assert record["alpha"] == record["alpha_interval"] == pytest.approx(krippendorff_alpha(ratings), abs=1e-12)
+    agreement = agreement_record(ratings, groups, np.arange(5.0))
+    assert [record[name] for name in unknown(FIGURES)] == [agreement[name] for name in unknown(FIGURES)]
+    assert (record["raters_per_text"], record["agreement_reason"]) == (agreement["raters_per_text"], None)
+    points = rater_points_record(ratings, groups, np.arange(5.0))
+    assert {name: record[name] for name in points if name.startswith("single")}.items() <= points.items()
+    json.dumps(record, allow_nan=False)
+
+
+@pytest.mark.parametrize("ratings", [np.full((4, 3), NAN), np.full((4, 3), 2.0), np.ones((1, 2)), np.eye(4)[:, :1]])
+def test_a_record_of_nothing_to_agree_on_has_reasons(ratings: np.ndarray) -> None:
+    (record,) = human_records(
+        {("quality", "test"): Panel(ratings, np.arange(len(ratings)))}, "mine", {"quality": (0, 4)}
+    )
+    json.dumps(record, allow_nan=False)
+    assert record["alpha"] is None
+    assert record["agreement_reason"]

@@ -9,8 +9,8 @@ import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.formats import is_known, three
-from judgebench.report.table import Block, Heading, Paragraph
+from judgebench.report.formats import is_known, short, span, three
+from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
 
 RATERS = "humans"
@@ -19,8 +19,7 @@ RATERS = "humans"
 
 def ceilings(results: Results) -> dict[str, Mapping[str, Any]]:
     """Dimension -> its record of humans.json, of the reported split, where it has a ceiling."""
-    shown = [record for record in results.humans if record["split"] == results.split]
-    return {record["dimension"]: record for record in shown if record["ceiling"] is not None}
+    return {name: record for name, record in human_figures(results).items() if record["ceiling"] is not None}
 
 
 def with_humans(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
@@ -80,26 +79,70 @@ def _bounded(record: Mapping[str, Any], name: str) -> str:
     return three(record[name]) + (f" [{three(low)}, {three(high)}]" if is_known(low) and is_known(high) else "")
 
 
+def human_figures(results: Results) -> dict[str, Mapping[str, Any]]:
+    """Dimension -> its record of humans.json, of the reported split."""
+    return {record["dimension"]: record for record in results.humans if record["split"] == results.split}
+
+
 def experts(results: Results) -> list[Block]:
-    """Agreement of the human raters among themselves: a ceiling for judges that are measured as they are."""
-    shown = [record for record in results.humans if record["split"] == results.split]
-    lines: Sequence[Block] = [Paragraph(_line(results, record)) for record in shown] or [
+    """Agreement of the human raters among themselves: a table where ratings are known, else a sentence a dimension."""
+    lines: Sequence[Block] = [
         Paragraph(
             f"{dimension}: Krippendorff's alpha {three(known['alpha'])}, Spearman {three(known['spearman'])} between "
             "two experts."
         )
         for dimension, known in results.agreement.items()  # of runs that know no more
     ]
-    return [Heading("Humans among themselves"), *lines] if lines else []
+    return AMONG_HUMANS(results) or ([Heading(AMONG_HUMANS.heading), *lines] if lines else [])
 
 
-def _line(results: Results, record: Mapping[str, Any]) -> str:
-    if record["ceiling"] is None:
-        return f"{record['dimension']}: {record['reason']}"
-    alpha = f"; Krippendorff's alpha {three(record['alpha'])}" if record["alpha"] is not None else ""
-    counts = f"{record['raters_counted']} raters, {record['texts']} {results.examples_word} with "
-    counts += f"{record['ratings_per_text']:.1f} ratings each on average"
-    return (
-        f"{record['dimension']}: one human rater against the mean of the others has Spearman "
-        f"{_bounded(record, 'ceiling')} ({counts}){alpha}."
-    )
+def among_humans_frame(results: Results) -> pd.DataFrame:
+    """A row a dimension of what its raters agree on; runs of earlier versions know the ceiling and alpha alone."""
+    rows = []
+    for record in human_figures(results).values():
+        row = {"alpha_interval": record["alpha"], **record}
+        row["raters_texts"] = f"{record['raters']} raters, {record['texts']} {results.examples_word}"
+        row["why"] = " ".join(filter(None, [record["reason"], record.get("agreement_reason")]))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _among_note(results: Results, rows: pd.DataFrame) -> str:
+    notes = [
+        "Spearman: one rater with the mean of the others, mean over raters.",
+        "Alpha: Krippendorff's, for distances between numbers"
+        + (" and between ranks." if _any(rows, "alpha_ordinal") else "."),
+    ]
+    if _any(rows, "ac2"):
+        notes.append("AC2: Gwet's, by squared distance; it stays meaningful where nearly all ratings are equal.")
+    if _any(rows, "icc_single"):
+        each = span([round(one) for one in rows["raters_per_text"].dropna()])
+        notes.append(
+            f"ICC: share of a rating's variance that is the text's: (2,1) of one rater, (2,k) of the mean of {each}. "
+            "Reliability: that of the mean ratings as they stand, which limits any correlation with them."
+        )
+    return " ".join([*notes, f"Brackets: 95 % intervals over {results.groups}."])
+
+
+def _any(rows: pd.DataFrame, name: str) -> bool:
+    return name in rows and bool(rows[name].notna().any())
+
+
+AMONG_HUMANS = View(
+    "among_humans",
+    "Humans among themselves",
+    among_humans_frame,
+    (
+        Col("dimension", "dimension", detail="raters_texts", left=True, width=20),
+        Col("Spearman", "ceiling", three, ends=short),
+        Col("alpha", "alpha_interval", three, ends=short),
+        Col("ordinal alpha", "alpha_ordinal", three, ends=short, optional=True, page=True),
+        Col("AC2", "ac2", three, ends=short, optional=True),
+        Col("ICC(2,1)", "icc_single", three, ends=short, optional=True),
+        Col("ICC(2,k)", "icc_mean", three, ends=short, optional=True, page=True),
+        Col("reliability", "reliability", three, ends=short, optional=True, page=True),
+    ),
+    below="why",
+    note=_among_note,
+)
+"""Agreement of the humans: a ceiling for judges that are measured as they are."""

@@ -1,0 +1,316 @@
+"""Judges beside single raters: agreement in points, and the alternative annotator test, as tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, text, three, two
+from judgebench.report.table import Col, View
+from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.humans import RATERS, human_figures
+from judgebench.results.results import Records, Results
+from judgebench.results.series import CELL, NO_DEFENSE, labelled
+from judgebench.types import LABELS
+from judgebench.worth.alternative import EXPERTS, PASSED
+from judgebench.worth.beside_humans import CALIBRATED, RAW
+
+_WITH_MEAN = ("exact", "kappa", "ac2")
+_ONE = "one, with another"
+_CONDITION = ("dimension", "defense")
+
+
+def _rows(results: Results) -> pd.DataFrame:
+    """The records as rows that tables show."""
+    return labelled(results.beside_humans) if results.beside_humans else pd.DataFrame()
+
+
+def _beside_raters(results: Results, rows: pd.DataFrame, human: Mapping[str, str]) -> pd.DataFrame:
+    """The rows, and behind those of each condition one of a single rater.
+
+    Args:
+        human: column of the rows -> key of humans.json, with its interval.
+    """
+    known, parts = human_figures(results), []
+    for _, part in rows.groupby(list(_CONDITION), sort=False):
+        parts.append(part)
+        record = known.get(part["dimension"].iloc[0], {})
+        figures = {
+            f"{name}{end}": record.get(f"{key}{end}") for name, key in human.items() for end in ("", "_low", "_high")
+        }
+        if any(is_known(value) for value in figures.values()):
+            same = {name: part[name].iloc[0] for name in (*_CONDITION, "condition")}
+            parts.append(pd.DataFrame([same | figures | {"range": RATERS, "who": _ONE, "scores": "", "setting": ""}]))
+    return pd.concat([part.astype(object) for part in parts], ignore_index=True)
+
+
+# --- agreement in points ----------------------------------------------------------------------------------------------
+
+
+def points_frame(results: Results) -> pd.DataFrame:
+    """A row a range, judge and kind of scores, and one of a single rater beside another for each condition.
+
+    Where single raters are known, the figures of agreement are with these; else those with their mean stand in
+    `mean_*`.
+    """
+    rows = _rows(results)
+    if not len(rows):
+        return rows
+    rows["why"] = None
+    unknown = rows["mae"].isna()
+    rows.loc[unknown, "why"] = rows.loc[unknown, "points_reason"]
+    singles = rows["single_mae"].notna().any()
+    for name in _WITH_MEAN:
+        for end in ("", "_low", "_high"):
+            rows[f"mean_{name}{end}"] = None if singles else rows[f"{name}{end}"]
+    names = ("mae", "exact", "adjacent", "kappa", "ac2")
+    return _beside_raters(results, rows, {f"single_{name}": f"single_{name}" for name in names})
+
+
+def _points_note(results: Results, rows: pd.DataFrame) -> str:
+    single = rows["single_mae"].notna().any()
+    parts = [
+        "Points are those of the humans' scale. Raw: scores mapped to it linearly, end to end. Calibrated: what "
+        f"isotonic regression makes of them, learned from other {results.groups}. Bias: mean of judge less human; "
+        "above 0 the judge is too lenient. Error: mean distance"
+        + (", from the mean of all raters, and from one rater (mean over raters)." if single else " from their mean."),
+        "Same: share of texts with the same score, rounded half up; "
+        + ("within 1: with the same or the next. " if single else "")
+        + "Kappa: weighted by squared distance; AC2: Gwet's, likewise, which stays meaningful where nearly all scores "
+        "are equal. Brackets: 95 % intervals over " + results.groups + ".",
+    ]
+    if single:
+        parts.append("Humans: one rater beside another, the measure of the columns with one rater.")
+    reasons = dict.fromkeys(one for one in rows.get("points_reason", ()) if is_known(one))
+    return " ".join([*parts, *reasons])
+
+
+POINTS = View(
+    "points",
+    "Agreement in points",
+    points_frame,
+    (
+        Col("judge, decoding", "who", detail="setting", left=True, width=23),
+        Col("scores", "scores", left=True),
+        Col("bias", "bias", signed_two, ends=signed_two),
+        Col("error", "mae", two, ends=two, group="with the mean"),
+        Col("same", "mean_exact", percent, ends=points, group="with the mean", optional=True),
+        Col("kappa", "mean_kappa", two, ends=short, group="with the mean", optional=True),
+        Col("AC2", "mean_ac2", two, ends=short, group="with the mean", optional=True),
+        Col("error", "single_mae", two, ends=two, group="with one rater", optional=True),
+        Col("same", "single_exact", percent, ends=points, group="with one rater", optional=True),
+        Col("within 1", "single_adjacent", percent, ends=points, group="with one rater", optional=True),
+        Col("kappa", "single_kappa", two, ends=short, group="with one rater", optional=True),
+        Col("AC2", "single_ac2", two, ends=short, group="with one rater", optional=True),
+    ),
+    by=["condition"],
+    title="{condition}",
+    sections=["range"],
+    section="{range}",
+    once=["who"],
+    below="why",
+    note=_points_note,
+)
+"""Bias, distance and chance-corrected agreement of judge and humans, raw and calibrated."""
+
+
+# --- the alternative annotator test -----------------------------------------------------------------------------------
+
+
+def stand_in_frame(results: Results) -> pd.DataFrame:
+    """A row a range, judge and kind of scores with the verdict of the alternative annotator test in words, and one of
+    a single rater for each condition."""
+    rows = _rows(results)
+    if not len(rows) or not rows["alternative_reason"].isna().any():
+        return rows.head(0)
+    found = rows.to_dict("records")
+    rows["wins"] = [_wins(row) for row in found]
+    rows["blind"] = [_blind(row) for row in found]
+    rows["verdict"] = [_verdict(row) for row in found]
+    return _beside_raters(results, rows, {"tested_spearman_others": "ceiling"})
+
+
+def _wins(row: Mapping[str, Any]) -> str | None:
+    rate = row["winning_rate"]
+    return f"{round(rate * row['tested'])} of {row['tested']:.0f}" if is_known(rate) else None
+
+
+def _blind(row: Mapping[str, Any]) -> str | None:
+    if not is_known(row["favorite"]):
+        return None
+    return f"{row['favorite']:g}: {percent(row['favorite_advantage'])}"
+
+
+def _by_favorite(row: Mapping[str, Any]) -> bool:
+    """True where it is the favorite score that passes as well, not only the judge's own scores at random."""
+    low = row["favorite_difference_low"]
+    low = low if is_known(low) else row["favorite_difference"]
+    return bool(row["favorite_winning_rate"] >= PASSED and low <= 0)
+
+
+def _rival(row: Mapping[str, Any]) -> str:
+    return f"a judge that always says {row['favorite']:g}" if _by_favorite(row) else "its scores dealt out at random"
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    if not is_known(row["passes"]):
+        return text(row["alternative_reason"])
+    if not row["passes"]:
+        return "does not pass"
+    return f"passes, as {'does' if _by_favorite(row) else 'do'} {_rival(row)}" if row["by_favorite"] else "passes"
+
+
+def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
+    reasons = [one for one in rows["disattenuated_reason"][rows["scores"] == RAW] if is_known(one)]
+    return " ".join(
+        [
+            "Alternative annotator test (Calderon et al., 2025): each rater is left out in turn, and judge and rater "
+            "are compared by who lies closer to the others. Wins over: raters to whom the judge loses by less than "
+            f"epsilon, {EXPERTS:g} of the texts (Benjamini-Yekutieli over raters, {results.groups} as the units); it "
+            "passes with half of them. At least as close: share of texts on which the judge lies at least as close to "
+            "the others as the rater left out. Always says: the same of a judge that gives all texts one score, the "
+            "best for it. Spearman: of the tested scores with the mean of the other raters, as for one rater. "
+            "Disattenuated: Spearman of raw scores with the mean of all, divided by the root of that mean's "
+            "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
+            "may give. Where a blind judge passes as well and does no worse, passing is no sign of judgment.",
+            *dict.fromkeys(reasons),
+        ]
+    )
+
+
+STAND_IN = View(
+    "stand_in",
+    "May it stand in for a rater?",
+    stand_in_frame,
+    (
+        Col("judge, decoding", "who", detail="setting", left=True, width=23),
+        Col("scores", "scores", left=True),
+        Col("wins over", "wins"),
+        Col("at least as close", "advantage", percent, ends=points),
+        Col("always says", "blind"),
+        Col("Spearman", "tested_spearman_others", three, ends=short),
+        Col("disattenuated", "disattenuated_spearman", three, ends=short, optional=True),
+        Col("verdict", "verdict", left=True),
+    ),
+    by=["condition"],
+    title="{condition}",
+    sections=["range"],
+    section="{range}",
+    once=["who"],
+    note=_stand_in_note,
+)
+"""The alternative annotator test of judges, raw and calibrated, beside a judge without judgment and beside Spearman."""
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
+def stand_in_sentences(results: Results) -> list[str]:
+    """One sentence or two a dimension: the alternative annotator test of the judge and range that agree best with the
+    humans, raw and calibrated, and of a judge without judgment."""
+    return [f"{name}: {_stands_in(results, raw, fitted)}" for name, raw, fitted in _best_pairs(results)]
+
+
+def _stands_in(results: Results, raw: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
+    if not is_known(raw["passes"]) and not is_known(fitted["passes"]):
+        return f"no alternative annotator test. {raw['alternative_reason']}"
+    test = " the alternative annotator test"
+    told = ("wins over", "lies at least as close to the others as the rater left out on")
+    first = _tested(raw, judge_name(results, raw), test, told)
+    return f"{first} {_tested(fitted, 'Calibrated, it', '', ('', ''))}"
+
+
+def _tested(row: Mapping[str, Any], who: str, test: str, told: tuple[str, str]) -> str:
+    if not is_known(row["passes"]):
+        return f"{who} is not tested. {row['alternative_reason']}"
+    raters = "rater" if row["tested"] == 1 else "raters"
+    figures = f"{told[0]} {_wins(row)} {raters}, {told[1]} {percent(row['advantage'])} of texts".replace(
+        "  ", " "
+    ).strip()
+    sentence = (
+        f"{who} {'passes' if row['passes'] else 'does not pass'}{test} ({figures}{_ends(row, 'advantage', points)})"
+    )
+    if row["by_favorite"]:
+        sentence += f", but so would {_rival(row)}, so passing is no sign of judgment"
+    return f"{sentence}."
+
+
+def points_sentences(results: Results) -> list[str]:
+    """One sentence a dimension: bias and distance from the humans in points of their scale, of the judge and range that
+    agree best with them, and the distance of one rater from another."""
+    humans = human_figures(results)
+    return [f"{name}: {_in_points(results, raw, humans)}" for name, raw, _ in _best_pairs(results)]
+
+
+def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Mapping[str, Any]]) -> str:
+    name = judge_name(results, row)
+    if not is_known(row["mae"]):
+        return f"no agreement in points for {name}. {row['points_reason']}"
+    low, high, bias = row["bias_low"], row["bias_high"], row["bias"]
+    way = f"{two(abs(bias))} points too {'lenient' if bias > 0 else 'strict'}"
+    if not is_known(low):
+        lean = f"is {way} on average, without an interval," if two(bias) != two(0) else "leans to neither side"
+    elif low <= 0 <= high:
+        lean = f"leans to neither side by more than chance (bias {signed_two(bias)}{_ends(row, 'bias', signed_two)})"
+    else:
+        ends = (low, high) if bias > 0 else (-high, -low)
+        lean = f"is {way} {interval(*ends, two)}"
+    if not is_known(row["single_mae"]):
+        return f"on the humans' scale {name} {lean} and misses their mean by {_measured(row, 'mae')} on average."
+    sentence = f"on the humans' scale {name} {lean} and misses one rater by {_measured(row, 'single_mae')} on average"
+    other = humans.get(str(row["dimension"]), {})
+    if is_known(other.get("single_mae")):
+        sentence += f"; one rater misses another by {_measured(other, 'single_mae')}"
+    return f"{sentence}."
+
+
+def _measured(row: Mapping[str, Any], name: str) -> str:
+    return f"{two(row[name])}{_ends(row, name, two)} points"
+
+
+def _ends(row: Mapping[str, Any], name: str, form: Any) -> str:
+    ends = interval(row[f"{name}_low"], row[f"{name}_high"], form)
+    return f" {ends}" if ends else ""
+
+
+def judge_name(results: Results, row: Mapping[str, Any]) -> str:
+    """A judge in a sentence: its model's name, with decoding and range where the run has several; else its series."""
+    own = results.titles.get(row["judge"]) or f"the {row['judge']}"
+    several = len({(one["judge"], one["decoding"]) for one in results.beside_humans}) > 1
+    ranges = len({one["range"] for one in _rows(results).to_dict("records")}) > 1
+    parts = [str(row["who"]) if several else "", str(row["setting"]) if several else ""]
+    parts += [f"range {row['range']}"] if ranges else []
+    said = ", ".join(filter(None, parts))
+    return f"{own} ({said})" if said else own
+
+
+_KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
+
+
+def _best_pairs(results: Results) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Condition, and the raw and calibrated rows of the judge and range with the highest Spearman there; without
+    defense where there are such rows."""
+    rows = _rows(results)
+    if not len(rows):
+        return []
+    bare = rows[rows["defense"] == NO_DEFENSE]
+    height = {_key(one): one["spearman"] for one in _correlated(results)}
+    found = []
+    for condition, part in (bare if len(bare) else rows).groupby("condition", sort=False):
+        kinds = {kind: part[part["scores"] == kind].to_dict("records") for kind in (RAW, CALIBRATED)}
+        best = max(range(len(kinds[RAW])), key=lambda at, raw=kinds[RAW]: height.get(_key(raw[at]), -2.0))  # type: ignore[misc]
+        found.append((str(condition), kinds[RAW][best], kinds[CALIBRATED][best]))
+    return found
+
+
+def _correlated(results: Results) -> Records:
+    rows = sized_correlations(results, "dataset", silent=True)
+    if not len(rows):
+        return []
+    return [one for one in rows[rows["range"] != "average"].to_dict("records") if is_known(one["spearman"])]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.get(name) if is_known(row.get(name)) else None for name in _KEYS)

@@ -1,0 +1,135 @@
+"""Judges beside humans on the page: tables and sentences over records of real and of little data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from judgebench.report.views.beside import (
+    POINTS,
+    STAND_IN,
+    points_frame,
+    points_sentences,
+    stand_in_frame,
+    stand_in_sentences,
+)
+from judgebench.results.results import Results
+from judgebench.worth.beside_humans import beside_humans_records
+from judgebench.worth.raters import Panel, human_records
+from tests.worth.panels import panel, ragged
+from tests.worth.test_beside_humans import judge_scores
+
+
+def results_of(*sides, scale=(1.0, 5.0), **more):
+    """Results of judges beside humans, and what these agree on."""
+    first = sides[0]
+    panels = {("coherence", "test"): Panel(first.ratings, first.groups, 100)} if first.raters else {}
+    metrics = [
+        one.head | {"level": "dataset", "n": 60, "groups": 12, "flags": []}
+        | {f"{name}{end}": 0.5 for name in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")}
+        for one in sides
+    ]  # fmt: skip
+    humans = human_records(panels, "mine", {"coherence": scale})
+    about = {"scale": {"coherence": scale}, "titles": {"main": "gpt-4o"}}
+    return Results(beside_humans=beside_humans_records(sides), humans=humans, metrics=metrics, about=about, **more)
+
+
+def lines(table):
+    return [[str(cell) for cell in row] for section in table.sections for row in section.rows]
+
+
+@pytest.fixture(scope="module")
+def real():
+    ratings, groups, judges = panel("consistency")
+    return results_of(judge_scores(judges["gpt-4o"], ratings, groups))
+
+
+def test_points_of_a_judge_stand_above_those_of_one_rater(real):
+    (table,) = POINTS.tables(real)
+    assert [section.title for section in table.sections] == ["1-5", "humans"]
+    raw, calibrated, human = lines(table)
+    assert table.heads == ["judge, decoding", "scores", "bias", "error", "error", "same", "within 1", "kappa", "AC2"]
+    assert [one[:2] for one in (raw, calibrated, human)] == [
+        ["main, greedy", "raw"],
+        ["", "calibrated"],
+        ["one, with another", ""],
+    ]
+    record = real.beside_humans[0]
+    assert raw[2] == f"{record['bias']:.2f} [{record['bias_low']:.2f},{record['bias_high']:.2f}]"
+    assert human[2:4] == ["-", "-"]
+    assert human[4].startswith(f"{real.humans[0]['single_mae']:.2f} [")
+
+
+def test_a_judge_that_passes_by_its_favorite_is_told(real):
+    (table,) = STAND_IN.tables(real)
+    raw, calibrated, human = lines(table)
+    assert raw[2] == "0 of 3"
+    assert raw[-1] == "does not pass"
+    assert calibrated[2] == "3 of 3"
+    assert calibrated[-1] == "passes, as does a judge that always says 5"
+    assert human[0] == "one, with another"
+    assert human[5].startswith(f"{real.humans[0]['ceiling']:.3f} [")
+    (sentence,) = stand_in_sentences(real)
+    assert sentence.startswith("coherence: gpt-4o does not pass the alternative annotator test (wins over 0 of 3 rat")
+    assert sentence.endswith("but so would a judge that always says 5, so passing is no sign of judgment.")
+
+
+def test_the_sentence_of_points_names_bias_and_one_rater(real):
+    (sentence,) = points_sentences(real)
+    record, human = real.beside_humans[0], real.humans[0]
+    assert sentence == (
+        f"coherence: on the humans' scale gpt-4o is {-record['bias']:.2f} points too strict "
+        f"[{-record['bias_high']:.2f},{-record['bias_low']:.2f}] and misses one rater by {record['single_mae']:.2f} "
+        f"[{record['single_mae_low']:.2f},{record['single_mae_high']:.2f}] points on average; one rater misses another "
+        f"by {human['single_mae']:.2f} [{human['single_mae_low']:.2f},{human['single_mae_high']:.2f}] points."
+    )
+
+
+def test_of_means_alone_figures_with_the_mean_are_shown():
+    ratings, groups = ragged(0, raters=1, share=1.0)
+    scores = np.clip(ratings[:, 0] + 1, 1, 5)
+    results = results_of(judge_scores(scores, ratings, groups, raters=()))
+    (table,) = POINTS.tables(results)
+    assert table.heads == ["judge, decoding", "scores", "bias", "error", "same", "kappa", "AC2"]
+    assert len(lines(table)) == 2
+    assert "only means of ratings are known" in table.note
+    assert STAND_IN.tables(results) == []
+    assert "No test: only means of ratings are known" in stand_in_sentences(results)[0]
+    (sentence,) = points_sentences(results)
+    assert "too lenient" in sentence
+    assert "misses their mean by" in sentence
+
+
+def test_what_cannot_be_tested_says_why():
+    ratings, _ = ragged(0)
+    one = results_of(judge_scores(np.arange(60) % 5 + 1.0, ratings, np.zeros(60)))
+    (sentence,) = stand_in_sentences(one)
+    assert sentence.startswith("coherence: no alternative annotator test. Nobody is tested: it takes 30 texts in 6 gro")
+    assert "without an interval" in points_sentences(one)[0]
+    (table,) = POINTS.tables(one)
+    assert list(table.sections[0].notes)[1].startswith("No calibrated scores")
+
+
+def test_without_a_scale_the_sentence_says_so():
+    ratings, groups = ragged(0)
+    results = results_of(judge_scores(np.arange(60) % 5 + 1.0, ratings, groups, scale=None), scale=None)
+    assert points_sentences(results) == [
+        "coherence: no agreement in points for gpt-4o. The humans' scale is unknown, so that scores of a range cannot "
+        "be mapped to it."
+    ]
+
+
+def test_the_judge_that_agrees_best_is_the_one_that_is_told():
+    ratings, groups = ragged(0, share=1.0)
+    sides = [judge_scores(np.round(ratings.mean(axis=1)), ratings, groups, judge=name) for name in ("main", "pair")]
+    results = results_of(*sides)
+    results.metrics[1]["spearman"] = 0.9
+    assert points_sentences(results)[0].startswith("coherence: on the humans' scale the pair (pair, greedy) ")
+    assert lines(STAND_IN.tables(results)[0])[0][-1] == "passes"
+    assert "passes the alternative annotator test (wins over 4 of 4 raters" in stand_in_sentences(results)[0]
+
+
+def test_runs_of_earlier_versions_have_no_table():
+    empty = Results(metrics=[{"split": "test", "level": "dataset", "attack": "none"}])
+    assert len(points_frame(empty)) == len(stand_in_frame(empty)) == 0
+    assert POINTS(empty) == STAND_IN(empty) == stand_in_sentences(empty) == points_sentences(empty) == []
