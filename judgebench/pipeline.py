@@ -172,7 +172,7 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
         )
         if config.worth and not results.compares:
-            results = replace(results, **studied(_beside_humans(results, experiment, resampled)))
+            results = replace(results, **studied(_beside_humans(results, experiment, rules, resampled)))
         results.readings.attrs.update(served_notes(read.served) or {})
         findings = experiment.findings
         if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
@@ -183,7 +183,9 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
     return results
 
 
-def _beside_humans(results: Results, experiment: Experiment, resampled: Mapping[str, int]) -> list[JudgeScores]:
+def _beside_humans(
+    results: Results, experiment: Experiment, rules: Mapping[str, str], resampled: Mapping[str, int]
+) -> list[JudgeScores]:
     """The judges of the reported split beside its humans."""
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
     reported = columns["split"] == results.split
@@ -191,7 +193,8 @@ def _beside_humans(results: Results, experiment: Experiment, resampled: Mapping[
     humans = Humans(results.ratings, results.scale, texts)
     models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
     own = {name: column[reported] for name, column in columns.items()}
-    return judged(own, results.readings, humans, experiment.data.name, models, **resampled)
+    sides = judged(own, results.readings, humans, experiment.data.name, models, **resampled)
+    return [replace(side, rule=rules.get(side.cell.decoding, "")) for side in sides]
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:

@@ -27,7 +27,9 @@ from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import cost, judges_line, repeat, served
 from judgebench.report.views.scales import SCALES
+from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
+from judgebench.report.views.variance import BY_AUTHOR, HUMAN_VARIANCE, JUDGE_VARIANCE, RANGE_VARIANCE
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
@@ -88,7 +90,15 @@ PAGE = (
         "Which of two is better?",
         (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
     ),
-    PageSection("worth", "Beside humans", (experts, POINTS, STAND_IN)),
+    PageSection(
+        "worth",
+        "Beside humans",
+        (
+            *(experts, POINTS, STAND_IN),
+            *(RANGE_VARIANCE, BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
+            *(SYSTEMS, RANKED, SYSTEM_TESTS),
+        ),
+    ),
     PageSection("statistics", "Statistics", (LEVELS, other_levels, Drawn(""))),
     PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,

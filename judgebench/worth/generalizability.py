@@ -128,7 +128,8 @@ def _differences(scores: CrossedScores) -> dict[Effect, np.ndarray]:
     at_least: dict[Effect, tuple[np.ndarray, np.ndarray]] = {}
     for effect in (frozenset(), *scores.effects):
         gone = tuple(axis for axis, facet in enumerate(scores.facets) if axis and facet not in effect)
-        tables = [side.sum(axis=gone).reshape(len(group), -1) for side in moments]
+        cells = math.prod(size for axis, size in enumerate(values.shape) if axis and axis not in gone)
+        tables = [side.sum(axis=gone).reshape(len(group), cells) for side in moments]
         at_least[effect] = _agreeing(tables, group, weights, nested=scores.facets[0] in effect)
     # Pairs that agree in exactly these facets: those in at least these less those that agree in more.
     found = {}

@@ -36,6 +36,7 @@ class JudgeScores:
             were generated.
         texts: [N] what was judged; empty where nobody asked for it.
         model: the judge's name; None where it has none.
+        rule: of its decoding, see `judgebench.decoding.scores.rules_of`; empty where nobody tells.
         resamples, seed: see `resampling.group_weights`.
     """
 
@@ -51,6 +52,7 @@ class JudgeScores:
     logprobs: Mapping[str, np.ndarray] = field(default_factory=dict)
     texts: Sequence[str] = ()
     model: str | None = None
+    rule: str = ""
     resamples: int = RESAMPLES
     seed: int = 0
 

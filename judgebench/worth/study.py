@@ -7,10 +7,16 @@ from typing import Any
 
 from judgebench.worth.beside_humans import beside_humans_records
 from judgebench.worth.judge_scores import JudgeScores
+from judgebench.worth.systems import system_records
+from judgebench.worth.variance import variance_records
 
 Study = Callable[[Sequence[JudgeScores]], list[dict[str, Any]]]
 
-STUDIES: Mapping[str, Study] = {"beside_humans": beside_humans_records}
+STUDIES: Mapping[str, Study] = {
+    "beside_humans": beside_humans_records,
+    "variance": variance_records,
+    "systems": system_records,
+}
 """Attribute of `Results` -> the study that fills it."""
 
 

@@ -34,6 +34,9 @@ from judgebench.worth.tied_pairs import TiedPairs
 FLIPS = 1000
 """Permutations behind the p-values of soft pairwise accuracy, as in the WMT's own."""
 
+MOST_SYSTEMS = 200
+"""More systems than these, as where each text has an author of its own, are not compared in pairs."""
+
 _SAME = 1e-9  # of the largest difference: those no farther apart are equal but for rounding
 _DIGITS = 12
 
@@ -56,7 +59,7 @@ def mean_table(values: np.ndarray, system: np.ndarray, group: np.ndarray) -> np.
 
 @dataclass(frozen=True)
 class PairedSystems:
-    """All pairs of systems of one side, judge or humans, over the articles that both have.
+    """All pairs of systems of one side, judge or humans, that share an article, over the articles that both have.
 
     Args:
         table: [S, G] means of each system in each article, NaN where it has none.
@@ -66,9 +69,11 @@ class PairedSystems:
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the second system of each pair, [S (S - 1) / 2] each."""
+        """The first and the second system of each pair that shares an article, [P] each."""
         first, second = np.triu_indices(len(self.table), 1)
-        return first, second
+        there = (~np.isnan(self.table)).astype(np.float64)
+        share = (there @ there.T)[first, second] > 0
+        return first[share], second[share]
 
     @cached_property
     def differences(self) -> np.ndarray:
@@ -116,32 +121,31 @@ class _Accuracies(NamedTuple):
 
 
 def _accuracies(
-    judge: PairedSystems, human: PairedSystems, weights: np.ndarray, of_pairs: np.ndarray | None
-) -> _Accuracies:
-    soft: list[np.ndarray] = []
-    hard: list[np.ndarray] = []
-    step = max(1, MOST_ENTRIES // max(1, len(judge.differences)))
+    judge: PairedSystems, human: PairedSystems, weights: np.ndarray, systems: np.ndarray
+) -> tuple[_Accuracies, _Accuracies]:
+    """Accuracies of articles resampled alone, and of systems [1 + B, S] as well."""
+    parts: list[list[np.ndarray]] = [[], [], [], []]
+    first, second = judge.pairs
+    step = max(1, MOST_ENTRIES // max(1, len(first)))
     for start in range(0, len(weights), step):
         part = slice(start, start + step)
         (ours, p_ours), (theirs, p_theirs) = (side.resampled(weights[part]) for side in (judge, human))
-        counted = np.ones_like(ours) if of_pairs is None else of_pairs[part]
+        soft, hard = 1 - np.abs(p_ours - p_theirs), (np.sign(ours) == np.sign(theirs)).astype(np.float64)
+        counted = systems[part, first] * systems[part, second]
         mass = counted.sum(axis=1)
-        for found, each in (
-            (soft, 1 - np.abs(p_ours - p_theirs)),
-            (hard, (np.sign(ours) == np.sign(theirs)).astype(np.float64)),
-        ):
-            sums = (each * counted).sum(axis=1)
-            found.append(np.divide(sums, mass, out=np.full_like(mass, np.nan), where=mass > 0))
-    return _Accuracies(np.concatenate(soft), np.concatenate(hard))
+        drawn = (np.divide((each * counted).sum(axis=1), mass, out=np.full_like(mass, np.nan), where=mass > 0)
+                 for each in (soft, hard))  # fmt: skip
+        for found, each in zip(parts, (soft.mean(axis=1), hard.mean(axis=1), *drawn), strict=True):
+            found.append(each)
+    one = [np.concatenate(found) for found in parts]
+    return _Accuracies(one[0], one[1]), _Accuracies(one[2], one[3])
 
 
-def _system_pairs(systems: int, rows: int, seed: int) -> np.ndarray:
-    """[rows, P] how often each pair of different systems is drawn where systems are; once in the first row."""
+def _drawn_systems(systems: int, rows: int, seed: int) -> np.ndarray:
+    """[rows, S] how often each system is drawn where systems are; once in the first row."""
     # Another stream than those of groups and flips, which are drawn with the same seed.
     drawn = np.random.default_rng([seed, 2]).multinomial(systems, np.full(systems, 1 / systems), rows - 1)
-    counts = np.vstack([np.ones((1, systems)), drawn])
-    first, second = np.triu_indices(systems, 1)
-    return counts[:, first] * counts[:, second]
+    return np.vstack([np.ones((1, systems)), drawn])
 
 
 def system_record(
@@ -177,11 +181,19 @@ def system_record(
     record: dict[str, Any] = {"systems": len(names), "articles": len(labels)}
     weights = weights_of(len(labels), resamples, seed)
     reason: str | None = None
-    if len(names) < 2:
+    sides = (
+        [PairedSystems(mean_table(side, system, group)) for side in (judge, human)]
+        if 2 <= len(names) <= MOST_SYSTEMS
+        else []
+    )
+    if not sides or not len(sides[0].pairs[0]):
         record |= dict.fromkeys(_PAIRWISE)
-        reason = "No pairwise accuracy: all texts are of one system."
+        reason = "No pairwise accuracy: no two systems have texts of the same article."
+        if len(names) < 2:
+            reason = "No pairwise accuracy: all texts are of one system."
+        elif len(names) > MOST_SYSTEMS:
+            reason = f"No pairwise accuracy: there are more than {MOST_SYSTEMS} systems."
     else:
-        sides = [PairedSystems(mean_table(side, system, group)) for side in (judge, human)]
         record |= _pairwise(sides[0], sides[1], weights, seed)
         if len(weights) == 1 and resamples:
             reason = "No intervals: there is one article, and resampling takes at least two."
@@ -200,8 +212,7 @@ _PAIRWISE = tuple(
 
 def _pairwise(judge: PairedSystems, human: PairedSystems, weights: np.ndarray, seed: int) -> dict[str, float | None]:
     flipped = flips(weights.shape[1], FLIPS, seed)[0]
-    found = _accuracies(judge, human, weights, None)
-    both = _accuracies(judge, human, weights, _system_pairs(len(judge.table), len(weights), seed))
+    found, both = _accuracies(judge, human, weights, _drawn_systems(len(judge.table), len(weights), seed))
     soft = soft_pairwise_accuracy(judge.better(flipped), human.better(flipped))
     record: dict[str, float | None] = {}
     for name, values, over in (

@@ -32,7 +32,8 @@ class TiedPairs:
             rows = order[borders[g] : borders[g + 1]]
             first, second = (rows[side] for side in np.triu_indices(len(rows), 1))
             parts.append((judge[first] - judge[second], human[first] - human[second], np.full(len(first), g)))
-        ours, theirs, self.group = (np.concatenate(side) if parts else np.zeros(0) for side in zip(*parts, strict=True))
+        none = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
+        ours, theirs, self.group = (np.concatenate(side) for side in zip(none, *parts, strict=True))
         ours, theirs = (_rounded(side) for side in (ours, theirs))
         self.pairs = np.bincount(self.group, minlength=self.groups)
         self.thresholds, self.place = np.unique(np.concatenate([[0.0], np.abs(ours)]), return_inverse=True)

@@ -1,0 +1,186 @@
+"""Systems ranked by judges beside humans: accuracy over pairs, clusters, means, two judges; as tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from judgebench.report.formats import interval, is_known, no_text, p_value, percent, points, signed_three, two
+from judgebench.report.table import Col, View
+from judgebench.results.results import Results
+from judgebench.results.series import NO_DEFENSE, Series, labelled
+
+_HELD = 0.9  # of systems: where the judge's intervals hold fewer of the humans' means, they are no human scores
+
+
+def systems_frame(results: Results) -> pd.DataFrame:
+    """The records of systems.json of conditions with two systems or more, a row a range and series.
+
+    Besides what `labelled` adds: `size`; `held`, such as "5 of 16"; `told`, clusters of judge / humans.
+    """
+    several = {(row["dimension"], row["defense"]) for row in results.systems if row["systems"] > 1}
+    rows = labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several)
+    if len(rows):
+        sizes = zip(rows["texts"], rows["systems"], rows["articles"], strict=True)
+        word, groups = results.examples_word, results.groups
+        rows["size"] = [f"{texts} {word} of {systems} systems, {many} {groups}" for texts, systems, many in sizes]
+        held = zip(rows["systems_held"], rows["systems"], strict=True)
+        rows["held"] = [f"{one:.0f} of {of}" if is_known(one) else None for one, of in held]
+        clusters = zip(rows["clusters"], rows["human_clusters"], strict=True)
+        rows["told"] = [f"{one:.0f} / {other:.0f}" if is_known(one) else None for one, other in clusters]
+        rows["tied"] = [_tied(one) for one in rows["tie_threshold"]]
+    return rows
+
+
+def _tied(threshold: float | None) -> str | None:
+    if not is_known(threshold):
+        return None
+    return f"tied up to {threshold:.2g}" if threshold else "tied where equal"
+
+
+def _note(results: Results, rows: pd.DataFrame) -> str:
+    groups = results.groups
+    notes = [
+        "Pairs: share of pairs of systems that judge and humans order alike. Soft pairs: the same with doubt, 1 less "
+        "the mean distance of both p-values of a pair (soft pairwise accuracy). Texts with ties: share of pairs of "
+        f"{results.examples_word} on one of the {groups} that both order or tie alike, the judge's scores tied up to "
+        "the distance that is best for it. Clusters: of systems not told apart, by the judge / by the humans. Means "
+        f"held: systems whose humans' mean lies in the judge's own 95 % interval on the humans' scale."
+    ]
+    if rows["pairwise_accuracy_low"].notna().any():
+        notes.append(
+            f"In brackets: 95 % interval, {groups} resampled, for these very systems; systems like these: systems "
+            "resampled as well."
+        )
+    return " ".join(notes)
+
+
+SYSTEMS = View(
+    "systems",
+    "Systems as humans rank them",
+    systems_frame,
+    (
+        Col("range", "range", left=True),
+        Col("judge, decoding", "series", left=True),
+        Col("soft pairs", "soft_pairwise_accuracy", percent, ends=points),
+        Col("systems like these", "soft_pairwise_accuracy", no_text, ends=points,
+            interval="soft_pairwise_accuracy_systems", optional=True),
+        Col("pairs", "pairwise_accuracy", percent, ends=points),
+        Col("texts with ties", "ties_accuracy", percent, ends=points, detail="tied"),
+        Col("clusters", "told"),
+        Col("means held", "held"),
+    ),
+    by=["condition"],
+    title="{condition}",
+    size="{size}",
+    once=["range"],
+    below="reason",
+    note=_note,
+)  # fmt: skip
+"""Accuracies over pairs of systems, a row a range and series."""
+
+
+def _tests(results: Results) -> pd.DataFrame:
+    rows = []
+    for row in systems_frame(results).to_dict("records"):
+        for one in row["against"]:
+            if one["statistic"] in (None, "spearman"):
+                than = str(Series(one["judge"], one["decoding"]))
+                rows.append({name: row[name] for name in ("condition", "range")} | one | {
+                    "pair": f"{row['series']} less {than}", "reason": one["reason"]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+SYSTEM_TESTS = View(
+    "system_tests",
+    "Two judges over systems",
+    _tests,
+    (
+        Col("range", "range", left=True),
+        Col("difference of", "pair", left=True),
+        Col("Spearman", "difference", signed_three, ends=two),
+        Col("p", "p", p_value),
+        Col("p (Holm)", "p_holm", p_value),
+    ),
+    by=["condition"],
+    title="{condition}",
+    once=["range"],
+    below="reason",
+    note="Correlation of the systems' means with the humans'. In brackets: 95 % interval, systems and texts resampled "
+    "together (BOOT-BOTH). p: the two judges' scores of single texts are swapped (PERM-BOTH); Holm: over all rows of "
+    "the dimension. Both speak of systems like these, of which there are few.",
+)
+"""Differences of two judges at system level."""
+
+
+def _ranked(results: Results) -> pd.DataFrame:
+    rows = []
+    for best in _best(results):
+        head = {"title": f"{best['condition']}, {best['series']}, range {best['range']}"}
+        for one in best["ranking"]:
+            held = {True: "yes", False: "no"}.get(one["held"], "-")
+            rows.append(head | one | {"holds": held})
+    return pd.DataFrame(rows)
+
+
+RANKED = View(
+    "system_clusters",
+    "Clusters of systems",
+    _ranked,
+    (
+        Col("system", "system", left=True),
+        Col("judge's mean", "mean", two, ends=two),
+        Col("cluster", "cluster", str),
+        Col("humans' mean", "human_mean", two, ends=two),
+        Col("cluster", "human_cluster", str),
+        Col("held", "holds"),
+    ),
+    by=["title"],
+    title="{title}",
+    note="Of the judge, decoding and range with the most pairs right. Systems of one cluster are not told apart: a new "
+    "one begins with the first system that some system of the present one beats (paired permutation, Holm over all "
+    "pairs). Means are on the humans' scale where it is known. In brackets: 95 % interval. Held: the humans' mean lies "
+    "in the judge's interval.",
+    folded="Clusters of systems: {title}",
+)
+"""The ranking of systems by a dimension's best judge, beside the humans'."""
+
+
+def _best(results: Results) -> list[dict[str, Any]]:
+    """The row of each condition with the most pairs right, of several the one with the highest soft accuracy;
+    `several`: how many rows there are."""
+    rows = systems_frame(results)
+    if not len(rows):
+        return []
+    found = []
+    for _, part in rows.groupby("condition", sort=False):
+        known = part[part["pairwise_accuracy"].notna()].to_dict("records")
+        if known:
+            best = max(known, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
+            found.append({str(name): value for name, value in best.items()} | {"several": len(known)})
+    return found
+
+
+def system_sentences(results: Results) -> list[str]:
+    """One sentence a dimension: how many pairs of systems the judge with the most of them orders as humans do, and
+    whether its means are the humans'. Without defense, where there is such; none where no two systems are known."""
+    found = _best(results)
+    bare = [one for one in found if one["defense"] == NO_DEFENSE]
+    return [_sentence(one) for one in bare or found]
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    ends = interval(row["pairwise_accuracy_low"], row["pairwise_accuracy_high"], points).replace(",", ", ")
+    where, few = "", ""
+    if row["several"] > 1:
+        where = f" in range {row['range']}"
+        few = f" It is the best of {row['several']}, so this share is optimistic."
+    share = " ".join(filter(None, [percent(row["pairwise_accuracy"]), ends]))
+    sentence = f"{row['condition']}: {row['series']}{where} orders {share} of pairs of systems as humans do"
+    if not is_known(row["systems_held"]):
+        return f"{sentence}.{few}"
+    held = f"its own means hold the humans' in {row['systems_held']:.0f} of {row['systems']} systems"
+    advice = ": do not report them as human scores" if row["means_held"] < _HELD else ""
+    return f"{sentence}; {held}{advice}.{few}"

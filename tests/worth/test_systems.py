@@ -1,0 +1,189 @@
+"""Systems beside humans, by judge: the means that hold by scipy's bootstrap, tests by their own functions, and what is
+not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from judgebench.metrics.resampling import expanded, holm
+from judgebench.worth.system_level import MOST_SYSTEMS, PairedSystems, mean_table, system_clusters, system_record
+from judgebench.worth.system_tests import boot_both, permuted_both
+from judgebench.worth.systems import system_records
+from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.worth.test_variance import side
+
+ISSUE = dict(zip(DIMENSIONS, (5, 0, 0, 0), strict=True))
+"""gpt-4o: systems of 16 whose humans' mean lies in its interval: 31, 0, 0, 0 %."""
+
+
+def of_systems(scores, human, groups, systems, **more):
+    """A judge in range 1-5 with means of ratings."""
+    parts = (np.asarray(scores, dtype=float) - 1) / 4
+    return side(parts, ratings=np.asarray(human, dtype=float)[:, None], groups=groups, systems=systems, **more)
+
+
+def crossed(seed=0, systems=4, articles=12, noise=1.0, **more):
+    rng = np.random.default_rng(seed)
+    system, group = np.tile(np.arange(systems), articles), np.repeat(np.arange(articles), systems)
+    human = np.clip(np.round(2 + 0.5 * system + np.random.default_rng(99).normal(size=len(group))), 1, 5)
+    judge = np.clip(np.round(human + noise * rng.normal(size=len(group))), 1, 5)
+    labels = np.array([f"system {s}" for s in range(systems)])[system]
+    return of_systems(judge, human, np.array([f"a{g:02d}" for g in group]), labels, **more)
+
+
+@needs_recorded
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_means_of_gpt_4o_hold_those_of_the_experts_as_the_issue_says(dimension):
+    data = recorded(dimension, "gpt-4o")
+    one = side((data.judge - 1) / 4, ratings=data.raters, groups=data.groups, systems=data.systems, resamples=1000)
+    (record,) = system_records([one])
+    assert (record["systems_held"], record["systems"]) == (ISSUE[dimension], 16)
+    assert record["means_held"] == ISSUE[dimension] / 16
+    own = system_record(data.judge, data.human, data.groups, data.systems)
+    assert {name: record[name] for name in own} == own
+    assert record["clusters"] == system_clusters(data.judge, data.groups, data.systems)[-1]["cluster"]
+    assert record["human_clusters"] == system_clusters(data.human, data.groups, data.systems)[-1]["cluster"]
+
+
+@needs_recorded
+def test_intervals_of_means_are_those_of_scipys_bootstrap():
+    data = recorded("coherence", "gpt-4o")
+    one = side((data.judge - 1) / 4, ratings=data.raters, groups=data.groups, systems=data.systems, resamples=1000)
+    best = system_records([one])[0]["ranking"][0]
+    rows = np.flatnonzero(data.systems == best["system"])
+    by_article = data.judge[rows][np.argsort(data.groups[rows])]
+    drawn = stats.bootstrap(
+        (np.arange(60),),
+        lambda index, axis: by_article[index].mean(axis=axis),
+        n_resamples=1000,
+        rng=0,
+        vectorized=True,
+    ).bootstrap_distribution
+    assert best["mean"] == pytest.approx(by_article.mean())
+    assert (best["mean_low"], best["mean_high"]) == pytest.approx(tuple(np.quantile(drawn, expanded(60))))
+    assert best["human_mean"] == pytest.approx(data.human[rows].mean())
+    assert best["texts"] == 60
+
+
+def test_a_judge_that_is_the_humans_holds_every_mean_and_one_that_is_too_strict_none():
+    one = crossed(noise=0.0)
+    (same,) = system_records([one])
+    assert same["means_held"] == same["pairwise_accuracy"] == 1.0
+    assert [row["cluster"] for row in same["ranking"]] == [row["human_cluster"] for row in same["ranking"]]
+    (strict,) = system_records([replace(one, scores=1 + (one.scores - 1) / 4)])
+    assert (strict["means_held"], strict["pairwise_accuracy"]) == (0.0, 1.0)
+    (moved,) = system_records([side((one.scores - 1) / 4, 0, 100, ratings=one.ratings, groups=one.groups,
+                                    systems=one.systems)])  # fmt: skip
+    assert moved["means_held"] == 1.0  # on the humans' scale
+    assert moved["ranking"] == same["ranking"]
+
+
+def test_two_judges_are_tested_as_by_their_own_functions_and_corrected_together():
+    main = crossed(1, noise=2.0, rule="argmax")
+    expected = replace(main, cell=main.cell._replace(decoding="expectation"), rule="expectation")
+    pair = crossed(2, noise=0.5, judge="pair", decoding="contrastive", rule="argmax")
+    low = [replace(one, cell=one.cell._replace(range_min=0.0, range_max=4.0)) for one in (main, pair)]
+    low[1] = replace(low[1], scores=crossed(3, noise=1.5).scores)
+    records = system_records([expected, main, pair, *low])
+    assert [len(one["against"]) for one in records] == [0, 0, 3, 0, 3]
+    names, system = np.unique(main.systems, return_inverse=True)
+    group = np.unique(main.groups, return_inverse=True)[1]
+    tables = [mean_table(values, system, group) for values in (pair.scores, main.scores, main.human)]
+    tests = permuted_both(*tables, permutations=100)
+    gaps = boot_both(*tables, resamples=100)
+    for found, test, gap in zip(records[2]["against"], tests, gaps, strict=True):
+        assert (found["judge"], found["decoding"], found["systems"], found["articles"]) == ("main", "greedy", 4, 12)
+        assert {name: found[name] for name in gap} == gap
+        assert found["p"] == test["p"]
+    for k in range(3):
+        family = [records[2]["against"][k], records[4]["against"][k]]
+        expected_p = holm(np.array([one["p"] for one in family]))
+        assert [one["p_holm"] for one in family] == pytest.approx(expected_p.tolist())
+    assert len(names) == 4
+
+
+def test_judges_are_tested_over_articles_with_a_text_of_every_system():
+    main, pair = crossed(1), crossed(2, judge="pair", decoding="contrastive")
+    rated = main.ratings.copy()
+    rated[main.groups == "a00"] = np.nan
+    rated[(main.groups == "a01") & (main.systems == "system 0")] = np.nan
+    sides = [replace(one, ratings=rated) for one in (main, pair)]
+    (first, second) = system_records(sides)
+    assert first["texts"] == 43
+    assert {one["articles"] for one in second["against"]} == {10}
+    few = (main.systems == "system 0") | (main.systems == "system 1")
+    two = [
+        replace(one, **{name: getattr(one, name)[few] for name in ("names", "groups", "systems", "scores", "ratings")})
+        for one in (main, pair)
+    ]
+    (test,) = system_records(two)[1]["against"]
+    assert "take 3" in test["reason"]
+    assert test["p"] is test["p_holm"] is None
+
+
+def test_systems_are_compared_over_the_articles_that_both_have():
+    """Systems 0 and 1 share articles, 2 and 3 others: two pairs, and one of them is turned."""
+    system, group = np.array([0, 1, 0, 1, 2, 3, 2, 3]), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    human = np.array([1.0, 2, 2, 3, 1, 5, 2, 4])
+    judge = np.array([1.0, 2, 2, 3, 5, 1, 4, 2])
+    paired = PairedSystems(mean_table(human, system, group))
+    assert [one.tolist() for one in paired.pairs] == [[0, 2], [1, 3]]
+    (record,) = system_records([of_systems(judge, human, group, system)])
+    assert record["pairwise_accuracy"] == 0.5
+    (alone,) = system_records([of_systems(human, human, np.arange(8), system)])
+    assert alone["pairwise_accuracy"] is None
+    assert "texts of the same article" in alone["reason"]
+    assert len(alone["ranking"]) == 4
+    json.dumps([record, alone], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (of_systems([1, 2, 3], [1, 2, 3], [0, 0, 1], ["", "", ""]), "one system"),
+        (of_systems([1.0], [2.0], [0], ["s"]), "one system"),
+        (of_systems([1, 2], [np.nan] * 2, [0, 0], ["s", "t"]), "No text has a rating."),
+        (of_systems(np.ones(300), np.ones(300), np.zeros(300), np.arange(300)), f"more than {MOST_SYSTEMS}"),
+    ],
+)
+def test_what_there_is_not_is_null_with_a_reason(one, reason):
+    (record,) = system_records([one])
+    assert reason in record["reason"]
+    assert record["pairwise_accuracy"] is record["means_held"] is record["clusters"] is None
+    assert record["ranking"] == record["against"] == []
+    json.dumps(record, allow_nan=False)
+
+
+def test_one_article_and_unknown_scales_have_no_means_to_hold():
+    (one,) = system_records([of_systems([1, 2, 3], [1, 3, 2], [0, 0, 0], ["a", "b", "c"])])
+    assert one["pairwise_accuracy"] == pytest.approx(2 / 3)
+    assert one["means_held"] is None
+    assert "one article" in one["reason"]
+    (unknown,) = system_records([crossed(scale=None)])
+    assert unknown["means_held"] is None
+    assert "scale is not known" in unknown["reason"]
+    assert unknown["ranking"][0]["held"] is None
+
+
+def test_a_constant_judge_tells_no_system_apart():
+    one = crossed()
+    (record,) = system_records([replace(one, scores=np.full(len(one.scores), 3.0))])
+    assert record["clusters"] == 1
+    assert record["pairwise_accuracy"] == 0.0
+    assert record["reason"] is None
+
+
+def test_several_texts_of_a_system_in_an_article_count_by_their_mean():
+    system, group = np.array([0, 0, 1, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1])
+    judge, human = np.array([1.0, 3, 4, 2, 5, 1]), np.array([2.0, 2, 3, 1, 4, 4])
+    (record,) = system_records([of_systems(judge, human, group, system)])
+    assert record["pairwise_accuracy"] == 1.0
+    assert [(row["system"], row["texts"], row["mean"]) for row in record["ranking"]] == [
+        ("1", 3, pytest.approx(10 / 3)),
+        ("0", 3, 2.0),
+    ]
