@@ -330,7 +330,7 @@ class Experiment:
         """A sentence on how many texts, or pairs, humans rated; None where they rated all."""
         dimensions = list(dict.fromkeys(condition.dimension for condition in self.conditions))
         counts = {name: len(rated(self.examples, name)) for name in dimensions}
-        if min(counts.values()) == len(self.examples):
+        if not self.data.rated or min(counts.values()) == len(self.examples):
             return None
         word = "pairs" if self.comparative else "texts"
         if len(set(counts.values())) == 1:

@@ -102,7 +102,9 @@ def data_of(config: DictConfig) -> JudgeDataModule:
             *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing)
         )
     if unrated := [
-        name for name in dict.fromkeys(name for name, _ in cells_of(config)) if not rated_in(data, name, TEST)
+        name
+        for name in dict.fromkeys(name for name, _ in cells_of(config))
+        if data.rated and not rated_in(data, name, TEST)
     ]:
         raise UserError(
             *(

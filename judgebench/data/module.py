@@ -112,6 +112,11 @@ class JudgeDataModule(LightningDataModule, ABC):
         return self._loaded.ratings
 
     @property
+    def rated(self) -> bool:
+        """False where no human scored any text, nor was asked to."""
+        return self._loaded.rated
+
+    @property
     def raters(self) -> tuple[str, ...]:
         """Names of the raters, the columns of each of `ratings`."""
         return tuple(self._loaded.raters)
