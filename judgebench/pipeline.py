@@ -47,6 +47,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
+from judgebench.worth.distributions import with_silent
 from judgebench.worth.judge_scores import Humans, JudgeScores, judged
 from judgebench.worth.raters import beside_raters, human_records
 from judgebench.worth.study import studied
@@ -172,7 +173,11 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
         )
         if config.worth and not results.compares:
-            results = replace(results, **studied(_beside_humans(results, experiment, rules, resampled)))
+            used = [experiment.decodings, *tuned.decodings.values()]
+            alphas = {name: float(getattr(one, "alpha", 0.0)) for held in used for name, one in held.items()}
+            sides = _beside_humans(results, experiment, read, (rules, alphas), resampled)
+            results = replace(results, **studied(sides))
+            results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
         results.readings.attrs.update(served_notes(read.served) or {})
         findings = experiment.findings
         if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
@@ -184,7 +189,11 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
 
 
 def _beside_humans(
-    results: Results, experiment: Experiment, rules: Mapping[str, str], resampled: Mapping[str, int]
+    results: Results,
+    experiment: Experiment,
+    read: Read,
+    ways: tuple[Mapping[str, str], Mapping[str, float]],
+    resampled: Mapping[str, int],
 ) -> list[JudgeScores]:
     """The judges of the reported split beside its humans."""
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
@@ -194,7 +203,13 @@ def _beside_humans(
     models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
     own = {name: column[reported] for name, column in columns.items()}
     sides = judged(own, results.readings, humans, experiment.data.name, models, **resampled)
-    return [replace(side, rule=rules.get(side.cell.decoding, "")) for side in sides]
+    whole = {role for role, one in read.fingerprints.items() if one.get("sha256")}  # a served model has none
+    rules, alphas = ways
+    return [
+        replace(side, rule=rules.get(name, ""), alpha=alphas.get(name, 0.0), over_vocabulary=whole)
+        for side in sides
+        for name in [side.cell.decoding]
+    ]
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:

@@ -117,13 +117,26 @@ def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The mean [N] of `values` [K], ascending, under probabilities normalized over the candidates, from
     log-probabilities [N, K] up to a constant of each row; the lowest value where every candidate has probability 0."""
-    top = logprobs.max(axis=1, keepdims=True)
-    silent = np.isneginf(top)
-    weights = np.exp(logprobs - np.where(silent, 0.0, top))
-    weights[silent[:, 0], 0] = 1.0
+    weights = _weights(logprobs)
+    weights[~weights.any(axis=1), 0] = 1.0
     # Not a matrix product: BLAS may round a row by its place in the batch, and equal rows must give equal scores.
     means = (weights * values).sum(axis=1) / weights.sum(axis=1)
     return np.clip(means, values[0], values[-1])
+
+
+def candidate_distribution(logprobs: np.ndarray) -> np.ndarray:
+    """Probabilities [N, K] normalized over the candidates, under which `expected_value` takes the mean, from
+    log-probabilities [N, K] up to a constant of each row; a row of zeros where every candidate has probability 0."""
+    weights = _weights(logprobs)
+    total = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+
+
+def _weights(logprobs: np.ndarray) -> np.ndarray:
+    """[N, K] probabilities up to a factor of each row: 1 for its likeliest candidate; all 0 where all are."""
+    top = logprobs.max(axis=1, keepdims=True)
+    weights: np.ndarray = np.exp(logprobs - np.where(np.isneginf(top), 0.0, top))
+    return weights
 
 
 def has_answer(main: np.ndarray) -> np.ndarray:
@@ -277,8 +290,8 @@ class Contrastive:
     def generates(self) -> bool:
         return self.rule == "argmax"
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        values = np.asarray(values, dtype=np.float64)
+    def adjusted(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """[N, K] float64 log-probabilities of the contrast, up to a constant of each row; see `Decoding.scores`."""
         main = checked_logprobs("main", main, values)
         if assistant is None:
             raise ValueError("contrastive decoding needs the assistant's log-probabilities, got None")
@@ -287,7 +300,14 @@ class Contrastive:
         assistant = checked_logprobs("assistant", assistant, values)
         if len(main) != len(assistant):
             raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
-        adjusted = contrast(torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha).numpy()
+        found: np.ndarray = contrast(
+            torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha
+        ).numpy()
+        return found
+
+    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        values = np.asarray(values, dtype=np.float64)
+        adjusted = self.adjusted(main, assistant, values)
         return values[adjusted.argmax(axis=1)] if self.rule == "argmax" else expected_value(adjusted, values)
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:

@@ -149,6 +149,12 @@ class Diagram:
         and its interval with it."""
         return (self.share * np.nan_to_num(np.abs(self.forecast - self.observed))).sum(axis=1)
 
+    @property
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """[B] each: the mean forecast, and the mean of what came."""
+        forecast, observed = ((self.share * np.nan_to_num(part)).sum(axis=1) for part in (self.forecast, self.observed))
+        return forecast, observed
+
     def records(self, ends: tuple[float, float]) -> list[dict[str, Any]]:
         """A record a bin that holds something: low and high end, share, forecast, observed with interval."""
         bins = self.share.shape[1]
@@ -173,7 +179,10 @@ def categories_diagram(forecast: np.ndarray, shares: np.ndarray, group: np.ndarr
     return Diagram(forecast.ravel(), shares.ravel(), np.repeat(group, kinds), weights)
 
 
-FORECAST_FIGURES = ("rps", "rps_others", "rps_base", "rps_skill", "log_score", "log_base", "ece", "ece_categories")
+FORECAST_FIGURES = (
+    *("rps", "rps_others", "rps_base", "rps_skill", "log_score", "log_base", "ece", "ece_categories"),
+    *("confidence", "confirmed", "overconfidence"),
+)
 """Figures of `forecast_record` that have intervals."""
 
 
@@ -200,7 +209,8 @@ def forecast_record(
         each rater, over texts with two or more; rps_base: that of the ratings of all texts of other groups, whatever
         the text; rps_skill: 1 - rps / rps_base, above 0 where the judge knows something; log_score, log_base: alike;
         floored: the share of texts in which a rater's category had less than `FLOOR`; ece, ece_categories: of
-        `favorites_diagram` and `categories_diagram`; each of `FORECAST_FIGURES` with `_low` and `_high`.
+        `favorites_diagram` and `categories_diagram`; confidence: the mean probability of each text's most likely
+        category; confirmed: the mean share of raters who gave it; overconfidence: the difference; each of `FORECAST_FIGURES` with `_low` and `_high`.
         diagram, diagram_categories: their bins; reason: why figures are None, else None.
 
     Raises:
@@ -226,7 +236,9 @@ def forecast_record(
     shares = rater_shares(ratings, kinds)
     diagrams = [make(forecast, shares, group, weights) for make in (favorites_diagram, categories_diagram)]
     figures = _figures(forecast, shares, ratings, kinds, (group, weights))
+    confidence, confirmed = diagrams[0].totals
     figures |= {"ece": diagrams[0].error, "ece_categories": diagrams[1].error}
+    figures |= {"confidence": confidence, "confirmed": confirmed, "overconfidence": confidence - confirmed}
     for name in FORECAST_FIGURES:
         record |= with_interval(name, figures[name], ends)
     record["floored"] = float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,6 +37,8 @@ class JudgeScores:
         texts: [N] what was judged; empty where nobody asked for it.
         model: the judge's name; None where it has none.
         rule: of its decoding, see `judgebench.decoding.scores.rules_of`; empty where nobody tells.
+        over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a server cut.
+        alpha: plausibility of the decoding, see `Contrastive`.
         resamples, seed: see `resampling.group_weights`.
     """
 
@@ -53,6 +55,8 @@ class JudgeScores:
     texts: Sequence[str] = ()
     model: str | None = None
     rule: str = ""
+    over_vocabulary: Collection[str] = ()
+    alpha: float = 0.0
     resamples: int = RESAMPLES
     seed: int = 0
 

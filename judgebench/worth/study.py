@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from judgebench.worth.beside_humans import beside_humans_records
+from judgebench.worth.distributions import forecast_records
+from judgebench.worth.errors import error_records
 from judgebench.worth.judge_scores import JudgeScores
 from judgebench.worth.systems import system_records
 from judgebench.worth.variance import variance_records
@@ -16,6 +18,8 @@ STUDIES: Mapping[str, Study] = {
     "beside_humans": beside_humans_records,
     "variance": variance_records,
     "systems": system_records,
+    "forecasts": forecast_records,
+    "errors": error_records,
 }
 """Attribute of `Results` -> the study that fills it."""
 
