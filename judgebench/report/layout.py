@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from judgebench.report.figures.attacks import phrase_figures
 from judgebench.report.figures.defenses import defense_figures
+from judgebench.report.figures.forecasts import forecast_figures
 from judgebench.report.figures.rankings import pairwise_figures
 from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
 from judgebench.report.figures.style import file_name
@@ -22,6 +23,8 @@ from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_table
 from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, other_levels
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
+from judgebench.report.views.errors import error_tables
+from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
@@ -95,8 +98,10 @@ PAGE = (
         "Beside humans",
         (
             *(experts, POINTS, STAND_IN),
+            *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
             *(RANGE_VARIANCE, BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
             *(SYSTEMS, RANKED, SYSTEM_TESTS),
+            error_tables,
         ),
     ),
     PageSection("statistics", "Statistics", (LEVELS, other_levels, Drawn(""))),
@@ -129,6 +134,8 @@ def draw_all(results: Results) -> dict[str, Figure]:
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
     words. Of defenses those of `defense_figures`, as `front_<dimension>` and `detectors`.
+    Of judges' probabilities `reliability_<dimension>` and `abstention_<dimension>`: whether they come true, and the
+    error of the texts that are kept where a person gets the unsure ones.
     Where texts were compared `ranking_<dimension>` and `wins_<dimension>`: systems' strengths, and who beats whom.
     """
     readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
@@ -146,7 +153,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
             name = f"{file_name(dimension)}_{file_name(decoding)}"
             figures[f"path_{name}"] = path_figure(results, tuned)
             figures[f"grid_{name}"] = grid_figure(tuned, groups)
-    figures |= phrase_figures(results) | defense_figures(results)
+    figures |= phrase_figures(results) | defense_figures(results) | forecast_figures(results)
     for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure
     return {name: figure for name, figure in figures.items() if figure is not None}

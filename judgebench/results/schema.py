@@ -176,7 +176,7 @@ DEFENSE = re.compile(
 WORTH = re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json")
 FIGURE = re.compile(
     r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
-    r"(candidates|embeddings|separability|strengths|front|ranking|wins)_[\w-]+)\.(png|svg)"
+    r"(candidates|embeddings|separability|strengths|front|ranking|wins|reliability|abstention)_[\w-]+)\.(png|svg)"
 )
 CARD = re.compile(r"judge_card(_\w+)?\.yaml")
 TABLE = re.compile(

@@ -147,13 +147,17 @@ def kept_risks(
     ranked, group, loss = unsure[order], group[order], loss[order]
     starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
     block = np.repeat(np.arange(len(starts)), np.diff([*starts, len(ranked)]))
+    alike = bool((loss == loss[starts][block]).all())  # then a block's mean is its texts' own loss, in any resample
     area, risks = np.empty(len(weights)), np.empty((len(weights), len(shares)))
     step = max(1, MOST_ENTRIES // (4 * len(loss)))
     for start in range(0, len(weights), step):
         mass = weights[start : start + step, group]
-        mean = divided(np.add.reduceat(mass * loss, starts, axis=1), np.add.reduceat(mass, starts, axis=1))
+        lost = mass * loss
+        if not alike:
+            mean = divided(np.add.reduceat(lost, starts, axis=1), np.add.reduceat(mass, starts, axis=1))
+            lost = mass * np.nan_to_num(mean)[:, block]
         kept = mass.cumsum(axis=1)
-        risk = np.nan_to_num(divided((mass * np.nan_to_num(mean)[:, block]).cumsum(axis=1), kept))
+        risk = lost.cumsum(axis=1) / np.maximum(kept, 1.0)
         area[start : start + step] = (mass * risk).sum(axis=1) / kept[:, -1]
         for column, share in enumerate(shares):
             at = (kept < share * kept[:, -1:] - _ROUNDING).sum(axis=1)

@@ -90,7 +90,8 @@ def _shared(sides: Sequence[JudgeScores]) -> Iterable[tuple[list[JudgeScores], F
 def _record(side: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
     """All that is found of a distribution from its log-probabilities [N, K], up to a constant of each row."""
     values = np.array(side.cell.range.values)
-    placed = values if side.scale is None else on_scale(values, side.cell.range, side.scale)
+    scale = side.scale if side.scale is not None and side.scale[0] < side.scale[1] else None
+    placed = values if scale is None else on_scale(values, side.cell.range, scale)
     found, drawn = candidate_distribution(logprobs), (side.resamples, side.seed)
     record: dict[str, Any] = {}
     if side.categories is not None and len(side.categories) > 1:
@@ -99,13 +100,13 @@ def _record(side: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
         why = "the humans' ratings are no list of whole numbers, so nobody can say which ones were to be forecast"
         record |= {"texts": len(found), "groups": len(np.unique(side.groups)), "reason": f"No forecast: {why}."}
     record |= _mass(side)
-    if side.scale is None:
+    if scale is None:
         why = "nobody knows the humans' scale"
         record |= {"coverage_reason": f"No intervals: {why}.", "risk_reason": f"No errors: {why}."}
         return record | unknown(("coverage", "width", *_RISKS)) | {"level": LEVEL, "curve": []}
     answered = has_answer(logprobs)
     expected = np.where(answered, found @ placed, np.nan)
-    record |= _coverage(side, expected)
+    record |= _coverage(side, expected, scale)
     spread = np.sqrt(np.maximum(found @ placed**2 - (found @ placed) ** 2, 0.0))
     risk = risk_record(spread, np.abs(expected - side.human), side.groups, *drawn)
     return record | {name: risk[name] for name in (*unknown(_RISKS), "curve")} | {"risk_reason": risk["reason"]}
@@ -125,15 +126,16 @@ def _mass(side: JudgeScores) -> dict[str, Any]:
     return {name: found[name] for name in _MASS} | {"mass_reason": None}
 
 
-def _coverage(side: JudgeScores, expected: np.ndarray) -> dict[str, Any]:
+def _coverage(side: JudgeScores, expected: np.ndarray, scale: tuple[float, float]) -> dict[str, Any]:
     """Coverage of conformal intervals around the expected score [N], whose bias texts of other groups have taught."""
-    assert side.scale is not None
     fitted = cross_fitted(expected, side.human, side.groups, seed=side.seed)
-    intervals = text_intervals(fitted, side.human, side.groups, side.scale, seed=side.seed)
+    intervals = text_intervals(fitted, side.human, side.groups, scale, seed=side.seed)
     found = coverage_record(intervals, side.human, side.groups, side.resamples, side.seed)
     reason, needed = found["reason"], 2 * round(LEVEL / (1 - LEVEL))
     if reason is None and found["groups"] < needed:
-        reason = f"The intervals are the whole scale: shorter ones take {needed} groups, and there are {found['groups']}."
+        reason = (
+            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are {found['groups']}."
+        )
     kept = {name: found[name] for name in unknown(("coverage", "width"))}
     return {"level": LEVEL} | kept | {"coverage_reason": reason}
 

@@ -6,6 +6,7 @@ clustered by group (CR1), with Student's t of one degree of freedom less than th
 
 There are no slices by the humans' score: a judge that is right on average gives less than the humans to the texts that
 they scored highest, and more to the lowest, as soon as humans or judge err at all (regression to the mean).
+Systems show it, too: a judge that tells texts apart poorly favors bad ones. So a slice has the humans' mean beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from judgebench.metrics.resampling import CONFIDENCE, holm
+from judgebench.metrics.resampling import CONFIDENCE, FEWEST, holm
 from judgebench.worth.judge_scores import JudgeScores
 
 MOST_SYSTEMS = 100
@@ -25,10 +26,8 @@ MOST_SYSTEMS = 100
 
 _NEAR = 1e-9
 
-_MARKED = re.compile(
-    r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*(?:\*\*[^*\s][^*]*\*\*|`[^`]+`)", re.DOTALL
-)
-"""A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words or code."""
+_MARKED = re.compile(r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*")
+"""A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words."""
 
 FAMILIES = (
     *("gpt", "claude", "gemini", "gemma", "llama", "mistral", "mixtral", "qwen", "qwq", "phi", "deepseek", "command"),
@@ -56,10 +55,10 @@ class Regression(NamedTuple):
         noise."""
         estimate, error = float(self.estimates[at]), float(self.errors[at])
         if not error > _NEAR:
-            return {"estimate": estimate, "low": None, "high": None, "p": None}
+            return {"estimate": estimate, "estimate_low": None, "estimate_high": None, "p": None}
         far = error * float(special.stdtrit(self.freedom, CONFIDENCE[1]))
         p = 2 * float(special.stdtr(self.freedom, -abs(estimate) / error))
-        return {"estimate": estimate, "low": estimate - far, "high": estimate + far, "p": p}
+        return {"estimate": estimate, "estimate_low": estimate - far, "estimate_high": estimate + far, "p": p}
 
 
 def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray) -> Regression:
@@ -118,10 +117,10 @@ def _words(name: str) -> list[str]:
 
 def error_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """A record for each judge, decoding and range: its head; texts, groups; bias, the mean error with its interval, in
-    points of the humans' scale; factors: of the regression, each with factor, estimate, low, high, p, and p_holm over
-    these; slices: kind (system, length), slice, texts, error (the mean, with error_low and error_high), apart (less
-    that of all other texts, with apart_low and apart_high), p of that, and p_holm over all slices; left_out: factor or
-    slice -> the reason; reason: why nothing is known, else None."""
+    points of the humans' scale; factors: of the regression, each with factor, estimate with its interval, p, and
+    p_holm over these; slices: kind (system, length), slice, texts; human, the humans' mean; error, the mean, and
+    apart, that less the mean of all other texts, both with intervals; p of apart, and p_holm over all slices; left_out:
+    factor or slice -> the reason; reason: why nothing is known, else None."""
     measured: dict[Any, _Texts] = {}
     found = []
     for side in sides:
@@ -162,7 +161,7 @@ _SAME = {
     "format": "all texts have the same share of marked-up lines",
     "family": "no system, or every one, is of the judge's family by its name",
 }
-_ENDS = ("low", "high")
+_ENDS = ("estimate_low", "estimate_high")
 
 
 def _record(side: JudgeScores, texts: _Texts) -> dict[str, Any]:
@@ -170,19 +169,19 @@ def _record(side: JudgeScores, texts: _Texts) -> dict[str, Any]:
     used = np.isfinite(errors)
     record: dict[str, Any] = {"texts": int(used.sum()), "groups": len(np.unique(side.groups[used]))}
     nothing = {"bias": None, "bias_low": None, "bias_high": None, "factors": [], "slices": [], "left_out": {}}
-    if side.scale is None:
+    if side.scale is None or side.scale[0] >= side.scale[1]:
         return record | nothing | {"reason": "No errors: nobody knows the humans' scale."}
     if used.sum() < 2:
         return record | nothing | {"reason": "No errors: there are fewer than two texts with a score and a rating."}
     errors, groups = errors[used], side.groups[used]
     mean = clustered_regression(np.ones((len(errors), 1)), errors, groups).record(0)
-    record |= {"bias": mean["estimate"], "bias_low": mean["low"], "bias_high": mean["high"]}
+    record |= {"bias": mean["estimate"], "bias_low": mean["estimate_low"], "bias_high": mean["estimate_high"]}
     factors, left_out = _factors(texts, used, errors, groups)
     slices, without = _slices(side.systems[used], None if texts.lengths is None else texts.lengths[used])
     one = None if record["groups"] > 1 else "No intervals: there is one group, and they take at least two."
     return record | {
         "factors": factors,
-        "slices": _compared(slices, errors, groups),
+        "slices": _compared(slices, errors, side.human[used], groups),
         "left_out": left_out | without,
         "reason": one,
     }
@@ -198,6 +197,8 @@ def _factors(
         values = values[used]
         if np.ptp(values) <= _NEAR:
             left_out[name] = _SAME[name]
+        elif _differing(values, groups) < FEWEST <= len(np.unique(groups)):
+            left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
         elif len(errors) <= len(columns) + 1:
             left_out[name] = "there are too few texts"
         elif np.linalg.matrix_rank(np.column_stack([*columns, values - values.mean()])) <= len(columns):
@@ -211,7 +212,15 @@ def _factors(
     return _corrected([{"factor": name, **fitted.record(k)} for k, name in enumerate(names, start=1)]), left_out
 
 
-def _slices(systems: np.ndarray, lengths: np.ndarray | None) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
+def _differing(values: np.ndarray, groups: np.ndarray) -> int:
+    """The number of groups with a text off the most frequent value: with few, clustered errors are too small."""
+    kinds, counts = np.unique(values, return_counts=True)
+    return len(np.unique(groups[values != kinds[counts.argmax()]]))
+
+
+def _slices(
+    systems: np.ndarray, lengths: np.ndarray | None
+) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
     """(kind, slice) -> [n] which texts lie in it, and reasons for kinds that are left out."""
     found: dict[tuple[str, str], np.ndarray] = {}
     left_out: dict[str, str] = {}
@@ -247,21 +256,21 @@ def _thirds(lengths: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _compared(
-    slices: Mapping[tuple[str, str], np.ndarray], errors: np.ndarray, groups: np.ndarray
+    slices: Mapping[tuple[str, str], np.ndarray], errors: np.ndarray, human: np.ndarray, groups: np.ndarray
 ) -> list[dict[str, Any]]:
     """The mean error in each slice, and how far that is from all other texts'."""
     records = []
     for (kind, name), of in slices.items():
-        record: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(of.sum())}
-        mean = dict.fromkeys(_ENDS)
+        record: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(of.sum()), "human": float(human[of].mean())}
+        mean: dict[str, float | None] = dict.fromkeys(_ENDS)
         if of.sum() > 1:
             mean |= clustered_regression(np.ones((of.sum(), 1)), errors[of], groups[of]).record(0)
-        record |= {"error": float(errors[of].mean()), "error_low": mean["low"], "error_high": mean["high"]}
+        record |= {"error": float(errors[of].mean()), "error_low": mean[_ENDS[0]], "error_high": mean[_ENDS[1]]}
         apart: dict[str, Any] = {"estimate": float(errors[of].mean() - errors[~of].mean()), **dict.fromkeys(_ENDS)}
         if len(errors) > 2 and len(np.unique(groups[of])) > 1:
             design = np.column_stack([np.ones(len(errors)), of])
             apart |= clustered_regression(design, errors, groups).record(1)
-        record |= {"apart": apart["estimate"], "apart_low": apart["low"], "apart_high": apart["high"]}
+        record |= {"apart": apart["estimate"], "apart_low": apart[_ENDS[0]], "apart_high": apart[_ENDS[1]]}
         records.append(record | {"p": apart.get("p")})
     return _corrected(records)
 

@@ -210,7 +210,8 @@ def forecast_record(
         the text; rps_skill: 1 - rps / rps_base, above 0 where the judge knows something; log_score, log_base: alike;
         floored: the share of texts in which a rater's category had less than `FLOOR`; ece, ece_categories: of
         `favorites_diagram` and `categories_diagram`; confidence: the mean probability of each text's most likely
-        category; confirmed: the mean share of raters who gave it; overconfidence: the difference; each of `FORECAST_FIGURES` with `_low` and `_high`.
+        category; confirmed: the mean share of raters who gave it; overconfidence: the difference; each of
+        `FORECAST_FIGURES` with `_low` and `_high`.
         diagram, diagram_categories: their bins; reason: why figures are None, else None.
 
     Raises:

@@ -20,6 +20,7 @@ from judgebench.report.views.pairwise import pair_sentences, ranking_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled
 from judgebench.tuning.tune import EDGE
+from judgebench.worth.distributions import NOT_ANSWERING
 
 _BASELINE = "main, greedy"
 _CONDITION = ["dimension", "attack", "defense"]
@@ -115,6 +116,8 @@ FLAGS: Mapping[str, str] = {
     "is reported",
     INVERTED: "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the humans",
     UNSTABLE: "Spearman depends on the score range by more than sampling noise explains",
+    NOT_ANSWERING: "most of the judge's probability lies on other texts than scores, so its scores are read off a "
+    "small share of what it would say; another prompt or chat format may help, or a judge that knows how to answer",
     EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond (tune=exact: on dev not to "
     "contrast at all is as good as anything, or nothing but to contrast)",
 }
@@ -134,7 +137,7 @@ def flags(results: Results) -> list[Block]:
         return []
     raised = {flag: None for found in rows.get("flags", ()) for flag in found or ()}
     if not raised:
-        return [Paragraph(_no_flags(rows))]
+        return [Paragraph(_no_flags(rows, any(one.get("answers") for one in results.forecasts)))]
     blocks: list[Block] = []
     for flag in raised:
         meaning = f"{FLAGS[flag]}. " if flag in FLAGS else ""
@@ -154,11 +157,12 @@ def _places(rows: pd.DataFrame, flag: str) -> list[str]:
     return sentences
 
 
-def _no_flags(rows: pd.DataFrame) -> str:
+def _no_flags(rows: pd.DataFrame, answers: bool) -> str:
     """Kinds of flags that were looked for and not raised, and those that could not be."""
     enough = rows["spearman_low"].notna().any() and rows["groups"].min() >= FEWEST
     several = rows["range"].nunique() > 1
     looked_for = ["says the same of every text"]
+    looked_for += ["answers with other texts than scores"] if answers else []
     looked_for += ["ranks texts against the humans"] if enough else []
     looked_for += ["depends on the score range by more than noise"] if enough and several else []
     *others, last = looked_for

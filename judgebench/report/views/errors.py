@@ -1,0 +1,209 @@
+"""Causes of judges' errors: tables of factors and of slices, and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
+from judgebench.report.formats import interval, is_known, p_value, signed_two, two
+from judgebench.report.table import Block, Col, Heading, Paragraph, View
+from judgebench.report.views.correlations import few_groups
+from judgebench.report.views.forecasts import leading
+from judgebench.results.results import Results
+from judgebench.results.series import labelled
+
+FACTORS: Mapping[str, str] = {
+    "length": "length, per doubling",
+    "format": "format, from plain to all lines marked up",
+    "family": "a system of the judge's own family",
+}
+"""The meaning of each factor's coefficient."""
+
+
+def _lead_rows(results: Results, lead: bool) -> pd.DataFrame:
+    """The records of errors.json with labels: of the leading cells, or of all others."""
+    rows = labelled(results.errors)
+    if not len(rows):
+        return rows
+    names = ["condition", "range", "who", "setting"]
+    leads = {tuple(one[name] for name in names) for one in leading(results)}
+    own = [tuple(row) in leads for row in rows[names].itertuples(index=False)]
+    return rows[pd.Series(own) == lead]
+
+
+def _listed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A row for each factor or slice of each cell."""
+    found = [
+        {**row, **one, "series": f"{row['who']} in range {row['range']}"}
+        for row in rows.to_dict("records")
+        for one in row[name]
+    ]
+    return pd.DataFrame(found)
+
+
+def factor_frame(results: Results, lead: bool = True) -> pd.DataFrame:
+    """A row for each coefficient of the leading cells' regressions, or of all others'."""
+    rows = _listed(_lead_rows(results, lead), "factors") if len(results.errors) else pd.DataFrame()
+    return rows.assign(named=[FACTORS.get(one, one) for one in rows["factor"]]) if len(rows) else rows
+
+
+def slice_frame(results: Results) -> pd.DataFrame:
+    """A row for each slice of the leading cells."""
+    return _listed(_lead_rows(results, True), "slices") if len(results.errors) else pd.DataFrame()
+
+
+def _note(results: Results, rows: pd.DataFrame) -> str:
+    few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
+    return (
+        "Error: the judge's score on the humans' scale less the humans' mean, in points. Each factor's share in it "
+        "while the others stay the same, by least squares. Format: lists, headings, code, tables, bold words. "
+        f"In brackets: 95 % interval, errors clustered by {results.groups}. Holm: p, corrected over the factors.{few}"
+    )
+
+
+def _slice_note(results: Results, rows: pd.DataFrame) -> str:
+    few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
+    return (
+        "Mean error: the judge's score on the humans' scale less the humans' mean, in points. Beside others: less the "
+        "mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts apart "
+        "poorly favors what humans find bad. In brackets: 95 % interval, errors "
+        f"clustered by {results.groups}. Holm: p of that difference, corrected over the slices.{few}"
+    )
+
+
+def _factors_view(lead: bool) -> View:
+    return View(
+        "errors" if lead else "errors_others",
+        "Why the judge errs",
+        lambda results: factor_frame(results, lead),
+        (
+            Col("judge, decoding", "series", detail="setting", left=True),
+            Col("factor", "named", left=True),
+            Col("points", "estimate", signed_two, ends=signed_two),
+            Col("p", "p", p_value),
+            Col("Holm", "p_holm", p_value),
+        ),
+        by=("condition",),
+        title="{condition}",
+        once=("series", "setting"),
+        note=_note if lead else "",
+        folded="" if lead else "Other judges, decodings and ranges",
+    )
+
+
+SLICES = View(
+    "error_slices",
+    "Why the judge errs",
+    slice_frame,
+    (
+        Col("texts of", "slice", left=True),
+        Col("texts", "texts", lambda value: f"{value:g}"),
+        Col("humans' mean", "human", two),
+        Col("mean error", "error", signed_two, ends=signed_two),
+        Col("beside others", "apart", signed_two, ends=signed_two),
+        Col("p", "p", p_value),
+        Col("Holm", "p_holm", p_value),
+    ),
+    by=("condition",),
+    title="{condition}, {series}",
+    sections=("kind",),
+    note=_slice_note,
+)
+"""Systems and lengths: which ones the judge favors."""
+
+_LEAD, _OTHERS = _factors_view(True), _factors_view(False)
+
+
+def error_tables(results: Results) -> list[Block]:
+    """Factors and slices of the leading cells, those of all others folded, and what is left out for which reason."""
+    tables = [*_LEAD.tables(results), *SLICES.tables(results), *_OTHERS.tables(results)]
+    lines = [Paragraph(line, note=True) for line in _left_out(results)]
+    return [Heading(_LEAD.heading), *tables, *lines] if tables else []
+
+
+def _left_out(results: Results) -> list[str]:
+    """One sentence a dimension on what is left out of its leading cell."""
+    rows = _lead_rows(results, True)
+    said = []
+    for row in rows.to_dict("records") if len(rows) else ():
+        if row["reason"]:
+            said.append(f"{row['condition']}: {row['reason']}")
+        if row["left_out"]:
+            named = [f"{name} ({why})" for name, why in row["left_out"].items()]
+            said.append(f"{row['condition']}, left out: {'; '.join(named)}.")
+    return said
+
+
+_TOLD: Mapping[str, tuple[str, str]] = {
+    "length": (
+        "longer texts get {points} points {more} than the humans give, per doubling of length",
+        "length",
+    ),
+    "format": ("texts with all lines marked up (lists, headings, bold words) get {points} points {more} than plain "
+               "ones, beside the humans", "format"),
+    "family": ("systems of its own family get {points} points {more} than others, beside the humans", "its own family"),
+}  # fmt: skip
+
+
+def error_sentences(results: Results) -> list[str]:
+    """At most two sentences a dimension on the main model's errors, in the range in which it agrees best with the
+    humans: which factors of texts move them by more than chance, and which systems it favors."""
+    rows = _lead_rows(results, True)
+    found = []
+    for row in rows.to_dict("records") if len(rows) else ():
+        where = f"{row['condition']}, {row['who']} in range {row['range']}"
+        told = (_factor_sentence(row), _system_sentence(row))
+        found += [f"{where}: {sentence}" for sentence in told if sentence]
+    return found
+
+
+def _sure(row: Mapping[str, Any], groups: int) -> bool:
+    return groups >= FEWEST and is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
+
+
+def _factor_sentence(row: Mapping[str, Any]) -> str:
+    known = [one for one in row["factors"] if one["factor"] in _TOLD]
+    if not known or row["groups"] < FEWEST:
+        return ""
+    parts = []
+    for one in known:
+        if _sure(one, row["groups"]):
+            said = _TOLD[one["factor"]][0].format(
+                points=two(abs(one["estimate"])), more="more" if one["estimate"] > 0 else "less"
+            )
+            parts.append(f"{said} {interval(one['estimate_low'], one['estimate_high'], signed_two)}")
+    rest = [_TOLD[one["factor"]][1] for one in known if not _sure(one, row["groups"])]
+    if not parts:
+        return f"its errors do not go with {_or(rest)} by more than chance."
+    tail = f"; with {_or(rest)} they do not go by more than chance" if rest else ""
+    return f"{', and '.join(parts)}{tail}."
+
+
+_TOGETHER = "It draws systems together, as a judge does that tells good texts from bad ones less than the humans do."
+
+
+def _system_sentence(row: Mapping[str, Any]) -> str:
+    own = [one for one in row["slices"] if one["kind"] == "system"]
+    if not own or row["groups"] < FEWEST:
+        return ""
+    sure = [one for one in own if _sure(one, row["groups"])]
+    if not sure:
+        return "it favors no system by more than chance."
+    mean = sum(one["human"] * one["texts"] for one in own) / sum(one["texts"] for one in own)
+    parts, drawn = [], True
+    for sign, verb in ((1, "favors"), (-1, "puts down")):
+        least = max(sure, key=lambda one, sign=sign: sign * one["apart"])
+        if sign * least["apart"] > 0:
+            drawn &= sign * (least["human"] - mean) < 0
+            ends = interval(least["apart_low"], least["apart_high"], signed_two)
+            parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {ends}")
+    count = f"{len(sure)} of {len(own)} systems differ from the others by more than chance"
+    sentence = f"beside the humans it {' and '.join(parts)} against the other systems ({count})."
+    return f"{sentence} {_TOGETHER}" if drawn else sentence
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
