@@ -107,7 +107,7 @@ def _record(side: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
     answered = has_answer(logprobs)
     expected = np.where(answered, found @ placed, np.nan)
     record |= _coverage(side, expected, scale)
-    spread = np.sqrt(np.maximum(found @ placed**2 - (found @ placed) ** 2, 0.0))
+    spread = np.sqrt((found * (placed - (found @ placed)[:, None]) ** 2).sum(axis=1)).round(9)  # ties stay ties
     risk = risk_record(spread, np.abs(expected - side.human), side.groups, *drawn)
     return record | {name: risk[name] for name in (*unknown(_RISKS), "curve")} | {"risk_reason": risk["reason"]}
 

@@ -132,7 +132,7 @@ def error_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
 
 
 class _Texts(NamedTuple):
-    """What is known of the texts whatever the judge said."""
+    """Texts as they are, whatever the judge said of them."""
 
     factors: Mapping[str, np.ndarray]
     lengths: np.ndarray | None
