@@ -25,6 +25,7 @@ from judgebench.report.views.correlations import CORRELATION, LEVELS, other_leve
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.errors import error_tables
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
+from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
@@ -101,6 +102,7 @@ PAGE = (
             *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
             *(RANGE_VARIANCE, BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
             *(SYSTEMS, RANKED, SYSTEM_TESTS),
+            *(LABELS_AND_JUDGES, MEANS, DIFFERENCES),
             error_tables,
         ),
     ),

@@ -8,6 +8,7 @@ from typing import Any
 from judgebench.worth.beside_humans import beside_humans_records
 from judgebench.worth.distributions import forecast_records
 from judgebench.worth.errors import error_records
+from judgebench.worth.few_labels_study import few_labels_records
 from judgebench.worth.judge_scores import JudgeScores
 from judgebench.worth.systems import system_records
 from judgebench.worth.variance import variance_records
@@ -20,6 +21,7 @@ STUDIES: Mapping[str, Study] = {
     "systems": system_records,
     "forecasts": forecast_records,
     "errors": error_records,
+    "few_labels": few_labels_records,
 }
 """Attribute of `Results` -> the study that fills it."""
 

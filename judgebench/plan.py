@@ -1,0 +1,260 @@
+"""The command line: `python -m judgebench.plan RUN within=0.2`, how many articles to label, and which.
+
+A run on texts of which humans rated a few (five articles at least), or all, is the pilot: how far its ratings lie
+apart, and how well its judge agrees with them, says how many labelled articles bring a system's mean, and the difference
+of two, to within a number of points of the humans' scale (95 % interval), with labels alone and with the judge's scores
+of all articles. Take the numbers to about a half: few articles know a spread no better.
+
+  within=0.2        how far the interval may reach to each side; several as within=0.1,0.2; else four of the scale
+  articles=1000     articles that the judge is to read in all; else those of the run
+  out=label.csv     a file with the texts to label next: whole articles, drawn at random and spread over the judge's
+                    scores, as many as the first width takes with the judge
+  seed=0            of that draw
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from judgebench.runtime.errors import Refusal, UserError
+
+if TYPE_CHECKING:
+    from judgebench.worth.judge_scores import JudgeScores
+
+_EXAMPLE = "python -m judgebench.plan outputs/first within=0.2"
+_SHARES = (0.025, 0.05, 0.075, 0.1)
+"""Widths where none is asked for, as shares of the humans' scale."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; give a run folder, as {_EXAMPLE}.")
+
+
+@dataclass(frozen=True)
+class PlanAsked:
+    """The run folder and the settings of a plan, see the module."""
+
+    run: Path
+    within: tuple[float, ...] = ()
+    articles: int | None = None
+    out: Path | None = None
+    seed: int = 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the plan; 0, or 2 after a user's mistake. No model is loaded."""
+    from judgebench.cli import as_sentence
+    from judgebench.report.render import WIDTH, Terminal, to_terminal
+
+    try:
+        with as_sentence():
+            blocks, lines = plan(_asked(arguments))
+            console = Terminal(width=max(WIDTH, Terminal().width))
+            console.print(to_terminal(blocks))
+            for line in lines:
+                print(line)
+    except Refusal as refusal:
+        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _asked(arguments: Sequence[str] | None) -> PlanAsked:
+    """The settings that are asked for; `UserError` names everything that is wrong with them."""
+    parser = _Parser(
+        prog="python -m judgebench.plan",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of a finished run")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="within, articles, out, seed, see above")
+    given = parser.parse_args(arguments)
+    words = [given.run, *given.settings]
+    known = {"within": _widths, "articles": _count, "out": _file, "seed": _count}
+    runs = [word for word in words if word.partition("=")[0] not in known]
+    values: dict[str, Any] = {}
+    problems = [] if len(runs) == 1 else [f"{len(runs)} run folders are given; give one, as {_EXAMPLE}."]
+    problems += [f"{one}: there is no such folder; give one that a run wrote." for one in runs if not _is_run(one)]
+    for word in words:
+        key, _, text = word.partition("=")
+        if key in known:
+            try:
+                values[key] = known[key](key, text)
+            except UserError as error:
+                problems += error.sentences
+    if values.get("articles") == 0:
+        problems.append("articles=0: the judge must read some; give a whole number above 0.")
+    if "out" in values and "within" not in values:
+        problems.append("out: as many articles are listed as a width takes; give one, as within=0.2.")
+    if problems:
+        raise UserError(*problems)
+    return PlanAsked(Path(runs[0]).expanduser(), **values)
+
+
+def _is_run(word: str) -> bool:
+    return Path(word).expanduser().is_dir()
+
+
+def _widths(key: str, text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(one) for one in text.strip("[] ").split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < one < float("inf") for one in found):
+        raise UserError(f"{key}={text}: it must be a number above 0, or several, as {key}=0.1,0.2.")
+    return found
+
+
+def _count(key: str, text: str) -> int:
+    if not text.isdecimal():
+        raise UserError(f"{key}={text}: it must be a whole number, as {key}=1000.")
+    return int(text)
+
+
+def _file(key: str, text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.suffix != ".csv":
+        raise UserError(f"{key}={text}: the texts to label are a table; give a name that ends in .csv.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"{key}={text}: there is no folder {path.parent}, or this is one; name a file.")
+    return path
+
+
+def plan(asked: PlanAsked) -> tuple[list[Any], list[str]]:
+    """The plan of a run: its table as blocks of a report, and lines for people on what was written.
+
+    Raises:
+        UserError: the run did not finish, or compares texts; no text is left to label; the file cannot be written.
+    """
+    from judgebench.worth.few_labels_study import few_labels
+    from judgebench.worth.label_plan import MEAN, label_plan
+
+    rows: list[dict[str, Any]] = []
+    chosen = _pilots(asked.run)
+    for dimension, side in chosen.items():
+        pilot = few_labels(side)
+        records = label_plan(pilot, asked.within or _usual(side), asked.articles)
+        said = f"{side.cell.judge}, {side.cell.decoding}, range {side.cell.range}"
+        rows += [{"dimension": dimension, "judge": said, **record} for record in records]
+    needed = [row["predicted"] for row in rows if row["of"] == MEAN and row["within"] in asked.within[:1]]
+    lines = [] if asked.out is None else _write(asked, chosen, needed)
+    return _table(rows), lines
+
+
+def _pilots(run: Path) -> dict[str, JudgeScores]:
+    """Dimension -> the judge, decoding and range that follows the humans best; of equal ones the first."""
+    from judgebench.results.results import Results
+    from judgebench.worth.few_labels_study import few_labels
+    from judgebench.worth.judge_scores import Humans, judged
+    from judgebench.worth.prediction_powered import common_correlation
+
+    results = Results.load(run)
+    if results.compares:
+        raise UserError(f"{run}: it compares texts, and a plan is of scores; give a run with prompt=paper.")
+    shown = results.scores[results.scores["split"] == results.split]
+    columns = {str(name): shown[name].to_numpy() for name in shown}
+    best: dict[str, tuple[float, JudgeScores]] = {}
+    for side in judged(columns, results.readings, Humans(results.ratings, results.scale), results.dataset, {}):
+        follows = common_correlation(few_labels(side))
+        if side.cell.dimension not in best or follows > best[side.cell.dimension][0]:
+            best[side.cell.dimension] = follows, side
+    return {dimension: side for dimension, (_, side) in best.items()}
+
+
+def _usual(side: JudgeScores) -> list[float]:
+    """Widths where none is asked for."""
+    low, high = side.scale or (side.cell.range.minimum, side.cell.range.maximum)
+    return [share * float(high - low) for share in _SHARES]
+
+
+def _plan_note(_: Any, rows: Any) -> str:
+    notes = [
+        "Articles whose texts of all systems humans rate, until the 95 % interval reaches no farther to each side, mean "
+        "over systems or pairs; with labels alone, and with the judge's scores of all articles."
+    ]
+    if (rows["predicted"].isna() & rows["labels"].notna()).any():
+        notes.append("A dash: all these articles are too few; articles=1000 asks about more.")
+    return " ".join(notes + list(rows["reason"][rows["labels"].isna()].dropna().unique()))
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[Any]:
+    import pandas as pd
+
+    from judgebench.report.formats import general
+    from judgebench.report.table import Col, View
+
+    def count(value: Any) -> str:
+        return "-" if value is None or value != value else f"{value:,.0f}"
+
+    view = View(
+        "plan",
+        "Articles to label",
+        pd.DataFrame,
+        (
+            Col("of", "of", left=True),
+            Col("within ±", "within", general),
+            Col("labels alone", "labels", count),
+            Col("with the judge", "predicted", count),
+            Col("saved", "saved", count),
+        ),
+        by=["dimension"],
+        title="{dimension}",
+        size="{labelled} of {articles} articles labelled; judge: {judge}",
+        once=["of"],
+        note=_plan_note,
+    )
+    return list(view(rows))
+
+
+def _write(asked: PlanAsked, chosen: dict[str, JudgeScores], needed: Sequence[int | None]) -> list[str]:
+    """Writes the texts to label next; lines for people."""
+    import numpy as np
+
+    from judgebench.runtime.files import atomic
+    from judgebench.worth.label_plan import articles_to_label
+
+    sides = list(chosen.values())
+    same = all(np.array_equal(side.names, sides[0].names) for side in sides)
+    rated = np.any([~np.isnan(side.human) for side in (sides if same else sides[:1])], axis=0)
+    names, groups, systems = sides[0].names, sides[0].groups, sides[0].systems
+    done = set(groups[rated].tolist())
+    free = np.array([group not in done for group in groups.tolist()])
+    open_ = len(set(groups[free].tolist()))
+    if not open_:
+        raise UserError(
+            "out: humans rated a text of every article of this run, so there is none to list; leave it out."
+        )
+    if all(one is None for one in needed):
+        raise UserError("out: no number of labelled articles reaches this width; give a wider one, as within=0.3.")
+    wanted = max(one for one in needed if one is not None) - len(done)
+    if wanted < 1:
+        return [f"Nothing was written: the {len(done)} labelled articles are enough."]
+    spread = np.mean([_standard(side.scores) for side in (sides if same else sides[:1])], axis=0)
+    drawn = articles_to_label(spread[free], groups[free], min(wanted, open_), asked.seed)
+    assert asked.out is not None
+    with atomic(asked.out) as temporary, Path(temporary).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("group_id", "system_id", "example_id"))
+        for article in drawn:
+            of = groups.astype(str) == article
+            writer.writerows(zip(groups[of], systems[of], names[of], strict=True))
+    few = "" if wanted <= open_ else f" (of {wanted:,} more that it takes, for the run has no others)"
+    return [f"{len(drawn):,} articles to label next{few}: {asked.out}"]
+
+
+def _standard(scores: Any) -> Any:
+    """Scores less their mean, in standard deviations; 0 where they do not vary."""
+    spread = scores.std()
+    return (scores - scores.mean()) / (spread or 1.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
