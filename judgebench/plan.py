@@ -1,9 +1,9 @@
 """The command line: `python -m judgebench.plan RUN within=0.2`, how many articles to label, and which.
 
 A run on texts of which humans rated a few (five articles at least), or all, is the pilot: how far its ratings lie
-apart, and how well its judge agrees with them, says how many labelled articles bring a system's mean, and the difference
-of two, to within a number of points of the humans' scale (95 % interval), with labels alone and with the judge's scores
-of all articles. Take the numbers to about a half: few articles know a spread no better.
+apart, and how well its judge agrees with them, says how many labelled articles bring a system's mean, and the
+difference of two, to within a number of points of the humans' scale (95 % interval), with labels alone and with the
+judge's scores of all articles. Take the numbers to about a half: few articles know a spread no better.
 
   within=0.2        how far the interval may reach to each side; several as within=0.1,0.2; else four of the scale
   articles=1000     articles that the judge is to read in all; else those of the run
@@ -177,8 +177,8 @@ def _usual(side: JudgeScores) -> list[float]:
 
 def _plan_note(_: Any, rows: Any) -> str:
     notes = [
-        "Articles whose texts of all systems humans rate, until the 95 % interval reaches no farther to each side, mean "
-        "over systems or pairs; with labels alone, and with the judge's scores of all articles."
+        "Articles whose texts of all systems humans rate, until the 95 % interval reaches no farther to each side, "
+        "mean over systems or pairs; with labels alone, and with the judge's scores of all articles."
     ]
     if (rows["predicted"].isna() & rows["labels"].notna()).any():
         notes.append("A dash: all these articles are too few; articles=1000 asks about more.")

@@ -24,8 +24,8 @@ from judgebench.report.views.comparisons import COMPARISONS, other_statistics
 from judgebench.report.views.correlations import CORRELATION, LEVELS, other_levels
 from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.errors import error_tables
-from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
 from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS
+from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
