@@ -56,14 +56,14 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
             filter(None, [points["points_reason"], f"No figure with one rater: {_MEANS}"])
         )
     tested = scores if one.categories is None else rounded(scores, one.categories)
-    record = one.head | {"scores": kind} | points | _alternative(one, tested, drawn, missing)
+    record = one.head | {"scores": kind} | points | _alternative(one, tested, missing)
     record |= _with_others(one, tested) | _disattenuated(one, kind, drawn)
     del record["reason"]
     return record
 
 
-def _alternative(one: JudgeScores, scores: np.ndarray, drawn: Mapping[str, int], missing: str | None) -> dict[str, Any]:
-    found = alternative_record(scores, one.ratings, one.groups, **drawn)
+def _alternative(one: JudgeScores, scores: np.ndarray, missing: str | None) -> dict[str, Any]:
+    found = alternative_record(scores, one.ratings, one.groups, resamples=one.resamples, seed=one.seed)
     reason = missing or (found["reason"] if one.raters else f"No test: {_MEANS}")
     found["raters"] = [{"rater": one.raters[rater.pop("column")]} | rater for rater in found["raters"]]
     for name in ("texts", "groups", "reason"):

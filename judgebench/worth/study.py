@@ -26,6 +26,6 @@ STUDIES: Mapping[str, Study] = {
 """Attribute of `Results` -> the study that fills it."""
 
 
-def studied(sides: Sequence[JudgeScores]) -> dict[str, list[dict[str, Any]]]:
+def studied(sides: Sequence[JudgeScores]) -> dict[str, Any]:
     """The records of every study, by the attribute of `Results` that holds them."""
     return {name: study(sides) for name, study in STUDIES.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, text, three, two
-from judgebench.report.table import Col, View
+from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Records, Results
@@ -125,7 +125,7 @@ def stand_in_frame(results: Results) -> pd.DataFrame:
     rows = _rows(results)
     if not len(rows) or not rows["alternative_reason"].isna().any():
         return rows.head(0)
-    found = rows.to_dict("records")
+    found = records(rows)
     rows["wins"] = [_wins(row) for row in found]
     rows["blind"] = [_blind(row) for row in found]
     rows["verdict"] = [_verdict(row) for row in found]
@@ -279,7 +279,7 @@ def judge_name(results: Results, row: Mapping[str, Any]) -> str:
     """A judge in a sentence: its model's name, with decoding and range where the run has several; else its series."""
     own = results.titles.get(row["judge"]) or f"the {row['judge']}"
     several = len({(one["judge"], one["decoding"]) for one in results.beside_humans}) > 1
-    ranges = len({one["range"] for one in _rows(results).to_dict("records")}) > 1
+    ranges = len({one["range"] for one in records(_rows(results))}) > 1
     parts = [str(row["who"]) if several else "", str(row["setting"]) if several else ""]
     parts += [f"range {row['range']}"] if ranges else []
     said = ", ".join(filter(None, parts))
@@ -289,7 +289,7 @@ def judge_name(results: Results, row: Mapping[str, Any]) -> str:
 _KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
 
 
-def _best_pairs(results: Results) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def _best_pairs(results: Results) -> Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Condition, and the raw and calibrated rows of the judge and range with the highest Spearman there; without
     defense where there are such rows."""
     rows = _rows(results)
@@ -299,8 +299,8 @@ def _best_pairs(results: Results) -> list[tuple[str, Mapping[str, Any], Mapping[
     height = {_key(one): one["spearman"] for one in _correlated(results)}
     found = []
     for condition, part in (bare if len(bare) else rows).groupby("condition", sort=False):
-        kinds = {kind: part[part["scores"] == kind].to_dict("records") for kind in (RAW, CALIBRATED)}
-        best = max(range(len(kinds[RAW])), key=lambda at, raw=kinds[RAW]: height.get(_key(raw[at]), -2.0))  # type: ignore[misc]
+        kinds = {kind: records(part[part["scores"] == kind]) for kind in (RAW, CALIBRATED)}
+        best = max(range(len(kinds[RAW])), key=[height.get(_key(one), -2.0) for one in kinds[RAW]].__getitem__)
         found.append((str(condition), kinds[RAW][best], kinds[CALIBRATED][best]))
     return found
 
@@ -309,8 +309,8 @@ def _correlated(results: Results) -> Records:
     rows = sized_correlations(results, "dataset", silent=True)
     if not len(rows):
         return []
-    return [one for one in rows[rows["range"] != "average"].to_dict("records") if is_known(one["spearman"])]
+    return [one for one in records(rows[rows["range"] != "average"]) if is_known(one["spearman"])]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row.get(name) if is_known(row.get(name)) else None for name in _KEYS)
+    return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in _KEYS)
