@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
@@ -222,3 +223,38 @@ def test_labels_change_what_is_said_and_nothing_that_is_measured(judgebench, min
         assert all(name in text for name in said)
     assert "5 (20 %)" in page
     assert "E (20 %)" in page
+
+
+def test_a_judge_stands_beside_its_raters_in_points_and_in_their_place(judgebench):
+    rng = np.random.default_rng(0)
+    ratings = np.clip(np.round(3 + rng.normal(size=(60, 1)) + rng.normal(0, 0.6, (60, 3))), 1, 5)
+    judged = np.clip(np.round(ratings.mean(axis=1) + rng.normal(0, 0.6, 60)), 1, 5)
+    names = [f"{text // 5}-{text % 5}" for text in range(60)]
+    rows = [
+        {"example_id": name, "group_id": name.split("-")[0], "source": "Article.", "output": f"Text {name}."}
+        | {"human": {"coherence": dict(zip("abc", row, strict=True))}}
+        for name, row in zip(names, ratings.tolist(), strict=True)
+    ]
+    write("mine.jsonl", rows)
+    write("answers.jsonl", [{"example_id": n, "text": f"{one:.0f}"} for n, one in zip(names, judged, strict=True)])
+    code, _, _ = judgebench(
+        *("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
+        *("data.scale=[1,5]", "logger=none", "metrics.resamples=20", "run_dir=run"),
+    )
+    assert code == 0
+    results = Results.load("run")
+    raw, calibrated = results.beside_humans
+    assert (raw["scores"], calibrated["scores"], raw["dimension"]) == ("raw", "calibrated", "coherence")
+    assert raw["bias"] == pytest.approx((judged - ratings.mean(axis=1)).mean(), abs=1e-12)
+    assert raw["single_mae"] == pytest.approx(np.abs(judged[:, None] - ratings).mean(), abs=1e-12)
+    assert [one["rater"] for one in raw["raters"]] == ["a", "b", "c"]
+    (record,) = [one for one in results.metrics if one["level"] == "dataset"]
+    assert raw["tested_spearman_others"] == pytest.approx(record["spearman_others"], abs=1e-12)
+    (human,) = results.humans
+    pairs = [np.abs(ratings[:, a] - ratings[:, b]).mean() for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert human["single_mae"] == pytest.approx(np.mean(pairs), abs=1e-12)
+    page = Path("run/report.html").read_text("utf-8")
+    for heading in ("Beside humans", "Humans among themselves", "Agreement in points", "May it stand in for a rater?"):
+        assert heading in page
+    judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0", "worth=false")
+    assert not Path("run/worth/beside_humans.json").exists()
