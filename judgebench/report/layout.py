@@ -15,6 +15,7 @@ from judgebench.report.figures.rankings import pairwise_figures
 from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
 from judgebench.report.figures.style import file_name
 from judgebench.report.figures.tuning import grid_figure, path_figure
+from judgebench.report.figures.variance import variance_figure
 from judgebench.report.table import Paragraph
 from judgebench.report.views.answers import answers, flags
 from judgebench.report.views.attacks import ATTACKS, GAPS
@@ -100,7 +101,7 @@ PAGE = (
         (
             *(experts, POINTS, STAND_IN),
             *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
-            *(RANGE_VARIANCE, BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
+            *(RANGE_VARIANCE, Drawn("range_variance"), BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
             *(SYSTEMS, RANKED, SYSTEM_TESTS),
             *(LABELS_AND_JUDGES, MEANS, DIFFERENCES),
             error_tables,
@@ -131,7 +132,8 @@ def terminal_blocks(results: Results) -> list[Any]:
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill, by name.
 
-    `spearman_by_range`: correlation with the humans, of clean texts. `scores_<dimension>`: which scores judges and
+    `spearman_by_range`: correlation with the humans, of clean texts. `range_variance`: parts of the scores' variance
+    that texts and ranges make. `scores_<dimension>`: which scores judges and
     humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
     were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
     the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
@@ -143,7 +145,8 @@ def draw_all(results: Results) -> dict[str, Figure]:
     readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
     scale, groups = results.scale, results.groups
     figures: dict[str, Figure | None] = {
-        "spearman_by_range": correlation_figure(unattacked(records), titles, ceilings(results))
+        "spearman_by_range": correlation_figure(unattacked(records), titles, ceilings(results)),
+        "range_variance": variance_figure(results),
     }
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)

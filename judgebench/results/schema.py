@@ -175,7 +175,7 @@ DEFENSE = re.compile(
 )
 WORTH = re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json")
 FIGURE = re.compile(
-    r"(spearman_by_range|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
+    r"(spearman_by_range|range_variance|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
     r"(candidates|embeddings|separability|strengths|front|ranking|wins|reliability|abstention)_[\w-]+)\.(png|svg)"
 )
 CARD = re.compile(r"judge_card(_\w+)?\.yaml")

@@ -93,11 +93,11 @@ class PairedSystems:
         for start in range(0, len(above), step):
             here = slice(start, start + step)
             part = self.differences[here]
-            apart = signs @ part.T - part.sum(axis=1)  # [F, p]
+            product, observed = signs @ part.T, part.sum(axis=1)  # [F, p], [p]
             rounding = _SAME * np.abs(part).sum(axis=1)
-            above[here] = (apart > rounding).mean(axis=0)
-            same[here] = (np.abs(apart) <= rounding).mean(axis=0)
-        return above, same
+            above[here] = np.count_nonzero(product > observed + rounding, axis=0)
+            same[here] = np.count_nonzero(product >= observed - rounding, axis=0) - above[here]
+        return above / len(signs), same / len(signs)
 
     def better(self, flipped: np.ndarray) -> np.ndarray:
         """[P] p-values of the first being better than the second: the share of flips in which the difference is

@@ -50,7 +50,13 @@ def _record(side: JudgeScores, known: dict[Any, Any]) -> dict[str, Any]:
     rated = ~np.isnan(side.human)
     judge, human, groups, systems = (one[rated] for one in (side.on_scale, side.human, side.groups, side.systems))
     record: dict[str, Any] = side.head | {"texts": int(rated.sum())}
-    empty = {"clusters": None, "human_clusters": None, "means_held": None, "systems_held": None, "ranking": []}
+    empty: dict[str, Any] = {
+        "clusters": None,
+        "human_clusters": None,
+        "means_held": None,
+        "systems_held": None,
+        "ranking": [],
+    }
     found = system_record(judge, human, groups, systems, side.resamples, side.seed)
     record |= found | empty | {"against": []}
     if not rated.any():
@@ -136,12 +142,13 @@ def _tested(first: JudgeScores, second: JudgeScores) -> list[dict[str, Any]]:
     group = np.unique(first.groups[rows], return_inverse=True)[1]
     if not 2 < len(names) <= MOST_SYSTEMS:
         return [empty | {"reason": f"No test: correlations over systems take 3 to {MOST_SYSTEMS} of them."}]
-    tables = [mean_table(values, system, group) for values in (first.scores[rows], second.scores[other],
-                                                               first.human[rows])]  # fmt: skip
-    whole = ~np.isnan(tables[2]).any(axis=0)
+    ours, theirs, human = (
+        mean_table(values, system, group) for values in (first.scores[rows], second.scores[other], first.human[rows])
+    )
+    whole = ~np.isnan(human).any(axis=0)
     if whole.sum() < 2:
         return [empty | {"reason": "No test: fewer than two articles have a text of every system."}]
-    tables = [table[:, whole] for table in tables]
+    tables = ours[:, whole], theirs[:, whole], human[:, whole]
     tests = permuted_both(*tables, permutations=first.resamples, seed=first.seed) if first.resamples else []
     gaps = boot_both(*tables, resamples=first.resamples, seed=first.seed)
     sizes = {"systems": len(names), "articles": int(whole.sum())}

@@ -46,7 +46,8 @@ def variance_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         - texts_share; and range_, judge_, rater_ own, interactions, both, see `facet_share`: parts of the variance,
           each with `_low` and `_high` of its 95 % interval, groups resampled;
         - components: see `component_records`; crossed: those of article x system x range where texts are such, else
-          empty; decisions: see `decision_records`, first of one level of each facet, then of as many as there are;
+          empty; decisions: see `decision_records`, first of one level of each facet, then of as many as there are (of
+          raters: as many as rated a text on average);
         - reason: why there is nothing of this, else None.
     """
     records: list[dict[str, Any]] = []
@@ -100,7 +101,8 @@ def _of_judges(series: Sequence[Sequence[JudgeScores]]) -> list[dict[str, Any]]:
         sides = [by_range[one] for one in ranges for by_range in both]
         rows = _shared(sides)
         flat = np.stack([_part(side)[own] for side, own in zip(sides, rows, strict=True)], axis=1)
-        values, facets = flat.reshape(len(flat), len(ranges), 2), ("text", "range", "judge")
+        values = flat.reshape(len(flat), len(ranges), 2)
+        facets: tuple[str, ...] = ("text", "range", "judge")
         if len(ranges) == 1:
             values, facets = values[:, 0], ("text", "judge")
         first = sides[0]
@@ -118,7 +120,8 @@ def _of_humans(side: JudgeScores) -> dict[str, Any]:
     rated = ~np.isnan(side.ratings).all(axis=1)
     values = (side.ratings[rated] - low) / (high - low)
     scores = CrossedScores(values, ("text", "rater"), side.groups[rated], side.resamples, side.seed)
-    record = head | _found(scores, has_unit=side.scale is not None)
+    given = (~np.isnan(values)).sum()
+    record = head | _found(scores, side.scale is not None, {"rater": round(given / max(1, len(values)))})
     if not side.raters:
         record |= {"raters": None, "reason": "No components: only means of the ratings are known."}
     return record
@@ -168,8 +171,13 @@ def _by_system(values: np.ndarray, groups: np.ndarray, systems: np.ndarray) -> n
     return table.reshape(len(labels), len(names), -1)
 
 
-def _found(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
-    """The keys of a record from texts on; `has_unit` is False where a spread would have none."""
+def _found(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """The keys of a record from texts on.
+
+    Args:
+        has_unit: False where a spread would have none.
+        usual: levels of each facet that a text is scored in; all there are, if None.
+    """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
     held = ~np.isnan(scores.values).all(axis=tuple(range(1, scores.values.ndim)))
@@ -187,7 +195,7 @@ def _found(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     record |= {f"texts_share{end}": components[0][f"share{end}"] for end in ("", "_low", "_high")}
     for facet in facets:
         record |= {f"{facet}_{name}": value for name, value in facet_share(scores, facet).items()}
-    numbers: list[Mapping[str, int]] = [dict.fromkeys(facets, 1), levels]
+    numbers: list[Mapping[str, int]] = [dict.fromkeys(facets, 1), usual or levels]
     return record | {"decisions": decision_records(scores, ("text",), numbers, WANTED)}
 
 

@@ -224,6 +224,7 @@ def test_raters_of_ragged_ratings_who_never_meet_are_told():
     assert human["reason"] is None
     assert human["spread"] is None  # nobody knows the scale
     assert human["texts"] == 6
+    assert human["decisions"][1]["number_rater"] == 2  # ten ratings of six texts
 
 
 @needs_recorded
@@ -243,6 +244,22 @@ def test_experts_have_the_intraclass_correlations_of_shrout_and_fleiss(dimension
     assert one["relative"] == pytest.approx((between - error) / (between + 2 * error))
     assert three["relative"] == pytest.approx((between - error) / between)
     assert record["raters"] == 3
+
+
+@needs_recorded
+def test_pingouin_has_the_same_intraclass_correlations():
+    pandas, pingouin = (
+        pytest.importorskip("pandas"),
+        pytest.importorskip("pingouin", reason="pingouin is not installed"),
+    )
+    raters = recorded("coherence", "gpt-4o").raters
+    (record,) = of(variance_records([side(np.zeros(960), ratings=raters)]), HUMANS)
+    text, rater = np.indices(raters.shape).reshape(2, -1)
+    frame = pandas.DataFrame({"text": text, "rater": rater, "score": raters.ravel()})
+    table = pingouin.intraclass_corr(frame, targets="text", raters="rater", ratings="score")["ICC"].to_numpy()
+    one, three = record["decisions"]
+    found = [one["absolute"], one["relative"], three["absolute"], three["relative"]]
+    assert found == pytest.approx([table[1], table[2], table[4], table[5]], abs=0.001)
 
 
 def test_a_run_of_recorded_judges_leaves_its_components_and_systems(judgebench):

@@ -151,13 +151,13 @@ HUMAN_VARIANCE = View(
         _share("of rater", "rater_own"),
         _share("of rater x text", "rater_interactions"),
         Col("one rater", "one", two, ends=short),
-        Col("all raters", "all", two, ends=short),
+        Col("as rated", "all", two, ends=short),
         Col(f"raters for {short(WANTED)}", "raters_needed"),
     ),
     below="reason",
     note="Of texts: the share of the variance of single ratings on which raters agree. Of rater: severity. One rater, "
-    "all raters: reliability of the order of texts by one, and by the mean of as many as there are names. Raters "
-    "needed: on each text, for the order of texts / for the scores themselves.",
+    "as rated: reliability of the order of texts by one, and by the mean of as many as rated a text on average "
+    "(rounded). Raters needed: on each text, for the order of texts / for the scores themselves.",
 )
 """Shares of the variance of single ratings, a row a dimension."""
 
@@ -190,13 +190,16 @@ BY_AUTHOR = View(
 def variance_sentences(results: Results) -> list[str]:
     """One sentence a dimension with several ranges: the range's share of the variance of main model's and pair's
     scores, and after calibration. Without defense, where there is such."""
-    rows = variance_frame(results)
-    if not len(rows):
-        return []
-    bare = rows[rows["defense"] == NO_DEFENSE]
-    rows = bare if len(bare) else rows
-    told = rows[rows["judged"] != "assistant"]
-    return [_sentence(part) for _, part in (told if len(told) else rows).groupby("condition", sort=False)]
+    rows = told_rows(variance_frame(results))
+    return [_sentence(part) for _, part in rows.groupby("condition", sort=False)] if len(rows) else []
+
+
+def told_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `variance_frame` without assistants and without defense, where there are others."""
+    for other in ("defense", "judged") if len(rows) else ():
+        own = rows[rows[other] == NO_DEFENSE] if other == "defense" else rows[rows[other] != "assistant"]
+        rows = own if len(own) else rows
+    return rows
 
 
 def _sentence(rows: pd.DataFrame) -> str:

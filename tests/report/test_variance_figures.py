@@ -1,0 +1,36 @@
+"""The figure of range bias as variance: its bars are the records."""
+
+from __future__ import annotations
+
+import pytest
+
+from judgebench.report.figures.variance import variance_figure
+from judgebench.report.layout import draw_all
+from judgebench.results.results import Results
+from judgebench.results.schema import is_ours
+from tests.report.test_variance import THREE, judges, results
+from tests.worth.test_variance import side
+
+
+def test_bars_are_the_shares_of_each_series_without_assistants():
+    made = results([*judges(*THREE), *judges(("assistant", "greedy")), *judges(("main", "greedy"), dimension="style")])
+    figure = variance_figure(made)
+    quality, style = figure.axes
+    assert [label.get_text() for label in quality.get_yticklabels()] == [f"{one}, {two}" for one, two in THREE]
+    record = made.variance[0]
+    first = [bar for bar in quality.patches if bar.get_y() < 0.5]
+    names = ("texts_share", "range_interactions", "range_own")
+    assert [bar.get_width() for bar in first] == pytest.approx([record[name] for name in names])
+    assert first[-1].get_x() + first[-1].get_width() == pytest.approx(1.0)
+    assert style.get_title(loc="left") == "style"
+
+
+def test_there_is_no_figure_without_components():
+    assert variance_figure(Results()) is None
+    assert variance_figure(results([side([0.1, 0.2])])) is None
+    assert variance_figure(results([side([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))])) is None
+
+
+def test_the_run_folder_takes_it():
+    assert "range_variance" in draw_all(results(judges(("main", "greedy"))))
+    assert is_ours("figures", "range_variance.svg")
