@@ -48,7 +48,8 @@ def test_points_of_a_judge_stand_above_those_of_one_rater(real):
     (table,) = POINTS.tables(real)
     assert [section.title for section in table.sections] == ["1-5", "humans"]
     raw, calibrated, human = lines(table)
-    assert table.heads == ["judge, decoding", "scores", "bias", "error", "error", "same", "within 1", "kappa", "AC2"]
+    heads = ["bias", "off their mean", "off one rater", "same", "within 1", "kappa", "AC2"]
+    assert table.heads == ["judge, decoding", "scores", *heads]
     assert [one[:2] for one in (raw, calibrated, human)] == [
         ["main, greedy", "raw"],
         ["", "calibrated"],
@@ -66,12 +67,27 @@ def test_a_judge_that_passes_by_its_favorite_is_told(real):
     assert raw[2] == "0 of 3"
     assert raw[-1] == "does not pass"
     assert calibrated[2] == "3 of 3"
-    assert calibrated[-1] == "passes, as does a judge that always says 5"
-    assert human[0] == "one, with another"
+    assert calibrated[-1] == "passes, as blind"
+    assert list(table.sections[0].notes) == [
+        "",
+        "main, greedy, calibrated: it passes, as does a judge that always says 5; passing is no sign of judgment.",
+    ]
+    assert human[0] == "one, with the others"
     assert human[5].startswith(f"{real.humans[0]['ceiling']:.3f} [")
     (sentence,) = stand_in_sentences(real)
     assert sentence.startswith("coherence: gpt-4o does not pass the alternative annotator test (wins over 0 of 3 rat")
     assert sentence.endswith("but so would a judge that always says 5, so passing is no sign of judgment.")
+
+
+def test_a_judge_beside_which_its_favorite_passes_too_is_told():
+    ratings, groups, judges = panel("coherence")
+    results = results_of(judge_scores(judges["gpt-4o"], ratings, groups))
+    (sentence,) = stand_in_sentences(results)
+    assert "passes the alternative annotator test (wins over 3 of 3 raters" in sentence
+    assert sentence.endswith("; a judge that always says 3 would, too (68 %).")
+    (table,) = STAND_IN.tables(results)
+    assert lines(table)[0][-1] == "passes"
+    assert table.sections[0].notes[0].endswith("it passes, and so, by less, does a judge that always says 3.")
 
 
 def test_the_sentence_of_points_names_bias_and_one_rater(real):
@@ -90,7 +106,7 @@ def test_of_means_alone_figures_with_the_mean_are_shown():
     scores = np.clip(ratings[:, 0] + 1, 1, 5)
     results = results_of(judge_scores(scores, ratings, groups, raters=()))
     (table,) = POINTS.tables(results)
-    assert table.heads == ["judge, decoding", "scores", "bias", "error", "same", "kappa", "AC2"]
+    assert table.heads == ["judge, decoding", "scores", "bias", "off their mean", "same", "kappa", "AC2"]
     assert len(lines(table)) == 2
     assert "only means of ratings are known" in table.note
     assert STAND_IN.tables(results) == []

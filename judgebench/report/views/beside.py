@@ -18,7 +18,6 @@ from judgebench.worth.alternative import EXPERTS, PASSED
 from judgebench.worth.beside_humans import CALIBRATED, RAW
 
 _WITH_MEAN = ("exact", "kappa", "ac2")
-_ONE = "one, with another"
 _CONDITION = ("dimension", "defense")
 
 
@@ -27,10 +26,11 @@ def _rows(results: Results) -> pd.DataFrame:
     return labelled(results.beside_humans) if results.beside_humans else pd.DataFrame()
 
 
-def _beside_raters(results: Results, rows: pd.DataFrame, human: Mapping[str, str]) -> pd.DataFrame:
+def _beside_raters(results: Results, rows: pd.DataFrame, who: str, human: Mapping[str, str]) -> pd.DataFrame:
     """The rows, and behind those of each condition one of a single rater.
 
     Args:
+        who: what a single rater is with.
         human: column of the rows -> key of humans.json, with its interval.
     """
     known, parts = human_figures(results), []
@@ -42,7 +42,11 @@ def _beside_raters(results: Results, rows: pd.DataFrame, human: Mapping[str, str
         }
         if any(is_known(value) for value in figures.values()):
             same = {name: part[name].iloc[0] for name in (*_CONDITION, "condition")}
-            parts.append(pd.DataFrame([same | figures | {"range": RATERS, "who": _ONE, "scores": "", "setting": ""}]))
+            parts.append(
+                pd.DataFrame(
+                    [same | figures | {"range": RATERS, "who": f"one, with {who}", "scores": "", "setting": ""}]
+                )
+            )
     return pd.concat([part.astype(object) for part in parts], ignore_index=True)
 
 
@@ -66,7 +70,7 @@ def points_frame(results: Results) -> pd.DataFrame:
         for end in ("", "_low", "_high"):
             rows[f"mean_{name}{end}"] = None if singles else rows[f"{name}{end}"]
     names = ("mae", "exact", "adjacent", "kappa", "ac2")
-    return _beside_raters(results, rows, {f"single_{name}": f"single_{name}" for name in names})
+    return _beside_raters(results, rows, "another", {f"single_{name}": f"single_{name}" for name in names})
 
 
 def _points_note(results: Results, rows: pd.DataFrame) -> str:
@@ -74,17 +78,20 @@ def _points_note(results: Results, rows: pd.DataFrame) -> str:
     parts = [
         "Points are those of the humans' scale. Raw: scores mapped to it linearly, end to end. Calibrated: what "
         f"isotonic regression makes of them, learned from other {results.groups}. Bias: mean of judge less human; "
-        "above 0 the judge is too lenient. Error: mean distance"
-        + (", from the mean of all raters, and from one rater (mean over raters)." if single else " from their mean."),
-        "Same: share of texts with the same score, rounded half up; "
-        + ("within 1: with the same or the next. " if single else "")
+        "above 0 the judge is too lenient. Off their mean"
+        + (
+            ", off one rater: mean distance from the mean of all raters, and from one (mean over raters)."
+            if single
+            else ": mean distance from it."
+        ),
+        ("The other columns are with one rater, too, and the last row is one rater beside another." if single else ""),
+        "Same: share of texts with the same score, rounded half up"
+        + ("; within 1: with the same or the next. " if single else ". ")
         + "Kappa: weighted by squared distance; AC2: Gwet's, likewise, which stays meaningful where nearly all scores "
         "are equal. Brackets: 95 % intervals over " + results.groups + ".",
     ]
-    if single:
-        parts.append("Humans: one rater beside another, the measure of the columns with one rater.")
     reasons = dict.fromkeys(one for one in rows.get("points_reason", ()) if is_known(one))
-    return " ".join([*parts, *reasons])
+    return " ".join(filter(None, [*parts, *reasons]))
 
 
 POINTS = View(
@@ -95,15 +102,15 @@ POINTS = View(
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("scores", "scores", left=True),
         Col("bias", "bias", signed_two, ends=signed_two),
-        Col("error", "mae", two, ends=two, group="with the mean"),
-        Col("same", "mean_exact", percent, ends=points, group="with the mean", optional=True),
-        Col("kappa", "mean_kappa", two, ends=short, group="with the mean", optional=True),
-        Col("AC2", "mean_ac2", two, ends=short, group="with the mean", optional=True),
-        Col("error", "single_mae", two, ends=two, group="with one rater", optional=True),
-        Col("same", "single_exact", percent, ends=points, group="with one rater", optional=True),
-        Col("within 1", "single_adjacent", percent, ends=points, group="with one rater", optional=True),
-        Col("kappa", "single_kappa", two, ends=short, group="with one rater", optional=True),
-        Col("AC2", "single_ac2", two, ends=short, group="with one rater", optional=True),
+        Col("off their mean", "mae", two, ends=two),
+        Col("same", "mean_exact", percent, ends=points, optional=True),
+        Col("kappa", "mean_kappa", two, ends=short, optional=True),
+        Col("AC2", "mean_ac2", two, ends=short, optional=True),
+        Col("off one rater", "single_mae", two, ends=two, optional=True),
+        Col("same", "single_exact", percent, ends=points, optional=True),
+        Col("within 1", "single_adjacent", percent, ends=points, optional=True),
+        Col("kappa", "single_kappa", two, ends=short, optional=True),
+        Col("AC2", "single_ac2", two, ends=short, optional=True),
     ),
     by=["condition"],
     title="{condition}",
@@ -129,7 +136,8 @@ def stand_in_frame(results: Results) -> pd.DataFrame:
     rows["wins"] = [_wins(row) for row in found]
     rows["blind"] = [_blind(row) for row in found]
     rows["verdict"] = [_verdict(row) for row in found]
-    return _beside_raters(results, rows, {"tested_spearman_others": "ceiling"})
+    rows["why"] = [_warning(row) for row in found]
+    return _beside_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"})
 
 
 def _wins(row: Mapping[str, Any]) -> str | None:
@@ -156,10 +164,24 @@ def _rival(row: Mapping[str, Any]) -> str:
 
 def _verdict(row: Mapping[str, Any]) -> str:
     if not is_known(row["passes"]):
+        return "not tested"
+    return ("passes, as blind" if row["by_favorite"] else "passes") if row["passes"] else "does not pass"
+
+
+def _warning(row: Mapping[str, Any]) -> str:
+    """A line below a row whose test has no answer, or one that says nothing of judgment."""
+    if not is_known(row["passes"]):
         return text(row["alternative_reason"])
-    if not row["passes"]:
-        return "does not pass"
-    return f"passes, as {'does' if _by_favorite(row) else 'do'} {_rival(row)}" if row["by_favorite"] else "passes"
+    verb = "does" if _by_favorite(row) else "do"
+    who = f"{row['who']}, {row['scores']}: it passes, "
+    if row["by_favorite"]:
+        return f"{who}as {verb} {_rival(row)}; passing is no sign of judgment."
+    return f"{who}and so, by less, does a judge that always says {row['favorite']:g}." if _rivalled(row) else ""
+
+
+def _rivalled(row: Mapping[str, Any]) -> bool:
+    """True where a judge passes, and its favorite alone would, though by less."""
+    return bool(row["passes"] and not row["by_favorite"] and row["favorite_winning_rate"] >= PASSED)
 
 
 def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
@@ -174,7 +196,8 @@ def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
             "best for it. Spearman: of the tested scores with the mean of the other raters, as for one rater. "
             "Disattenuated: Spearman of raw scores with the mean of all, divided by the root of that mean's "
             "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
-            "may give. Where a blind judge passes as well and does no worse, passing is no sign of judgment.",
+            "may give. Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
+            "a judge passes as well and does no worse, passing is no sign of judgment.",
             *dict.fromkeys(reasons),
         ]
     )
@@ -199,6 +222,7 @@ STAND_IN = View(
     sections=["range"],
     section="{range}",
     once=["who"],
+    below="why",
     note=_stand_in_note,
 )
 """The alternative annotator test of judges, raw and calibrated, beside a judge without judgment and beside Spearman."""
@@ -234,6 +258,8 @@ def _tested(row: Mapping[str, Any], who: str, test: str, told: tuple[str, str]) 
     )
     if row["by_favorite"]:
         sentence += f", but so would {_rival(row)}, so passing is no sign of judgment"
+    elif _rivalled(row):
+        sentence += f"; a judge that always says {row['favorite']:g} would, too ({percent(row['favorite_advantage'])})"
     return f"{sentence}."
 
 
