@@ -70,14 +70,13 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
     """The settings that are asked for; `UserError` names everything that is wrong with them."""
     parser = _Parser(
         prog="python -m judgebench.plan",
+        usage="%(prog)s [-h] RUN [within=NUMBER] [articles=COUNT] [out=FILE.csv] [seed=NUMBER]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="the folder of a finished run")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="within, articles, out, seed, see above")
-    given = parser.parse_args(arguments)
-    words = [given.run, *given.settings]
+    parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run, and settings, see above")
+    words = parser.parse_args(arguments).words
     known = {"within": _widths, "articles": _count, "out": _file, "seed": _count}
     runs = [word for word in words if word.partition("=")[0] not in known]
     values: dict[str, Any] = {}
@@ -92,7 +91,7 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
                 problems += error.sentences
     if values.get("articles") == 0:
         problems.append("articles=0: the judge must read some; give a whole number above 0.")
-    if "out" in values and "within" not in values:
+    if any(word.startswith("out=") for word in words) and not any(word.startswith("within=") for word in words):
         problems.append("out: as many articles are listed as a width takes; give one, as within=0.2.")
     if problems:
         raise UserError(*problems)

@@ -72,7 +72,8 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
     """
     human, _, every = data.tables
     alone, both = from_labels(data), with_judge(data)
-    half = student(every.articles - 1) * np.sqrt(every.variance / np.maximum(every.articles, 1))
+    with np.errstate(invalid="ignore"):  # of one article
+        half = student(every.articles - 1) * np.sqrt(every.variance / np.maximum(every.articles, 1))
     given = ~np.isnan(data.human)
     system = np.asarray(data.systems).astype(str)
     records = []
@@ -108,7 +109,8 @@ def _narrower(ours: float, theirs: float) -> float | None:
 def _too_few(articles: int) -> str | None:
     if articles >= FEWEST_LABELLED:
         return None
-    return f"No interval: {articles} articles have ratings, and it takes {FEWEST_LABELLED}."
+    counted = "1 article has" if articles == 1 else f"{articles} articles have"
+    return f"No interval: {counted} ratings, and it takes {FEWEST_LABELLED}."
 
 
 def predicted_differences(data: FewLabels, pairs: Sequence[tuple[str, str]] = ()) -> list[dict[str, Any]]:

@@ -1,0 +1,68 @@
+from types import SimpleNamespace
+
+import pytest
+
+from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS, few_labels_sentences
+from judgebench.worth.few_labels_study import few_labels_records
+from tests.worth.sides import cell
+from tests.worth.test_few_labels_study import partly
+
+
+def results(*sides):
+    return SimpleNamespace(few_labels=few_labels_records(sides), examples_word="texts", groups="articles")
+
+
+def rows(table):
+    return [[str(cell) for cell in row] for section in table.sections for row in section.rows]
+
+
+def test_nothing_is_said_where_humans_rated_all():
+    whole = results()
+    assert few_labels_sentences(whole) == []
+    assert [view(whole) for view in (LABELS_AND_JUDGES, MEANS, DIFFERENCES)] == [[], [], []]
+
+
+def test_tables_show_labels_judge_and_both_side_by_side():
+    given = results(partly(), partly(scores=partly().scores[::-1].copy(), cell=cell(decoding="greedy")))
+    (widths,) = LABELS_AND_JUDGES.tables(given)
+    assert widths.size == "30 of 60 texts are rated, of 6 of 12 articles"
+    assert widths.heads == ["judge, decoding", "range", "labels ±", "both ±", "narrower", "judge misses"]
+    (means,) = MEANS.tables(given)
+    assert means.heads[2:5] == ["labels", "judge", "both"]
+    assert len(rows(means)) == 5
+    assert means.size == "main, expectation, range 1-5"
+    (differences,) = DIFFERENCES.tables(given)
+    assert len(rows(differences)) == 10
+    assert {row[-1] for row in rows(differences)} <= {"yes", "no"}
+
+
+def test_the_sentence_says_what_the_judge_adds():
+    record = few_labels_records([partly()])[0]
+    (sentence,) = few_labels_sentences(results(partly()))
+    assert sentence == (
+        f"coherence: humans rated 30 of 60 texts; these labels alone give a system's mean to ± "
+        f"{record['labels_within']:.2f} (95 %, mean over systems), with the judge's scores of all (main, expectation, "
+        f"range 1-5) to ± {record['predicted_within']:.2f}, intervals {100 * record['narrower']:.0f} % narrower; the "
+        f"judge's own interval, without labels, misses that mean for {record['misses']} of 5 systems."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda one: partly(3), "humans rated 15 of 60 texts. No interval: 3 articles have ratings, and it takes 5."),
+        (lambda one: partly(scores=one.scores * 0 + 3), "and no judge makes that narrower (main, expectation, range"),
+    ],
+)
+def test_a_sentence_is_true_in_odd_cases(given, words):
+    one = partly()
+    (sentence,) = few_labels_sentences(results(given(one)))
+    assert words in sentence
+
+
+def test_spearman_stands_beside_where_another_model_read_the_texts():
+    one = partly()
+    given = results(one, partly(scores=one.scores[::-1].copy(), cell=cell("assistant")))
+    (widths,) = LABELS_AND_JUDGES.tables(given)
+    assert [column.group for column in widths.columns][-2:] == ["Spearman"] * 2
+    assert "with the other model's scores" in widths.note
