@@ -22,7 +22,7 @@ them, see `points.cross_fitted`."""
 _DISATTENUATED = ("reliability", "disattenuated_spearman")
 _NO_SCALE = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
 _NO_MAP = "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
-_MEANS = "only means of ratings are known, and this takes single raters'."
+_MEANS = "single ratings, and only means are known."
 
 
 def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
     if not one.raters:
         points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
         points["points_reason"] = " ".join(
-            filter(None, [points["points_reason"], f"No figure with one rater: {_MEANS}"])
+            filter(None, [points["points_reason"], f"Figures with one rater take {_MEANS}"])
         )
     tested = scores if one.categories is None else rounded(scores, one.categories)
     record = one.head | {"scores": kind} | points | _alternative(one, tested, missing)
@@ -64,7 +64,7 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
 
 def _alternative(one: JudgeScores, scores: np.ndarray, missing: str | None) -> dict[str, Any]:
     found = alternative_record(scores, one.ratings, one.groups, resamples=one.resamples, seed=one.seed)
-    reason = missing or (found["reason"] if one.raters else f"No test: {_MEANS}")
+    reason = missing or (found["reason"] if one.raters else f"The test takes {_MEANS}")
     found["raters"] = [{"rater": one.raters[rater.pop("column")]} | rater for rater in found["raters"]]
     for name in ("texts", "groups", "reason"):
         del found[name]
@@ -82,7 +82,7 @@ def _disattenuated(one: JudgeScores, kind: str, drawn: Mapping[str, int]) -> dic
     if kind != RAW:
         return unknown(_DISATTENUATED) | {"disattenuated_reason": "It is of raw scores alone."}
     if not one.raters:
-        return unknown(_DISATTENUATED) | {"disattenuated_reason": f"Not disattenuated: {_MEANS}"}
+        return unknown(_DISATTENUATED) | {"disattenuated_reason": f"Reliability takes {_MEANS}"}
     found = disattenuated_record(one.scores, one.ratings, one.groups, **drawn)
     kept = {name: found[name] for name in unknown(_DISATTENUATED)}
     return kept | {"disattenuated_reason": found["reason"]}

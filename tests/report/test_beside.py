@@ -108,9 +108,9 @@ def test_of_means_alone_figures_with_the_mean_are_shown():
     (table,) = POINTS.tables(results)
     assert table.heads == ["judge, decoding", "scores", "bias", "off their mean", "same", "kappa", "AC2"]
     assert len(lines(table)) == 2
-    assert "only means of ratings are known" in table.note
+    assert "only means are known" in table.note
     assert STAND_IN.tables(results) == []
-    assert "No test: only means of ratings are known" in stand_in_sentences(results)[0]
+    assert "The test takes single ratings, and only means are known" in stand_in_sentences(results)[0]
     (sentence,) = points_sentences(results)
     assert "too lenient" in sentence
     assert "misses their mean by" in sentence

@@ -91,8 +91,8 @@ def test_of_means_alone_single_figures_have_a_reason():
     for record in (raw, calibrated):
         assert record["mae"] is not None
         assert record["single_mae"] is record["winning_rate"] is record["tested_spearman_others"] is None
-        assert "only means of ratings are known" in record["points_reason"]
-        assert record["alternative_reason"].startswith("No test: only means")
+        assert "take single ratings, and only means are known" in record["points_reason"]
+        assert record["alternative_reason"].startswith("The test takes single ratings")
     assert "only means" in raw["disattenuated_reason"]
 
 
