@@ -78,7 +78,7 @@ def _shared(sides: Sequence[JudgeScores]) -> Iterable[tuple[list[JudgeScores], F
     held: dict[tuple[Any, ...], tuple[list[JudgeScores], Found]] = {}
     for side in sides:
         cell, found = side.cell, distribution_of(side)
-        own = (cell.table, cell.range, cell.judge)
+        own: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
         if found[0] is None:
             own += (cell.decoding, *cell.knobs)
         elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:

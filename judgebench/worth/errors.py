@@ -26,6 +26,10 @@ MOST_SYSTEMS = 100
 
 _NEAR = 1e-9
 
+LEAST = {"length": 0.5, "format": 0.5}
+"""How far texts must differ, from the 5th percentile to the 95th of lengths (in doublings), and from the least to the
+most marked-up (share of lines), so that a coefficient is no extrapolation."""
+
 _MARKED = re.compile(r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*")
 """A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words."""
 
@@ -157,8 +161,8 @@ class _Texts(NamedTuple):
 
 
 _SAME = {
-    "length": "all texts are equally long",
-    "format": "all texts have the same share of marked-up lines",
+    "length": "texts differ little in length",
+    "format": "texts differ little in marked-up lines",
     "family": "no system, or every one, is of the judge's family by its name",
 }
 _ENDS = ("estimate_low", "estimate_high")
@@ -168,7 +172,14 @@ def _record(side: JudgeScores, texts: _Texts) -> dict[str, Any]:
     errors = side.on_scale - side.human
     used = np.isfinite(errors)
     record: dict[str, Any] = {"texts": int(used.sum()), "groups": len(np.unique(side.groups[used]))}
-    nothing = {"bias": None, "bias_low": None, "bias_high": None, "factors": [], "slices": [], "left_out": {}}
+    nothing: dict[str, Any] = {
+        "bias": None,
+        "bias_low": None,
+        "bias_high": None,
+        "factors": [],
+        "slices": [],
+        "left_out": {},
+    }
     if side.scale is None or side.scale[0] >= side.scale[1]:
         return record | nothing | {"reason": "No errors: nobody knows the humans' scale."}
     if used.sum() < 2:
@@ -195,7 +206,7 @@ def _factors(
     names: list[str] = []
     for name, values in texts.factors.items():
         values = values[used]
-        if np.ptp(values) <= _NEAR:
+        if _span(name, values) < LEAST.get(name, _NEAR):
             left_out[name] = _SAME[name]
         elif _differing(values, groups) < FEWEST <= len(np.unique(groups)):
             left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
@@ -210,6 +221,11 @@ def _factors(
         return [], left_out
     fitted = clustered_regression(np.column_stack(columns), errors, groups)
     return _corrected([{"factor": name, **fitted.record(k)} for k, name in enumerate(names, start=1)]), left_out
+
+
+def _span(name: str, values: np.ndarray) -> float:
+    low, high = np.quantile(values, [0.05, 0.95] if name == "length" else [0.0, 1.0])
+    return float(high - low)
 
 
 def _differing(values: np.ndarray, groups: np.ndarray) -> int:
@@ -235,7 +251,8 @@ def _slices(
         )
     else:
         found |= {("system", str(name)): systems == name for name in names}
-    thirds = {} if lengths is None else _thirds(lengths)
+    differ = lengths is not None and _span("length", np.log2(np.maximum(lengths, 1))) >= LEAST["length"]
+    thirds = _thirds(lengths) if lengths is not None and differ else {}
     if thirds:
         found |= {("length", name): of for name, of in thirds.items()}
     else:

@@ -70,8 +70,8 @@ def test_tables_show_the_leading_cell_and_fold_the_others():
     assert [len(part.rows) for part in tables[1].sections] == [5, 2]
     lines = [one.text for one in error_tables(made) if isinstance(one, Paragraph)]
     assert lines == [
-        "coherence, left out: format (all texts have the same share of marked-up lines); family (no system, or every "
-        "one, is of the judge's family by its name)."
+        "Left out of coherence: format (texts differ little in marked-up lines); family (no system, or every one, is "
+        "of the judge's family by its name)."
     ]
     assert len(factor_frame(made, lead=False)) == 2
 

@@ -125,9 +125,13 @@ def test_lengths_are_counted_in_doublings():
 def test_what_cannot_be_told_is_left_out_with_its_reason():
     (record,) = error_records([side(texts=["same"] * 60)])
     assert record["factors"] == []
-    assert record["left_out"]["length"] == "all texts are equally long"
-    assert record["left_out"]["format"] == "all texts have the same share of marked-up lines"
+    assert record["left_out"]["length"] == "texts differ little in length"
+    assert record["left_out"]["format"] == "texts differ little in marked-up lines"
     assert record["left_out"]["slices by length"] == "texts differ little in length"
+    near = ["x" * (100 + i % 20) for i in range(60)]  # a coefficient per doubling would be made up
+    (extrapolated,) = error_records([side(texts=near)])
+    assert extrapolated["factors"] == []
+    assert [one["kind"] for one in extrapolated["slices"]] == ["system"] * 5
     (rare,) = error_records([side(texts=["- a list here"] + ["plain" + "x" * (i % 9) for i in range(59)])])
     assert rare["left_out"]["format"] == "fewer than 6 groups have texts that differ in it"
     (alone,) = error_records([side(systems=np.array([""] * 60))])

@@ -57,7 +57,7 @@ def forecast_figures(results: Results) -> dict[str, Figure]:
         for kind, column, draw, title, caption in kinds:
             held = shown[[isinstance(one, list) and len(one) > 0 for one in shown.get(column, [None] * len(shown))]]
             if len(held):
-                where = f" Of the {results.split} split{', ' + condition if condition else ''}."
+                where = f" {results.split.capitalize()} split{', ' + condition if condition else ''}."
                 bars = f" {'Bars' if kind == 'reliability' else 'Bands'}: 95 % interval, {results.groups} resampled."
                 bounded = held["groups"].min() > 1
                 said = caption + where + (bars if bounded else "")

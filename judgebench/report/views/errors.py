@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
 from judgebench.report.formats import interval, is_known, p_value, signed_two, two
-from judgebench.report.table import Block, Col, Heading, Paragraph, View
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.report.views.correlations import few_groups
 from judgebench.report.views.forecasts import leading
 from judgebench.results.results import Results
@@ -50,9 +52,16 @@ def factor_frame(results: Results, lead: bool = True) -> pd.DataFrame:
     return rows.assign(named=[FACTORS.get(one, one) for one in rows["factor"]]) if len(rows) else rows
 
 
+_MOST_OPEN = 10
+
+
 def slice_frame(results: Results) -> pd.DataFrame:
     """A row for each slice of the leading cells."""
-    return _listed(_lead_rows(results, True), "slices") if len(results.errors) else pd.DataFrame()
+    rows = _listed(_lead_rows(results, True), "slices") if len(results.errors) else pd.DataFrame()
+    if not len(rows):
+        return rows
+    many = rows.groupby("condition")["slice"].transform("size") > _MOST_OPEN
+    return rows.assign(fold=np.where(many, "Systems and lengths: " + rows["condition"], ""))
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
@@ -110,6 +119,7 @@ SLICES = View(
     by=("condition",),
     title="{condition}, {series}",
     sections=("kind",),
+    folded="{fold}",
     note=_slice_note,
 )
 """Systems and lengths: which ones the judge favors."""
@@ -125,16 +135,14 @@ def error_tables(results: Results) -> list[Block]:
 
 
 def _left_out(results: Results) -> list[str]:
-    """One sentence a dimension on what is left out of its leading cell."""
-    rows = _lead_rows(results, True)
-    said = []
-    for row in rows.to_dict("records") if len(rows) else ():
-        if row["reason"]:
-            said.append(f"{row['condition']}: {row['reason']}")
-        if row["left_out"]:
-            named = [f"{name} ({why})" for name, why in row["left_out"].items()]
-            said.append(f"{row['condition']}, left out: {'; '.join(named)}.")
-    return said
+    """Sentences on what is left out of the leading cells, each with the dimensions that it is true of."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for row in records(_lead_rows(results, True)):
+        named = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
+        for start, line in (("", row["reason"]), ("Left out of ", f"{named}." if named else "")):
+            if line:
+                said.setdefault((start, line), []).append(row["condition"])
+    return [f"{start}{', '.join(where)}: {line}" for (start, line), where in said.items()]
 
 
 _TOLD: Mapping[str, tuple[str, str]] = {
@@ -151,9 +159,8 @@ _TOLD: Mapping[str, tuple[str, str]] = {
 def error_sentences(results: Results) -> list[str]:
     """At most two sentences a dimension on the main model's errors, in the range in which it agrees best with the
     humans: which factors of texts move them by more than chance, and which systems it favors."""
-    rows = _lead_rows(results, True)
     found = []
-    for row in rows.to_dict("records") if len(rows) else ():
+    for row in records(_lead_rows(results, True)):
         where = f"{row['condition']}, {row['who']} in range {row['range']}"
         told = (_factor_sentence(row), _system_sentence(row))
         found += [f"{where}: {sentence}" for sentence in told if sentence]
@@ -182,6 +189,7 @@ def _factor_sentence(row: Mapping[str, Any]) -> str:
     return f"{', and '.join(parts)}{tail}."
 
 
+_FEWEST_SYSTEMS, _TOGETHER_AT = 4, -0.7
 _TOGETHER = "It draws systems together, as a judge does that tells good texts from bad ones less than the humans do."
 
 
@@ -192,17 +200,23 @@ def _system_sentence(row: Mapping[str, Any]) -> str:
     sure = [one for one in own if _sure(one, row["groups"])]
     if not sure:
         return "it favors no system by more than chance."
-    mean = sum(one["human"] * one["texts"] for one in own) / sum(one["texts"] for one in own)
-    parts, drawn = [], True
+    parts, drawn = [], _draws_together(own)
     for sign, verb in ((1, "favors"), (-1, "puts down")):
-        least = max(sure, key=lambda one, sign=sign: sign * one["apart"])
+        least = sorted(sure, key=itemgetter("apart"))[-1 if sign > 0 else 0]
         if sign * least["apart"] > 0:
-            drawn &= sign * (least["human"] - mean) < 0
             ends = interval(least["apart_low"], least["apart_high"], signed_two)
             parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {ends}")
     count = f"{len(sure)} of {len(own)} systems differ from the others by more than chance"
     sentence = f"beside the humans it {' and '.join(parts)} against the other systems ({count})."
     return f"{sentence} {_TOGETHER}" if drawn else sentence
+
+
+def _draws_together(systems: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether errors fall as systems get better in the humans' eyes, and little else moves them."""
+    if len(systems) < _FEWEST_SYSTEMS:
+        return False
+    human, error = (np.array([one[name] for one in systems]) for name in ("human", "error"))
+    return bool(min(np.ptp(human), np.ptp(error)) > 0 and np.corrcoef(human, error)[0, 1] < _TOGETHER_AT)
 
 
 def _or(names: Sequence[str]) -> str:

@@ -230,7 +230,8 @@ def mass_sentences(results: Results) -> list[str]:
     if not len(rows):
         return []
     found = []
-    for (condition, judge), part in rows[rows["mass"].notna()].groupby(["condition", "judge"], sort=False):
+    for _, part in rows[rows["mass"].notna()].groupby(["condition", "judge"], sort=False):
+        condition, judge = str(part["condition"].iloc[0]), str(part["judge"].iloc[0])
         name = f"{judge} ({results.titles[judge]})" if results.titles.get(judge) else judge
         low = part[part["answers"] == False]  # noqa: E712 (a column)
         if len(low):
