@@ -73,7 +73,7 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
             "(isotonic); a small spread means that little is left to tell texts apart."
         )
     if rows["texts_share_low"].notna().any():
-        notes.append(f"In brackets: 95 % interval, {results.groups} resampled, for these very ranges.")
+        notes.append(f"In brackets: 95 % interval over {results.groups}, for these very ranges.")
     return " ".join(notes)
 
 
