@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with as_sentence():
-            blocks, lines = plan(_asked(arguments))
+            blocks, lines = labels_to_give(_asked(arguments))
             console = Terminal(width=max(WIDTH, Terminal().width))
             console.print(to_terminal(blocks))
             for line in lines:
@@ -127,7 +127,7 @@ def _file(key: str, text: str) -> Path:
     return path
 
 
-def plan(asked: PlanAsked) -> tuple[list[Any], list[str]]:
+def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
     """The plan of a run: its table as blocks of a report, and lines for people on what was written.
 
     Raises:

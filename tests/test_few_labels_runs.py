@@ -1,12 +1,16 @@
 """Runs on many texts of which humans rated few: agreement is that of the rated texts alone."""
 
 import json
+import math
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from judgebench.data.pairs import JsonPairs
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 
 QUICK = ("logger=none", "metrics.resamples=50", "run_dir=run", "data.dev_share=0", "ranges=[[1,5]]")
 REPLAY = (
@@ -94,3 +98,63 @@ def test_splits_without_a_rated_text_are_told_before_anything_is_read(few):
     assert "data.dev_share: none of the groups of the test split has a human score for 'coherence'" in err
     code, _, err = few(*REPLAY, "data.limit_groups=3", mistaken=True)
     assert (code, "has a human score for 'fluency'" in err) == (2, True)
+
+
+RECORDED = (
+    *("judge=recorded", "judge.path=qwen2.5-coder", "data=jsonl", "data.path=code.jsonl", "data.scale=[0,4]"),
+    *("data.fields.human=ratings", "data.fields.group_id=group", "data.fields.system_id=system", "prompt.rubrics=code"),
+    *("dimensions=[quality]", "ranges=[[0,4]]", "logger=none", "metrics.resamples=20", "report=false"),
+)
+
+
+@pytest.fixture
+def code(judgebench):
+    """The embedded snippets, those of 24 of 48 intents unrated; and the rated ones by themselves."""
+    text = files("judgebench.data").joinpath("conala", "conala.jsonl").read_text("utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    for row in rows:
+        row["example_id"] = f"{row['group']}/{row['system']}"
+    intents = list(dict.fromkeys(row["group"] for row in rows))
+    rated = set(intents[::2])
+    write("code.jsonl", [row if row["group"] in rated else row | {"ratings": None} for row in rows])
+    write("rated.jsonl", [row for row in rows if row["group"] in rated])
+    return judgebench, rated
+
+
+def test_settings_are_tuned_on_the_rated_texts_alone(code):
+    judgebench, rated = code
+    judgebench(*RECORDED, "tune=dev", "decoding=[greedy,contrastive]", "data.dev_share=0.5", "run_dir=run")
+    folder = RunFolder.open("run")
+    scores = folder.read("scores")
+    first = scores[scores["decoding"] == "greedy"].drop_duplicates("example_id")
+    assert set(first["group_id"][first["human"].notna()]) == rated
+    counted = first[first["human"].notna()].groupby("split")["example_id"].nunique().to_dict()
+    for record in folder.read("tuning"):
+        assert {split: record[f"{split}_examples"] for split in ("dev", "test")} == counted
+    _, _, err = judgebench(
+        *RECORDED, "tune=dev", "decoding=[greedy,contrastive]", "data.dev_share=0.01", "data.seed=2", mistaken=True
+    )
+    assert "tune=dev: none of the groups of the development split has a human score for 'quality'" in err
+
+
+def test_pairs_of_ones_own_need_not_all_have_a_preference(judgebench):
+    """Pairs of one's own: of nine, humans compared three."""
+    rows = [
+        {"group_id": f"g{i}", "source": f"Ask {i}.", "first": f"A {i}.", "second": f"B {i}."}
+        | {"first_system": "x", "second_system": "y", "example_id": f"p{i}"}
+        | ({"preference": ("first", "second", "tie")[i]} if i < 3 else {})
+        for i in range(9)
+    ]
+    write("pairs.jsonl", rows)
+    pairs = JsonPairs("pairs.jsonl", fields={name: name for name in FIELDS})
+    pairs.setup()
+    assert [None if math.isnan(one.human["overall"]) else one.human["overall"] for one in pairs.examples] == [
+        *(1, -1, 0),
+        *[None] * 6,
+    ]
+    write("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
+    with pytest.raises(UserError, match=r"pairs.jsonl line 1: field 'preference' is missing or null"):
+        JsonPairs("pairs.jsonl", fields={name: name for name in FIELDS}).setup()
+
+
+FIELDS = ("source", "first", "second", "first_system", "second_system", "preference")

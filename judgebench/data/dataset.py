@@ -138,7 +138,7 @@ def validate(loaded: Dataset) -> None:
 
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
-    """Those of some examples that somebody rated on a dimension."""
+    """Examples that somebody rated on a dimension, of some."""
     return [example for example in examples if not math.isnan(example.human.get(dimension, math.nan))]
 
 
