@@ -11,12 +11,15 @@ from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS, INVERTED, U
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.table import Block, Facts, Paragraph, records
 from judgebench.report.views.attacks import attack_sentences, gap_sentences
+from judgebench.report.views.beside import calibration_sentences
 from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.report.views.defenses import defense_sentences, preparation_sentences
 from judgebench.report.views.humans import human_sentence
 from judgebench.report.views.pairwise import pair_sentences, ranking_sentences
+from judgebench.report.views.uses import use_sentences
+from judgebench.report.views.variance import variance_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled
 from judgebench.tuning.tune import EDGE
@@ -29,14 +32,15 @@ _CONDITION = ["dimension", "attack", "defense"]
 def answers(results: Results) -> list[Block]:
     """Answers of a run, in sentences."""
     asked = {
-        "Which judge agrees with the humans?": best_sentences(results),
-        "How biased is it?": [
+        "How close to a human is it?": best_sentences(results),
+        "Where is it biased?": [
             *favorite_sentences(results),
+            *(variance_sentences(results) or spread_sentences(results)),
             *pair_sentences(results),
             *ranking_sentences(results),
-            *spread_sentences(results),
         ],
-        "Does contrasting help?": change_sentences(results),
+        "What would make it better?": [*change_sentences(results), *calibration_sentences(results)],
+        "May you use it, and for what?": use_sentences(results),
         "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
         "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }

@@ -158,7 +158,8 @@ def _by_favorite(row: Mapping[str, Any]) -> bool:
     return bool(row["favorite_winning_rate"] >= PASSED and low <= 0)
 
 
-def _rival(row: Mapping[str, Any]) -> str:
+def rival(row: Mapping[str, Any]) -> str:
+    """The judge without judgment that passes as well as this one."""
     return f"a judge that always says {row['favorite']:g}" if _by_favorite(row) else "its scores dealt out at random"
 
 
@@ -175,7 +176,7 @@ def _warning(row: Mapping[str, Any]) -> str:
     verb = "does" if _by_favorite(row) else "do"
     who = f"{row['who']}, {row['scores']}: it passes, "
     if row["by_favorite"]:
-        return f"{who}as {verb} {_rival(row)}; passing is no sign of judgment."
+        return f"{who}as {verb} {rival(row)}; passing is no sign of judgment."
     return f"{who}and so, by less, does a judge that always says {row['favorite']:g}." if _rivalled(row) else ""
 
 
@@ -234,7 +235,7 @@ STAND_IN = View(
 def stand_in_sentences(results: Results) -> list[str]:
     """One sentence or two a dimension: the alternative annotator test of the judge and range that agree best with the
     humans, raw and calibrated, and of a judge without judgment."""
-    return [f"{name}: {_stands_in(results, raw, fitted)}" for name, raw, fitted in _best_pairs(results)]
+    return [f"{name}: {_stands_in(results, raw, fitted)}" for name, raw, fitted in best_pairs(results)]
 
 
 def _stands_in(results: Results, raw: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
@@ -257,7 +258,7 @@ def _tested(row: Mapping[str, Any], who: str, test: str, told: tuple[str, str]) 
         f"{who} {'passes' if row['passes'] else 'does not pass'}{test} ({figures}{_ends(row, 'advantage', points)})"
     )
     if row["by_favorite"]:
-        sentence += f", but so would {_rival(row)}, so passing is no sign of judgment"
+        sentence += f", but so would {rival(row)}, so passing is no sign of judgment"
     elif _rivalled(row):
         sentence += f"; a judge that always says {row['favorite']:g} would, too ({percent(row['favorite_advantage'])})"
     return f"{sentence}."
@@ -267,7 +268,7 @@ def points_sentences(results: Results) -> list[str]:
     """One sentence a dimension: bias and distance from the humans in points of their scale, of the judge and range that
     agree best with them, and the distance of one rater from another."""
     humans = human_figures(results)
-    return [f"{name}: {_in_points(results, raw, humans)}" for name, raw, _ in _best_pairs(results)]
+    return [f"{name}: {_in_points(results, raw, humans)}" for name, raw, _ in best_pairs(results)]
 
 
 def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Mapping[str, Any]]) -> str:
@@ -290,6 +291,17 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
     if is_known(other.get("single_mae")):
         sentence += f"; one rater misses another by {_measured(other, 'single_mae')}"
     return f"{sentence}."
+
+
+def calibration_sentences(results: Results) -> list[str]:
+    """One sentence a dimension: the distance from the humans' mean of the judge and range that agree best with them,
+    raw and calibrated; none where one of them is not known."""
+    return [
+        f"{name}: calibrated by the humans' ratings of other {results.groups}, {judge_name(results, raw)} misses the "
+        f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}."
+        for name, raw, fitted in best_pairs(results)
+        if is_known(raw["mae"]) and is_known(fitted["mae"])
+    ]
 
 
 def _measured(row: Mapping[str, Any], name: str) -> str:
@@ -315,28 +327,30 @@ def judge_name(results: Results, row: Mapping[str, Any]) -> str:
 _KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
 
 
-def _best_pairs(results: Results) -> Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def best_pairs(results: Results) -> Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Condition, and the raw and calibrated rows of the judge and range with the highest Spearman there; without
     defense where there are such rows."""
     rows = _rows(results)
     if not len(rows):
         return []
     bare = rows[rows["defense"] == NO_DEFENSE]
-    height = {_key(one): one["spearman"] for one in _correlated(results)}
+    height = {key_of(one): one["spearman"] for one in correlated(results)}
     found = []
     for condition, part in (bare if len(bare) else rows).groupby("condition", sort=False):
         kinds = {kind: records(part[part["scores"] == kind]) for kind in (RAW, CALIBRATED)}
-        best = max(range(len(kinds[RAW])), key=[height.get(_key(one), -2.0) for one in kinds[RAW]].__getitem__)
+        best = max(range(len(kinds[RAW])), key=[height.get(key_of(one), -2.0) for one in kinds[RAW]].__getitem__)
         found.append((str(condition), kinds[RAW][best], kinds[CALIBRATED][best]))
     return found
 
 
-def _correlated(results: Results) -> Records:
+def correlated(results: Results) -> Records:
+    """The correlations at dataset level that are known, without the averages."""
     rows = sized_correlations(results, "dataset", silent=True)
     if not len(rows):
         return []
     return [one for one in records(rows[rows["range"] != "average"]) if is_known(one["spearman"])]
 
 
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Condition, judge and setting of a record or a row, by which those of several files are found."""
     return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in _KEYS)

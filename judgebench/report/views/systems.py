@@ -12,7 +12,8 @@ from judgebench.report.table import Col, View
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
 
-_HELD = 0.9  # of systems: where the judge's intervals hold fewer of the humans' means, they are no human scores
+HELD = 0.9
+"""Share of systems: where the judge's intervals hold fewer of the humans' means, they are no human scores."""
 
 
 def systems_frame(results: Results) -> pd.DataFrame:
@@ -182,5 +183,5 @@ def _sentence(row: Mapping[str, Any]) -> str:
     if not is_known(row["systems_held"]):
         return f"{sentence}.{few}"
     held = f"its own means hold the humans' in {row['systems_held']:.0f} of {row['systems']} systems"
-    advice = ": do not report them as human scores" if row["means_held"] < _HELD else ""
+    advice = ": do not report them as human scores" if row["means_held"] < HELD else ""
     return f"{sentence}; {held}{advice}.{few}"

@@ -1,0 +1,107 @@
+"""Uses of a judge, and whether it may be put to them: the report's last word, a sentence a use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from judgebench.metrics.resampling import FEWEST
+from judgebench.report.formats import interval, is_known, percent, points, signed_two, three, two
+from judgebench.report.views.beside import best_pairs, correlated, judge_name, key_of, rival
+from judgebench.report.views.humans import human_figures
+from judgebench.report.views.systems import HELD, systems_frame
+from judgebench.results.results import Results
+
+_CHANCE = 0.5  # of pairs of systems
+
+Row = Mapping[str, Any]
+
+
+def use_sentences(results: Results) -> list[str]:
+    """A dimension's verdicts on the judge and range that agree best with the humans there: may it order texts, stand in
+    for a rater, rank systems, and may its scores be reported as the humans'? Each with the figure that decides it."""
+    orders = {key_of(row): row for row in correlated(results)}
+    systems = {key_of(row): row for row in systems_frame(results).to_dict("records")}
+    found = []
+    for condition, raw, fitted in best_pairs(results):
+        key, human = key_of(raw), human_figures(results).get(str(raw["dimension"]), {})
+        head = f"{condition}, {judge_name(results, raw)}:"
+        if raw["groups"] < FEWEST:
+            found.append(f"{head} unknown. Fewer than {FEWEST} {results.groups} are too few for any of it.")
+            continue
+        verdicts = [
+            ("To order texts", _order(orders.get(key), human)),
+            ("To stand in for a rater", _stand_in(raw, fitted)),
+            ("To rank systems", _rank(systems.get(key))),
+            ("To report its scores as human ones", _report(raw, systems.get(key))),
+        ]
+        found.append(" ".join([head, *(f"{use}: {verdict}." for use, verdict in verdicts if verdict)]))
+    return found
+
+
+def _order(row: Row | None, human: Row) -> str:
+    if row is None or not is_known(row["spearman_low"]):
+        return "unknown, as its Spearman has no interval"
+    if row["spearman_low"] <= 0:
+        return f"no, for its order may be chance (Spearman {_with_ends(row, 'spearman', three)})"
+    low, high = row.get("humans_difference_low"), row.get("humans_difference_high")
+    if not is_known(low) or not is_known(human.get("ceiling")):
+        return (
+            f"yes, better than chance (Spearman {_with_ends(row, 'spearman', three)}); how well a person would do it "
+            "is not known"
+        )
+    figures = f"Spearman {_with_ends(row, 'spearman_others', three)}, one person {_with_ends(human, 'ceiling', three)}"
+    if high < 0:
+        return f"yes, better than chance, but a person does it better ({figures})"
+    if low > 0:
+        return f"yes, better than a person does ({figures})"
+    return f"yes, and no worse than a person by more than chance ({figures})"
+
+
+def _stand_in(raw: Row, fitted: Row) -> str:
+    if not is_known(raw["passes"]) and not is_known(fitted["passes"]):
+        return "unknown, as single raters are not known, or too few of their texts"
+    if raw["passes"] and not raw["by_favorite"]:
+        return f"yes, {_as_close(raw)}"
+    if fitted["passes"] and not fitted["by_favorite"]:
+        return f"only calibrated by the humans' ratings; then {_as_close(fitted)}"
+    if raw["passes"]:
+        return f"no; it passes the alternative annotator test, but so would {rival(raw)}"
+    return f"no, {_as_close(raw)}, and wins over {round(raw['winning_rate'] * raw['tested'])} of {raw['tested']:.0f} raters"
+
+
+def _as_close(row: Row) -> str:
+    share = _with_ends(row, "advantage", points, percent)
+    return f"it lies at least as close to the other raters as the rater left out on {share} of texts"
+
+
+def _rank(row: Row | None) -> str:
+    if row is None or not is_known(row["pairwise_accuracy"]):
+        return ""
+    share = f"{_with_ends(row, 'pairwise_accuracy', points, percent)} of pairs as humans do"
+    if not is_known(row["pairwise_accuracy_low"]):
+        return f"unknown; it orders {share}, without an interval"
+    if row["pairwise_accuracy_low"] <= _CHANCE:
+        return f"not shown; it orders {share}, which may be chance"
+    return f"yes, these ones: it orders {share}"
+
+
+def _report(row: Row, systems: Row | None) -> str:
+    if not is_known(row["bias_low"]):
+        return "unknown, as its bias in points has no interval"
+    held = systems is not None and is_known(systems["means_held"])
+    lost = bool(held and systems is not None and systems["means_held"] < HELD)
+    bias = f"bias {_with_ends(row, 'bias', signed_two)} points"
+    means = ""
+    if held and systems is not None:
+        means = f", and the intervals of its means hold the humans' for {systems['systems_held']:.0f} of "
+        means += f"{systems['systems']} systems"
+    if lost or not row["bias_low"] <= 0 <= row["bias_high"]:
+        return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
+    return f"yes, on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
+
+
+def _with_ends(row: Row, name: str, form: Any, of: Any = None) -> str:
+    """A number with its interval where it has one."""
+    ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), form).replace(",", ", ")
+    return f"{(of or form)(row[name])} {ends}".rstrip()
