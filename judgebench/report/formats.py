@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -145,6 +145,29 @@ def interval(low: Any, high: Any, form: Format = short) -> str:
         ('[.35,.47]', '', '[-0.10,+1.25]')
     """
     return f"[{form(low)},{form(high)}]" if is_known(low) and is_known(high) else ""
+
+
+def spaced(low: Any, high: Any, form: Format) -> str:
+    """A 95 % interval in a sentence; empty where an end is unknown.
+
+    Example:
+        >>> spaced(0.35, 0.47, two), spaced(None, 0.47, two)
+        ('[0.35, 0.47]', '')
+    """
+    return interval(low, high, form).replace(",", ", ")
+
+
+def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:
+    """A number of a row in a sentence, with its 95 % interval where it has one.
+
+    Args:
+        form: of the ends, and of the number where `of` is None.
+
+    Example:
+        >>> bounded({"share": 0.4, "share_low": 0.3, "share_high": 0.5}, "share", points, percent)
+        '40 % [30, 50]'
+    """
+    return f"{(of or form)(row[name])} {spaced(row.get(f'{name}_low'), row.get(f'{name}_high'), form)}".rstrip()
 
 
 def no_text(value: Any) -> str:

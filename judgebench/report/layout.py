@@ -17,7 +17,7 @@ from judgebench.report.figures.style import file_name
 from judgebench.report.figures.tuning import grid_figure, path_figure
 from judgebench.report.figures.variance import variance_figure
 from judgebench.report.table import Paragraph
-from judgebench.report.views.answers import answers, flags
+from judgebench.report.views.answers import answers, beside_answers, flags
 from judgebench.report.views.attacks import ATTACKS, GAPS
 from judgebench.report.views.beside import POINTS, STAND_IN
 from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
@@ -99,7 +99,7 @@ PAGE = (
         "worth",
         "Beside humans",
         (
-            *(experts, POINTS, STAND_IN),
+            *(beside_answers, experts, POINTS, STAND_IN),
             *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
             *(RANGE_VARIANCE, Drawn("range_variance"), BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
             *(SYSTEMS, RANKED, SYSTEM_TESTS),

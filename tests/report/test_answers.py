@@ -132,7 +132,7 @@ def test_one_range_has_no_spread(builder):
 def test_each_question_has_its_sentences_and_no_scores_no_answer(run):
     (facts,) = answers(results_of(run, comparisons=comparisons_of(run)))
     assert [question for question, _ in facts.rows] == [
-        *("Which judge agrees with the humans?", "How biased is it?", "Does contrasting help?"),
+        *("How close to a human is it?", "Where is it biased?", "What would make it better?"),
     ]
     assert len(correlation_frame(results_of(run))) == 25
     (facts,) = answers(Results())

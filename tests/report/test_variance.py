@@ -60,7 +60,7 @@ def test_the_sentence_tells_each_decoding_with_its_interval_and_what_calibration
     rated = np.random.default_rng(0).integers(1, 6, (40, 2)) + 0.0
     (sentence,) = variance_sentences(results(judges(*THREE, ("assistant", "greedy"), ratings=rated)))
     start, after = sentence.split("; calibrated by the humans in each range, ")
-    assert start.startswith("quality: over 4 ranges, the score range alone makes ")
+    assert start.startswith("quality: over 4 ranges, the score range makes ")
     assert "assistant" not in sentence
     share = start.split("makes ")[1].split(" of the variance")[0]
     known = variance_records(judges(("main", "greedy")))[0]
@@ -81,7 +81,7 @@ def test_the_sentence_tells_each_decoding_with_its_interval_and_what_calibration
         ),
         (
             [side([0.0, 0.5], 0, 4, groups=["g", "g"]), side([0.25, 0.75], 1, 9, groups=["g", "g"])],
-            "quality: over 2 ranges, the score range alone makes 20 % of the variance of scores by main, greedy.",
+            "quality: over 2 ranges, the score range makes 20 % of the variance of scores by main, greedy.",
         ),
     ],
 )

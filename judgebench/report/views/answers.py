@@ -11,13 +11,17 @@ from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS, INVERTED, U
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.table import Block, Facts, Paragraph, records
 from judgebench.report.views.attacks import attack_sentences, gap_sentences
-from judgebench.report.views.beside import calibration_sentences
+from judgebench.report.views.beside import calibration_sentences, points_sentences, stand_in_sentences
 from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.report.views.defenses import defense_sentences, preparation_sentences
+from judgebench.report.views.errors import error_sentences
+from judgebench.report.views.few_labels import few_labels_sentences
+from judgebench.report.views.forecasts import forecast_sentences, mass_sentences
 from judgebench.report.views.humans import human_sentence
 from judgebench.report.views.pairwise import pair_sentences, ranking_sentences
+from judgebench.report.views.systems import system_sentences
 from judgebench.report.views.uses import use_sentences
 from judgebench.report.views.variance import variance_sentences
 from judgebench.results.results import Results
@@ -46,6 +50,20 @@ def answers(results: Results) -> list[Block]:
     }
     lines = [(question, sentences) for question, sentences in asked.items() if sentences]
     return [Facts(lines or [("No answer", ["This run has no scores to tell of."])], answers=True)]
+
+
+def beside_answers(results: Results) -> list[Block]:
+    """More on judges beside humans, in sentences: what the tables below say."""
+    told = {
+        "In points of the humans' scale": points_sentences(results),
+        "In a rater's place": stand_in_sentences(results),
+        "Its probabilities": [*mass_sentences(results), *forecast_sentences(results)],
+        "Over systems": system_sentences(results),
+        "With few labels": few_labels_sentences(results),
+        "Why it errs": error_sentences(results),
+    }
+    lines = [(subject, sentences) for subject, sentences in told.items() if sentences]
+    return [Facts(lines, answers=True)] if lines else []
 
 
 def best_sentences(results: Results) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, text, three, two
+from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, text, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.report.views.humans import RATERS, human_figures
@@ -283,7 +283,7 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
         lean = f"leans to neither side by more than chance (bias {signed_two(bias)}{_ends(row, 'bias', signed_two)})"
     else:
         ends = (low, high) if bias > 0 else (-high, -low)
-        lean = f"is {way} {interval(*ends, two)}"
+        lean = f"is {way} {spaced(*ends, two)}"
     if not is_known(row["single_mae"]):
         return f"on the humans' scale {name} {lean} and misses their mean by {_measured(row, 'mae')} on average."
     sentence = f"on the humans' scale {name} {lean} and misses one rater by {_measured(row, 'single_mae')} on average"
@@ -309,7 +309,7 @@ def _measured(row: Mapping[str, Any], name: str) -> str:
 
 
 def _ends(row: Mapping[str, Any], name: str, form: Any) -> str:
-    ends = interval(row[f"{name}_low"], row[f"{name}_high"], form)
+    ends = spaced(row[f"{name}_low"], row[f"{name}_high"], form)
     return f" {ends}" if ends else ""
 
 

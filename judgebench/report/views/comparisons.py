@@ -11,7 +11,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.formats import interval, is_known, no_text, p_value, rounded_up, signed_three, three
+from judgebench.report.formats import is_known, no_text, p_value, rounded_up, signed_three, spaced, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
@@ -246,5 +246,4 @@ def in_range(row: dict[str, Any]) -> str:
 
 def difference_text(row: dict[str, Any]) -> str:
     """A difference with its interval."""
-    ends = interval(row["low"], row["high"], signed_three).replace(",", ", ")
-    return f"{signed_three(row['difference'])} {ends}".rstrip()
+    return f"{signed_three(row['difference'])} {spaced(row['low'], row['high'], signed_three)}".rstrip()

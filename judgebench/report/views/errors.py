@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.formats import interval, is_known, p_value, signed_two, two
+from judgebench.report.formats import is_known, p_value, signed_two, spaced, two
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.report.views.correlations import few_groups
 from judgebench.report.views.forecasts import leading
@@ -181,7 +181,7 @@ def _factor_sentence(row: Mapping[str, Any]) -> str:
             said = _TOLD[one["factor"]][0].format(
                 points=two(abs(one["estimate"])), more="more" if one["estimate"] > 0 else "less"
             )
-            parts.append(f"{said} {interval(one['estimate_low'], one['estimate_high'], signed_two)}")
+            parts.append(f"{said} {spaced(one['estimate_low'], one['estimate_high'], signed_two)}")
     rest = [_TOLD[one["factor"]][1] for one in known if not _sure(one, row["groups"])]
     if not parts:
         return f"its errors do not go with {_or(rest)} by more than chance."
@@ -204,7 +204,7 @@ def _system_sentence(row: Mapping[str, Any]) -> str:
     for sign, verb in ((1, "favors"), (-1, "puts down")):
         least = sorted(sure, key=itemgetter("apart"))[-1 if sign > 0 else 0]
         if sign * least["apart"] > 0:
-            ends = interval(least["apart_low"], least["apart_high"], signed_two)
+            ends = spaced(least["apart_low"], least["apart_high"], signed_two)
             parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {ends}")
     count = f"{len(sure)} of {len(own)} systems differ from the others by more than chance"
     sentence = f"beside the humans it {' and '.join(parts)} against the other systems ({count})."

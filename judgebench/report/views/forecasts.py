@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import interval, is_known, percent, points, short, signed_two, span, three, two
+from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, span, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import few_groups, missing_reasons
 from judgebench.results.results import Results
@@ -169,7 +169,7 @@ def _calibration(row: Mapping[str, Any]) -> str:
     low, high = _told(row, "overconfidence")
     if low is None or high is None:
         return f"{said}; with so few groups nobody can say whether its probabilities are right."
-    apart = f"{said} (difference {points(row['overconfidence'])} points {interval(low, high, points)})"
+    apart = f"{said} (difference {points(row['overconfidence'])} points {spaced(low, high, points)})"
     if low > 0:
         example = _example(row)
         return f"its probabilities are overconfident: {apart}{example}.{_skill(row)}"
@@ -198,7 +198,7 @@ def _skill(row: Mapping[str, Any]) -> str:
     if low is None or high is None:
         return ""
     base = "the shares that the humans give over all texts"
-    number = f"(skill {signed_two(row['rps_skill'])} {interval(low, high, signed_two)})"
+    number = f"(skill {signed_two(row['rps_skill'])} {spaced(low, high, signed_two)})"
     if low > 0:
         return f" They forecast a text's ratings better than {base} {number}."
     return f" They forecast a text's ratings {'worse' if high < 0 else 'no better'} than {base} {number}."
@@ -218,7 +218,7 @@ def _person(row: Mapping[str, Any], scale: tuple[float, float] | None) -> str:
         sentence += f"{two(kept)} instead of {two(row['risk'])} {unit}."
     if is_known(row.get("coverage")) and not row.get("coverage_reason"):
         sentence += f" An interval of {two(row['width'])} points around its calibrated score holds the humans' mean in "
-        sentence += f"{percent(row['coverage'])} of texts {interval(row['coverage_low'], row['coverage_high'], points)}"
+        sentence += f"{percent(row['coverage'])} of texts {spaced(row['coverage_low'], row['coverage_high'], points)}"
         sentence = f"{sentence.rstrip()} ({percent(row['level'])} were asked for)."
     return sentence
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.formats import is_known, short, span, three
+from judgebench.report.formats import bounded, is_known, short, span, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
 
@@ -62,8 +62,8 @@ def human_sentence(results: Results, best: Mapping[str, Any]) -> str:
     if record is None or not is_known(best.get("spearman_others")):
         return ""
     sentence = (
-        f"One human rater agrees with the mean of the others at Spearman {_bounded(record, 'ceiling')}; against the "
-        f"same means this judge reaches {_bounded(best, 'spearman_others')}"
+        f"One human rater agrees with the mean of the others at Spearman {bounded(record, 'ceiling', three)}; against "
+        f"the same means this judge reaches {bounded(best, 'spearman_others', three)}"
     )
     low, high = best["humans_difference_low"], best["humans_difference_high"]
     if not is_known(low) or record["groups"] < FEWEST:
@@ -71,12 +71,6 @@ def human_sentence(results: Results, best: Mapping[str, Any]) -> str:
     if low <= 0 <= high:
         return f"{sentence}, and the difference may be chance."
     return f"{sentence}, which is {'more' if low > 0 else 'less'} by more than chance."
-
-
-def _bounded(record: Mapping[str, Any], name: str) -> str:
-    """A number with its interval where it has one."""
-    low, high = record[f"{name}_low"], record[f"{name}_high"]
-    return three(record[name]) + (f" [{three(low)}, {three(high)}]" if is_known(low) and is_known(high) else "")
 
 
 def human_figures(results: Results) -> dict[str, Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import interval, is_known, no_text, p_value, percent, points, signed_three, two
+from judgebench.report.formats import bounded, is_known, no_text, p_value, percent, points, signed_three, two
 from judgebench.report.table import Col, View
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
@@ -173,12 +173,11 @@ def system_sentences(results: Results) -> list[str]:
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    ends = interval(row["pairwise_accuracy_low"], row["pairwise_accuracy_high"], points).replace(",", ", ")
     where, few = "", ""
     if row["several"] > 1:
         where = f" in range {row['range']}"
         few = f" It is the best of {row['several']}, so this share is optimistic."
-    share = " ".join(filter(None, [percent(row["pairwise_accuracy"]), ends]))
+    share = bounded(row, "pairwise_accuracy", points, percent)
     sentence = f"{row['condition']}: {row['series']}{where} orders {share} of pairs of systems as humans do"
     if not is_known(row["systems_held"]):
         return f"{sentence}.{few}"

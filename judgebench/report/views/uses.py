@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import interval, is_known, percent, points, signed_two, three, two
+from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.views.beside import best_pairs, correlated, judge_name, key_of, rival
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import HELD, systems_frame
@@ -43,14 +43,14 @@ def _order(row: Row | None, human: Row) -> str:
     if row is None or not is_known(row["spearman_low"]):
         return "unknown, as its Spearman has no interval"
     if row["spearman_low"] <= 0:
-        return f"no, for its order may be chance (Spearman {_with_ends(row, 'spearman', three)})"
+        return f"no, for its order may be chance (Spearman {bounded(row, 'spearman', three)})"
     low, high = row.get("humans_difference_low"), row.get("humans_difference_high")
     if not is_known(low) or not is_known(human.get("ceiling")):
         return (
-            f"yes, better than chance (Spearman {_with_ends(row, 'spearman', three)}); how well a person would do it "
+            f"yes, better than chance (Spearman {bounded(row, 'spearman', three)}); how well a person would do it "
             "is not known"
         )
-    figures = f"Spearman {_with_ends(row, 'spearman_others', three)}, one person {_with_ends(human, 'ceiling', three)}"
+    figures = f"Spearman {bounded(row, 'spearman_others', three)}, one person {bounded(human, 'ceiling', three)}"
     if high < 0:
         return f"yes, better than chance, but a person does it better ({figures})"
     if low > 0:
@@ -67,18 +67,19 @@ def _stand_in(raw: Row, fitted: Row) -> str:
         return f"only calibrated by the humans' ratings; then {_as_close(fitted)}"
     if raw["passes"]:
         return f"no; it passes the alternative annotator test, but so would {rival(raw)}"
-    return f"no, {_as_close(raw)}, and wins over {round(raw['winning_rate'] * raw['tested'])} of {raw['tested']:.0f} raters"
+    won = f"{round(raw['winning_rate'] * raw['tested'])} of {raw['tested']:.0f} raters"
+    return f"no, {_as_close(raw)}, and wins over {won}"
 
 
 def _as_close(row: Row) -> str:
-    share = _with_ends(row, "advantage", points, percent)
+    share = bounded(row, "advantage", points, percent)
     return f"it lies at least as close to the other raters as the rater left out on {share} of texts"
 
 
 def _rank(row: Row | None) -> str:
     if row is None or not is_known(row["pairwise_accuracy"]):
         return ""
-    share = f"{_with_ends(row, 'pairwise_accuracy', points, percent)} of pairs as humans do"
+    share = f"{bounded(row, 'pairwise_accuracy', points, percent)} of pairs as humans do"
     if not is_known(row["pairwise_accuracy_low"]):
         return f"unknown; it orders {share}, without an interval"
     if row["pairwise_accuracy_low"] <= _CHANCE:
@@ -91,7 +92,7 @@ def _report(row: Row, systems: Row | None) -> str:
         return "unknown, as its bias in points has no interval"
     held = systems is not None and is_known(systems["means_held"])
     lost = bool(held and systems is not None and systems["means_held"] < HELD)
-    bias = f"bias {_with_ends(row, 'bias', signed_two)} points"
+    bias = f"bias {bounded(row, 'bias', signed_two)} points"
     means = ""
     if held and systems is not None:
         means = f", and the intervals of its means hold the humans' for {systems['systems_held']:.0f} of "
@@ -99,9 +100,3 @@ def _report(row: Row, systems: Row | None) -> str:
     if lost or not row["bias_low"] <= 0 <= row["bias_high"]:
         return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
     return f"yes, on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
-
-
-def _with_ends(row: Row, name: str, form: Any, of: Any = None) -> str:
-    """A number with its interval where it has one."""
-    ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), form).replace(",", ", ")
-    return f"{(of or form)(row[name])} {ends}".rstrip()

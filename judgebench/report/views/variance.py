@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import UNKNOWN, interval, is_known, percent, points, short, two, whole
+from judgebench.report.formats import UNKNOWN, bounded, is_known, percent, points, short, two, whole
 from judgebench.report.table import Col, View
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, SeriesIndex, condition_text
@@ -211,7 +211,7 @@ def _sentence(rows: pd.DataFrame) -> str:
         return f"{head}the range's share of the variance is unknown. {rows['reason'].iloc[0]}"
     shares = [f"{_bounded(row)} of the variance of scores by {row['who']}" for row in given[:1]]
     shares += [f"{_bounded(row)} by {row['who']}" for row in given[1:]]
-    sentence = f"{head}over {given[0]['ranges']:.0f} ranges, the score range alone makes {_listed(shares)}"
+    sentence = f"{head}over {given[0]['ranges']:.0f} ranges, the score range makes {_listed(shares)}"
     after = {row["series"]: row for row in calibrated}
     if all(row["series"] in after for row in given):
         shares = [_bounded(after[row["series"]]) for row in given]
@@ -220,8 +220,7 @@ def _sentence(rows: pd.DataFrame) -> str:
 
 
 def _bounded(row: Mapping[Any, Any]) -> str:
-    ends = interval(row["range_both_low"], row["range_both_high"], points).replace(",", ", ")
-    return " ".join(filter(None, [percent(row["range_both"]), ends])) if is_known(row["range_both"]) else "-"
+    return bounded(row, "range_both", points, percent)
 
 
 def _listed(parts: list[str]) -> str:
