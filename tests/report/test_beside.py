@@ -95,9 +95,9 @@ def test_the_sentence_of_points_names_bias_and_one_rater(real):
     record, human = real.beside_humans[0], real.humans[0]
     assert sentence == (
         f"coherence: on the humans' scale gpt-4o is {-record['bias']:.2f} points too strict "
-        f"[{-record['bias_high']:.2f},{-record['bias_low']:.2f}] and misses one rater by {record['single_mae']:.2f} "
-        f"[{record['single_mae_low']:.2f},{record['single_mae_high']:.2f}] points on average; one rater misses another "
-        f"by {human['single_mae']:.2f} [{human['single_mae_low']:.2f},{human['single_mae_high']:.2f}] points."
+        f"[{-record['bias_high']:.2f}, {-record['bias_low']:.2f}] and misses one rater by {record['single_mae']:.2f} "
+        f"[{record['single_mae_low']:.2f}, {record['single_mae_high']:.2f}] points on average; one rater misses "
+        f"another by {human['single_mae']:.2f} [{human['single_mae_low']:.2f}, {human['single_mae_high']:.2f}] points."
     )
 
 

@@ -1,0 +1,104 @@
+"""Verdicts on the uses of a judge, each decided by its own figure and interval."""
+
+from dataclasses import replace
+
+import pytest
+
+from judgebench.report.views.uses import use_sentences
+from judgebench.results.results import Results
+from tests.report.test_correlations import of, record
+
+OTHERS = {"spearman_others": 0.5, "spearman_others_low": 0.4, "spearman_others_high": 0.6}
+
+
+def ends(name, value, low=None, high=None):
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def beside(scores="raw", bias=(0.5, 0.3, 0.7), passes=False, **more):
+    own = {name: value for name, value in record().items() if name in (
+        *("dataset", "split", "dimension", "attack", "defense", "range_min", "range_max", "range_step"),
+        *("judge", "decoding", "lambda", "temperature"))}  # fmt: skip
+    figures = ends("bias", *bias) | ends("mae", 0.8, 0.7, 0.9) | ends("advantage", 0.45, 0.4, 0.5)
+    tested = {"tested": 3, "winning_rate": 1.0 if passes else 0.0, "passes": passes, "by_favorite": False}
+    blind = {"favorite": 5.0, "favorite_winning_rate": 1.0, "favorite_difference": -0.1}
+    blind |= {"favorite_difference_low": -0.2, "alternative_reason": None, "points_reason": None}
+    return own | {"scores": scores, "groups": 90} | figures | tested | blind | more
+
+
+def told(raw=None, fitted=None, metrics=None, ceiling=(0.7, 0.6, 0.8), systems=()):
+    humans = [{"dimension": "coherence", "split": "test", "reason": None, **ends("ceiling", *ceiling)}]
+    made = of(record(**(metrics or {})))
+    rows = [raw or beside(), fitted or beside("calibrated")]
+    (sentence,) = use_sentences(replace(made, beside_humans=rows, humans=humans, systems=systems))
+    assert sentence.startswith("coherence, SmolLM2: ")
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("difference", "verdict"),
+    [
+        ((-0.2, -0.3, -0.1), "yes, better than chance, but a person does it better"),
+        ((-0.1, -0.2, 0.1), "yes, and no worse than a person by more than chance"),
+        ((0.2, 0.1, 0.3), "yes, better than a person does"),
+    ],
+)
+def test_the_order_of_texts_is_judged_beside_one_person(difference, verdict):
+    sentence = told(metrics=OTHERS | ends("humans_difference", *difference))
+    figures = "(Spearman 0.500 [0.400, 0.600], one person 0.700 [0.600, 0.800])"
+    assert f"To order texts: {verdict} {figures}." in sentence
+
+
+def test_without_a_person_to_compare_with_chance_is_the_measure():
+    assert "To order texts: yes, better than chance (Spearman 0.500 [0.400, 0.600]); how well a person" in told()
+    lost = {"spearman_low": -0.1, "spearman_high": 0.4}
+    assert "To order texts: no, for its order may be chance (Spearman 0.500 [-0.100, 0.400])." in told(metrics=lost)
+    alone = {"spearman_low": None, "spearman_high": None}
+    assert "To order texts: unknown, as its Spearman has no interval." in told(metrics=alone)
+
+
+@pytest.mark.parametrize(
+    ("raw", "fitted", "verdict"),
+    [
+        ({"passes": True}, {}, "yes, it lies at least as close to the other raters as the rater left out on 45 % [40"),
+        ({"passes": True, "by_favorite": True}, {}, "no; it passes the alternative annotator test, but so would a "
+         "judge that always says 5."),
+        ({}, {"passes": True}, "only calibrated by the humans' ratings; then it lies at least as close"),
+        ({}, {"passes": True, "by_favorite": True}, "no, it lies at least as close"),
+        ({}, {}, "no, it lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts, "
+         "and wins over 0 of 3 raters."),
+        ({"passes": None}, {"passes": None}, "unknown, as single raters are not known, or too few of their texts."),
+    ],
+)  # fmt: skip
+def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, verdict):
+    assert f"To stand in for a rater: {verdict}" in told(beside(**raw), beside("calibrated", **fitted))
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "verdict"),
+    [
+        ((0.9, 0.8, 1.0), "yes, these ones: it orders 90 % [80, 100] of pairs as humans do."),
+        ((0.6, 0.4, 0.8), "not shown; it orders 60 % [40, 80] of pairs as humans do, which may be chance."),
+        ((0.6, None, None), "unknown; it orders 60 % of pairs as humans do, without an interval."),
+    ],
+)
+def test_systems_are_ranked_where_more_than_half_of_their_pairs_are_right(accuracy, verdict):
+    row = beside() | ends("pairwise_accuracy", *accuracy) | {"soft_pairwise_accuracy": 0.9, "systems": 4, "texts": 8}
+    row |= {"articles": 2, "means_held": 0.5, "systems_held": 2, "clusters": 1, "human_clusters": 2}
+    sentence = told(systems=[row | {"tie_threshold": None}])
+    assert f"To rank systems: {verdict}" in sentence
+    assert "intervals of its means hold the humans' for 2 of 4 systems" in sentence
+    assert "To rank systems" not in told()
+
+
+def test_scores_are_human_ones_where_they_are_not_biased():
+    biased = "To report its scores as human ones: no, not as they are (bias +0.50 [+0.30, +0.70] points); calibrate"
+    assert biased in told()
+    fair = told(beside(bias=(0.1, -0.1, 0.3)))
+    assert "yes, on average (bias +0.10 [-0.10, +0.30] points); a single one is off by 0.80 points." in fair
+    assert "unknown, as its bias in points has no interval." in told(beside(bias=(0.1, None, None)))
+
+
+def test_few_groups_say_nothing_of_any_use_and_old_runs_have_no_verdict():
+    assert told(beside(groups=4)).endswith("unknown. Fewer than 6 articles are too few for any of it.")
+    assert use_sentences(Results()) == []
