@@ -26,9 +26,17 @@ from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
-from judgebench.metrics.resampling import CONFIDENCE, RESAMPLES, expanded, jackknife_weights, weights_of, with_interval
+from judgebench.metrics.resampling import (
+    CONFIDENCE,
+    RESAMPLES,
+    expanded,
+    jackknife_weights,
+    weights_of,
+    with_agreement_interval,
+    with_interval,
+)
 
 Effect = frozenset[str]
 """The facets of a component."""
@@ -245,22 +253,24 @@ _EDGE = 1e-6  # a share no farther from 0 or 1 is at the edge
 def _bounded(
     name: str, scores: CrossedScores, of: Callable[[Mapping[Effect, np.ndarray]], np.ndarray]
 ) -> dict[str, float | None]:
-    """The keys of `with_interval` for a number between 0 and 1 made of components: Student's t of its logit, with the
-    jackknife's standard error over groups. Near 0 and 1, where a group more or less decides whether a component is
-    negative, it is the percentiles of the resamples.
+    """The keys of `with_interval` for a number between 0 and 1 made of components, by `with_agreement_interval`: of the
+    number itself, or of the rest to 1 where that is the smaller, so that shares and their rest have the same interval.
+    At 0 and 1, where a group more or less decides whether a component is negative, it is the resamples' percentiles.
 
-    Of 1,000 simulated judges it held the known shares in 94 to 95 % of cases, with 10, 20 and 40 groups each;
-    percentiles of 200 of them in 88 to 97 %.
+    Of 1,000 simulated judges with 10, 20 and 40 groups each it held known shares in 92 to 95 % of cases; percentiles
+    held them in 89 to 97 % of 200.
     """
     values = of(scores.components)
     record = with_interval(name, values, scores.ends)
     rest = of(scores.left_out) if record[f"{name}_low"] is not None else values
-    if len(rest) > 2 and not np.isnan(rest).any() and rest.min() > _EDGE and rest.max() < 1 - _EDGE:
-        logits, count = special.logit(rest), len(rest) - 1
-        error = math.sqrt((count - 1) / count * ((logits[1:] - logits[1:].mean()) ** 2).sum())
-        far = error * special.stdtrit(count - 1, CONFIDENCE[1])
-        record |= {f"{name}_low": float(special.expit(logits[0] - far)),
-                   f"{name}_high": float(special.expit(logits[0] + far))}  # fmt: skip
+    if np.isnan(rest).any() or min(rest.min(), 1 - rest.max()) < _EDGE:
+        return record
+    turned = rest[0] > 0.5
+    found = with_agreement_interval(name, 1 - rest if turned else rest)
+    low, high = found[f"{name}_low"], found[f"{name}_high"]
+    if low is not None and high is not None:
+        ends = (1 - high, 1 - max(low, 0.0)) if turned else (max(low, 0.0), high)
+        record |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
     return record
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from judgebench.metrics.resampling import expanded, group_weights
 from judgebench.worth.generalizability import (
@@ -272,6 +273,26 @@ def test_intervals_reach_as_far_as_students_t_with_few_groups() -> None:
     assert (record["variance_low"], record["variance_high"]) == pytest.approx(
         tuple(np.quantile(values[1:], expanded(6)))
     )
+
+
+def test_intervals_of_shares_are_the_jackknifes_and_their_rests() -> None:
+    """Each group left out by hand, Student's t of log(1 - share) of the smaller side (scipy)."""
+    scores = CrossedScores(drawn((12, 4), 5) + np.arange(12)[:, None] / 3, ("text", "range"), resamples=50)
+    rests = [CrossedScores(np.delete(scores.values, i, axis=0), scores.facets, resamples=0) for i in range(12)]
+    shares = np.array([facet_share(one, "range")["both"] for one in (scores, *rests)])
+    texts, both = component_records(scores)[0], facet_share(scores, "range")
+    assert both["both"] < 0.5
+    logs = np.log1p(-shares)
+    error = np.sqrt(11 / 12 * ((logs[1:] - logs[1:].mean()) ** 2).sum())
+    low, high = (1 - np.exp(logs[0] + side * error * stats.t.ppf(0.975, 11)) for side in (1, -1))
+    assert (both["both_low"], both["both_high"]) == pytest.approx((max(low, 0.0), high))
+    assert (texts["share_low"], texts["share_high"]) == pytest.approx((1 - high, 1 - max(low, 0.0)))
+
+
+def test_a_share_at_its_end_has_the_percentiles() -> None:
+    moved = np.arange(8.0)[:, None] + np.zeros((8, 3))  # no range at all: texts are everything
+    record = component_records(CrossedScores(moved, ("text", "range"), resamples=50))[0]
+    assert (record["share"], record["share_low"], record["share_high"]) == pytest.approx((1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(

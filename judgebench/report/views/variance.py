@@ -63,9 +63,10 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         "Scores are parts of the way from the lowest to the highest of their range, of texts that were scored in all "
         "ranges. Of texts: the share of the variance that stays the same in every range. Of range: all texts are "
         "moved alike. Of range x text: their order changes. Of both: score range bias in one number. Spread: standard "
-        "deviation of a score, as part of the range. One range: how reliable the order of texts in one range is as "
-        f"that in any. Ranges needed for {short(WANTED)}: for the order of texts / for the scores themselves; none: no "
-        "number is enough. A judge that repeats the same mistake in every range is reliable, too."
+        "deviation of a score, as part of its range (calibrated: of the humans' scale). One range: how reliable the "
+        f"order of texts in one range is as that in any. Ranges needed for {short(WANTED)}: for the order of texts / "
+        "for the scores themselves; none: no number is enough. A judge that repeats the same mistake in every range "
+        "is reliable, too."
     ]
     if rows["calibrated"].any():
         notes.append(
