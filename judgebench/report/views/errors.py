@@ -68,7 +68,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
     return (
         "Error: the judge's score on the humans' scale less the humans' mean, in points. Each factor's share in it "
-        "while the others stay the same, by least squares. Format: lists, headings, code, tables, bold words. "
+        "while the others stay the same, by least squares; a judge that tells texts apart poorly shows, reversed, what "
+        "the humans reward. Format: lists, headings, code, tables, bold words. "
         f"In brackets: 95 % interval, errors clustered by {results.groups}. Holm: p, corrected over the factors.{few}"
     )
 
