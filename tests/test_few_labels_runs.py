@@ -158,3 +158,33 @@ def test_pairs_of_ones_own_need_not_all_have_a_preference(judgebench):
 
 
 FIELDS = ("source", "first", "second", "first_system", "second_system", "preference")
+
+
+@pytest.mark.parametrize(
+    "more", [("prompt=comparative", "decoding=[greedy]"), ("attacks=[none,dsi]", "decoding=[greedy,contrastive]")]
+)
+def test_comparisons_and_attacks_leave_unrated_texts_to_the_judge(judgebench, tiny_pair, more):
+    rows = [
+        {"group_id": f"g{i}", "system_id": system, "source": f"Article {i}.", "output": f"It rained, {system}{i}."}
+        | {"example_id": f"{i}{system}"}
+        | ({"human": {"coherence": 1 + (i + ord(system)) % 5}} if i < 7 or (i < 8 and system == "a") else {})
+        for i in range(10)
+        for system in "abc"
+    ]
+    write("mine.jsonl", rows)
+    _, out, _ = judgebench(
+        *("judge=local", f"judge.path={tiny_pair[0]}", "assistant=model", f"assistant.path={tiny_pair[1]}"),
+        *("data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "data.dev_share=0", "logger=none"),
+        *("metrics.resamples=20", "run_dir=run", "tune=none", *more),
+    )
+    compares = "prompt=comparative" in more
+    records = [one for one in RunFolder.open("run").read("metrics") if one["level"] == "dataset"]
+    scores = RunFolder.open("run").read("scores")
+    rated = scores[scores["human"].notna()].drop_duplicates("example_id")
+    assert {record["n"] for record in records} == {len(rated)}
+    texts = {one["example_id"] for one in rows if "human" in one}
+    assert set(rated["example_id"]) == (
+        {name for name in scores["example_id"] if set(name.split("~")) <= texts} if compares else texts
+    )
+    told = f"Humans rated {len(rated)} of {scores['example_id'].nunique()} {'pairs' if compares else 'texts'}"
+    assert told in " ".join(out.split())

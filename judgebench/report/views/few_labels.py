@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import is_known, percent, short, signed_two, three, two
-from judgebench.report.table import Col, View
+from judgebench.report.table import Col, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
@@ -73,7 +73,7 @@ def _rows(results: Results) -> pd.DataFrame:
 def _chosen(results: Results) -> list[dict[str, Any]]:
     """Of each dimension the record whose judge makes the intervals narrowest; of equal ones the first."""
     best: dict[str, dict[str, Any]] = {}
-    for row in _rows(results).to_dict("records"):
+    for row in records(_rows(results)):
         held = best.get(row["condition"])
         if held is None or _saved(row) > _saved(held):
             best[row["condition"]] = row
