@@ -18,12 +18,14 @@ from judgebench.report.formats import short, three, two
 from judgebench.report.html import browser_part, render_page, rendered, shown_figure
 from judgebench.report.layout import EXAMPLES, Drawn, PageSection
 from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
+from judgebench.report.views.beside import BESIDE_RUNS
 from judgebench.report.views.comparisons import (
     COMPARISONS,
     comparison_frame,
     comparison_note,
     comparison_sentences,
 )
+from judgebench.report.views.humans import ceilings
 from judgebench.report.views.scales import SCALES
 from judgebench.report.views.tasks import TASKS_TABLE
 from judgebench.results.results import Results, unattacked
@@ -81,7 +83,8 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     named = [NamedRun(letter, run) for letter, run in lettered(runs).items()]
     compared = Compared(named, paired_differences(named, resamples, seed))
     browser = browse({run.letter: run.content for run in named})
-    figure = correlation_figure(_drawn(unattacked(_lettered_records(named))), {"groups": compared.groups})
+    records_of_all = _drawn(unattacked(_lettered_records(named)))
+    figure = correlation_figure(records_of_all, {"groups": compared.groups}, ceilings(runs[0]))
     pictures = [shown_figure("spearman", figure)] if figure else []
     sections = rendered(SECTIONS, compared, pictures, browser_part(browser, runs[0].examples_word))
     title = f"{len(named)} runs compared"
@@ -194,10 +197,16 @@ _DIFFERENCES = replace(
     note=_difference_note,
 )
 
+
+def _beside(compared: Compared) -> list[Block]:
+    return [*BESIDE_RUNS.tables({run.letter: run.content for run in compared.runs})]
+
+
 SECTIONS = (
     PageSection("compared_answers", "Answers", (_answers, Drawn("spearman"))),
     PageSection("compared_configs", "What was different", (_configs,)),
     PageSection("compared_metrics", "Side by side", (_metrics,)),
+    PageSection("compared_beside", "Beside humans", (_beside,)),
     PageSection("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
     EXAMPLES,
 )

@@ -229,6 +229,71 @@ STAND_IN = View(
 """The alternative annotator test of judges, raw and calibrated, beside a judge without judgment and beside Spearman."""
 
 
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def beside_runs_frame(runs: Mapping[str, Results]) -> pd.DataFrame:
+    """A row a run (by its letter), range and judge of each dimension, and the humans' own behind those of a dimension;
+    clean texts without defense, raw scores. Empty where no run was studied beside humans."""
+    parts: list[dict[str, Any]] = []
+    humans: dict[str, dict[str, Any]] = {}
+    for letter, run in runs.items():
+        orders = {key_of(row): row for row in correlated(run)}
+        ranked = {key_of(row): row for row in run.systems}
+        rows = [row for row in records(_rows(run)) if row["defense"] == NO_DEFENSE]
+        fitted = {key_of(row): row for row in rows if row["scores"] == CALIBRATED}
+        for row in (row for row in rows if row["scores"] == RAW):
+            key = key_of(row)
+            found = {"run": letter, "wins": _wins(row), "fitted": _wins(fitted[key]), "blind": _blind(row)}
+            parts.append(row | _kept(orders.get(key), "spearman_others") | _kept(ranked.get(key), "pairwise_accuracy")
+                         | found)  # fmt: skip
+        for name, record in human_figures(run).items():
+            own = _kept(record | {"spearman_others": record["ceiling"]}, "spearman_others", "ceiling")
+            own |= _kept(record, "single_mae")
+            humans.setdefault(
+                name, {"run": "", "condition": name, "who": "one, with the others", "range": RATERS} | own
+            )
+    table = pd.DataFrame(parts)
+    if not len(table):
+        return table
+    both = []
+    for name, part in table.groupby("condition", sort=False):
+        both += [part, pd.DataFrame([humans[str(name)]])] if name in humans else [part]
+    return pd.concat([part.astype(object) for part in both], ignore_index=True)
+
+
+def _kept(row: Mapping[str, Any] | None, name: str, source: str = "") -> dict[str, Any]:
+    """A number with its interval, by its name."""
+    return {f"{name}{end}": None if row is None else row.get(f"{source or name}{end}") for end in ("", "_low", "_high")}
+
+
+BESIDE_RUNS = View(
+    "beside_runs",
+    "Beside humans",
+    beside_runs_frame,
+    (
+        Col("run", "run", left=True),
+        Col("judge, decoding", "who", detail="setting", left=True),
+        Col("range", "range", left=True),
+        Col("Spearman", "spearman_others", three, ends=short),
+        Col("bias", "bias", signed_two, ends=signed_two),
+        Col("off one rater", "single_mae", two, ends=two, optional=True),
+        Col("wins over", "wins", group="alternative annotator test", optional=True),
+        Col("calibrated", "fitted", group="alternative annotator test", optional=True),
+        Col("always says", "blind", group="alternative annotator test", optional=True),
+        Col("pairs of systems", "pairwise_accuracy", percent, ends=points, optional=True),
+    ),
+    by=["condition"],
+    title="{condition}",
+    note="Spearman: with the mean of all raters but one, mean over raters, as for one rater. Bias: mean of judge less "
+    "human, in points of the humans' scale. Off one rater: mean distance from a single rater. Wins over: raters to "
+    "whom the judge loses by less than epsilon; calibrated: the same of calibrated scores; always says: the best single "
+    "score, and the share of texts on which a judge that always gives it would lie as close. Pairs of systems: share "
+    "that the judge orders as humans do.",
+)
+"""Judges of several runs on one data set, and one human, in the same columns."""
+
+
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
