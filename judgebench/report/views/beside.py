@@ -281,15 +281,15 @@ BESIDE_RUNS = View(
         Col("wins over", "wins", group="alternative annotator test", optional=True),
         Col("calibrated", "fitted", group="alternative annotator test", optional=True),
         Col("always says", "blind", group="alternative annotator test", optional=True),
-        Col("pairs of systems", "pairwise_accuracy", percent, ends=points, optional=True),
+        Col("pairs", "pairwise_accuracy", percent, ends=points, optional=True),
     ),
     by=["condition"],
     title="{condition}",
     note="Spearman: with the mean of all raters but one, mean over raters, as for one rater. Bias: mean of judge less "
     "human, in points of the humans' scale. Off one rater: mean distance from a single rater. Wins over: raters to "
-    "whom the judge loses by less than epsilon; calibrated: the same of calibrated scores; always says: the best single "
-    "score, and the share of texts on which a judge that always gives it would lie as close. Pairs of systems: share "
-    "that the judge orders as humans do.",
+    "whom the judge loses by less than epsilon; calibrated: the same of calibrated scores; always says: the best "
+    "single score, and the share of texts on which a judge that always gives it would lie as close. Pairs: share of "
+    "pairs of systems that the judge orders as humans do.",
 )
 """Judges of several runs on one data set, and one human, in the same columns."""
 
