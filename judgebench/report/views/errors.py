@@ -213,7 +213,7 @@ def _system_sentence(row: Mapping[str, Any]) -> str:
 
 
 def _draws_together(systems: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether errors fall as systems get better in the humans' eyes, and little else moves them."""
+    """True where errors fall as systems get better in the humans' eyes, and little else moves them."""
     if len(systems) < _FEWEST_SYSTEMS:
         return False
     human, error = (np.array([one[name] for one in systems]) for name in ("human", "error"))

@@ -7,7 +7,8 @@ from typing import Any
 
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
-from judgebench.report.views.beside import best_pairs, correlated, judge_name, key_of, rival
+from judgebench.report.table import records
+from judgebench.report.views.beside import best_pairs, correlated, judge_key, judge_name, rival
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import HELD, systems_frame
 from judgebench.results.results import Results
@@ -20,11 +21,11 @@ Row = Mapping[str, Any]
 def use_sentences(results: Results) -> list[str]:
     """A dimension's verdicts on the judge and range that agree best with the humans there: may it order texts, stand in
     for a rater, rank systems, and may its scores be reported as the humans'? Each with the figure that decides it."""
-    orders = {key_of(row): row for row in correlated(results)}
-    systems = {key_of(row): row for row in systems_frame(results).to_dict("records")}
+    orders = {judge_key(row): row for row in correlated(results)}
+    systems = {judge_key(row): row for row in records(systems_frame(results))}
     found = []
     for condition, raw, fitted in best_pairs(results):
-        key, human = key_of(raw), human_figures(results).get(str(raw["dimension"]), {})
+        key, human = judge_key(raw), human_figures(results).get(str(raw["dimension"]), {})
         head = f"{condition}, {judge_name(results, raw)}:"
         if raw["groups"] < FEWEST:
             found.append(f"{head} unknown. Fewer than {FEWEST} {results.groups} are too few for any of it.")
@@ -45,7 +46,7 @@ def _order(row: Row | None, human: Row) -> str:
     if row["spearman_low"] <= 0:
         return f"no, for its order may be chance (Spearman {bounded(row, 'spearman', three)})"
     low, high = row.get("humans_difference_low"), row.get("humans_difference_high")
-    if not is_known(low) or not is_known(human.get("ceiling")):
+    if low is None or high is None or not is_known(human.get("ceiling")):
         return (
             f"yes, better than chance (Spearman {bounded(row, 'spearman', three)}); how well a person would do it "
             "is not known"
