@@ -238,12 +238,12 @@ def beside_runs_frame(runs: Mapping[str, Results]) -> pd.DataFrame:
     parts: list[dict[str, Any]] = []
     humans: dict[str, dict[str, Any]] = {}
     for letter, run in runs.items():
-        orders = {judge_key(row): row for row in correlated(run)}
-        ranked = {judge_key(row): row for row in run.systems}
+        orders = {series_key(row): row for row in correlated(run)}
+        ranked = {series_key(row): row for row in run.systems}
         rows = [row for row in records(_rows(run)) if row["defense"] == NO_DEFENSE]
-        fitted = {judge_key(row): row for row in rows if row["scores"] == CALIBRATED}
+        fitted = {series_key(row): row for row in rows if row["scores"] == CALIBRATED}
         for row in (row for row in rows if row["scores"] == RAW):
-            key = judge_key(row)
+            key = series_key(row)
             found = {"run": letter, "wins": _wins(row), "fitted": _wins(fitted[key]), "blind": _blind(row)}
             parts.append(row | _kept(orders.get(key), "spearman_others") | _kept(ranked.get(key), "pairwise_accuracy")
                          | found)  # fmt: skip
@@ -400,11 +400,11 @@ def best_pairs(results: Results) -> Sequence[tuple[str, Mapping[str, Any], Mappi
     if not len(rows):
         return []
     bare = rows[rows["defense"] == NO_DEFENSE]
-    height = {judge_key(one): one["spearman"] for one in correlated(results)}
+    height = {series_key(one): one["spearman"] for one in correlated(results)}
     found = []
     for condition, part in (bare if len(bare) else rows).groupby("condition", sort=False):
         kinds = {kind: records(part[part["scores"] == kind]) for kind in (RAW, CALIBRATED)}
-        best = max(range(len(kinds[RAW])), key=[height.get(judge_key(one), -2.0) for one in kinds[RAW]].__getitem__)
+        best = max(range(len(kinds[RAW])), key=[height.get(series_key(one), -2.0) for one in kinds[RAW]].__getitem__)
         found.append((str(condition), kinds[RAW][best], kinds[CALIBRATED][best]))
     return found
 
@@ -417,6 +417,6 @@ def correlated(results: Results) -> Records:
     return [one for one in records(rows[rows["range"] != "average"]) if is_known(one["spearman"])]
 
 
-def judge_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def series_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Condition, judge and setting of a record or a row, by which those of several files are found."""
     return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in _KEYS)

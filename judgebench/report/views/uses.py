@@ -8,7 +8,7 @@ from typing import Any
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
-from judgebench.report.views.beside import best_pairs, correlated, judge_key, judge_name, rival
+from judgebench.report.views.beside import best_pairs, correlated, series_key, judge_name, rival
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import HELD, systems_frame
 from judgebench.results.results import Results
@@ -21,11 +21,11 @@ Row = Mapping[str, Any]
 def use_sentences(results: Results) -> list[str]:
     """A dimension's verdicts on the judge and range that agree best with the humans there: may it order texts, stand in
     for a rater, rank systems, and may its scores be reported as the humans'? Each with the figure that decides it."""
-    orders = {judge_key(row): row for row in correlated(results)}
-    systems = {judge_key(row): row for row in records(systems_frame(results))}
+    orders = {series_key(row): row for row in correlated(results)}
+    systems = {series_key(row): row for row in records(systems_frame(results))}
     found = []
     for condition, raw, fitted in best_pairs(results):
-        key, human = judge_key(raw), human_figures(results).get(str(raw["dimension"]), {})
+        key, human = series_key(raw), human_figures(results).get(str(raw["dimension"]), {})
         head = f"{condition}, {judge_name(results, raw)}:"
         if raw["groups"] < FEWEST:
             found.append(f"{head} unknown. Fewer than {FEWEST} {results.groups} are too few for any of it.")
