@@ -1,6 +1,7 @@
 """What a run writes and shows, in files that a person can read, and what differs between two of them.
 
-Numbers may differ by 1e-12 of their size; all other text must be the same. Masked is what differs between two runs of
+Numbers may differ by 1e-12 of their size (those of worth/, behind which equations are solved, by 1e-8); all other text
+must be the same. Masked is what differs between two runs of
 the same code: seconds, versions, the commit, the platform.
 """
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-RELATIVE = 1e-12
+RELATIVE, SOLVED = 1e-12, 1e-8
 NOISE = 1e-14
 """Numbers this near to each other are the same whatever their size: a correlation of 1e-17 is one of 0."""
 
@@ -59,7 +60,8 @@ def differences(name: str, old: str, new: str) -> list[str]:
     if old == new:
         return []
     if name.endswith(".json"):
-        return list(_json_differences("$", json.loads(old), json.loads(new)))
+        relative = SOLVED if name.startswith("worth/") else RELATIVE
+        return list(_json_differences("$", json.loads(old), json.loads(new), relative))
     if name.endswith(".csv") and not name.startswith("tables/"):
         return list(_csv_differences(old, new))
     return list(_line_differences(old, new))
@@ -239,12 +241,12 @@ def page_text(html: str, environment: dict[str, Any]) -> str:
 # --- what differs -------------------------------------------------------------------------------------------------
 
 
-def same_number(old: float, new: float) -> bool:
+def same_number(old: float, new: float, relative: float = RELATIVE) -> bool:
     """Whether two numbers are the same but for rounding in the last digits."""
-    return math.isclose(old, new, rel_tol=RELATIVE, abs_tol=NOISE)
+    return math.isclose(old, new, rel_tol=relative, abs_tol=max(NOISE, relative * NOISE / RELATIVE))
 
 
-def _json_differences(path: str, old: Any, new: Any) -> Iterator[str]:
+def _json_differences(path: str, old: Any, new: Any, relative: float) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             if key not in new:
@@ -252,14 +254,14 @@ def _json_differences(path: str, old: Any, new: Any) -> Iterator[str]:
             elif key not in old:
                 yield f"{path}.{key}: was missing, is {_brief(new[key])}"
             else:
-                yield from _json_differences(f"{path}.{key}", old[key], new[key])
+                yield from _json_differences(f"{path}.{key}", old[key], new[key], relative)
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
             yield f"{path}: had {len(old)} entries, has {len(new)}"
         for place, (was, now) in enumerate(zip(old, new, strict=False)):
-            yield from _json_differences(f"{path}[{place}]", was, now)
+            yield from _json_differences(f"{path}[{place}]", was, now, relative)
     elif _number(old) and _number(new):
-        if not same_number(old, new):
+        if not same_number(old, new, relative):
             yield f"{path}: was {old!r}, is {new!r}"
     elif old != new or type(old) is not type(new):
         yield f"{path}: was {_brief(old)}, is {_brief(new)}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, text, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import sized_correlations
@@ -361,12 +362,12 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
 
 def calibration_sentences(results: Results) -> list[str]:
     """One sentence a dimension: the distance from the humans' mean of the judge and range that agree best with them,
-    raw and calibrated; none where one of them is not known."""
+    raw and calibrated; none where one of them is not known, or with fewer than `FEWEST` groups."""
     return [
         f"{name}: calibrated by the humans' ratings of other {results.groups}, {judge_name(results, raw)} misses the "
         f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}."
         for name, raw, fitted in best_pairs(results)
-        if is_known(raw["mae"]) and is_known(fitted["mae"])
+        if is_known(raw["mae"]) and is_known(fitted["mae"]) and raw["groups"] >= FEWEST
     ]
 
 
@@ -381,13 +382,18 @@ def _ends(row: Mapping[str, Any], name: str, form: Any) -> str:
 
 def judge_name(results: Results, row: Mapping[str, Any]) -> str:
     """A judge in a sentence: its model's name, with decoding and range where the run has several; else its series."""
-    own = results.titles.get(row["judge"]) or f"the {row['judge']}"
+    titles, judge = results.titles, str(row["judge"])
+    own = titles.get(judge) or (f"{titles['main']} with {titles['assistant']}" if _paired(titles, judge) else judge)
     several = len({(one["judge"], one["decoding"]) for one in results.beside_humans}) > 1
     ranges = len({one["range"] for one in records(_rows(results))}) > 1
     parts = [str(row["who"]) if several else "", str(row["setting"]) if several else ""]
     parts += [f"range {row['range']}"] if ranges else []
     said = ", ".join(filter(None, parts))
     return f"{own} ({said})" if said else own
+
+
+def _paired(titles: Mapping[str, str | None], judge: str) -> bool:
+    return judge == "pair" and bool(titles.get("main") and titles.get("assistant"))
 
 
 _KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)

@@ -8,7 +8,7 @@ from typing import Any
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
-from judgebench.report.views.beside import best_pairs, correlated, series_key, judge_name, rival
+from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, series_key
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import HELD, systems_frame
 from judgebench.results.results import Results
