@@ -383,17 +383,15 @@ def _ends(row: Mapping[str, Any], name: str, form: Any) -> str:
 def judge_name(results: Results, row: Mapping[str, Any]) -> str:
     """A judge in a sentence: its model's name, with decoding and range where the run has several; else its series."""
     titles, judge = results.titles, str(row["judge"])
-    own = titles.get(judge) or (f"{titles['main']} with {titles['assistant']}" if _paired(titles, judge) else judge)
+    own = titles.get(judge) or f"the {judge}"
+    if judge == "pair" and titles.get("main") and titles.get("assistant"):
+        own = f"{titles['main']} with {titles['assistant']}"
     several = len({(one["judge"], one["decoding"]) for one in results.beside_humans}) > 1
     ranges = len({one["range"] for one in records(_rows(results))}) > 1
     parts = [str(row["who"]) if several else "", str(row["setting"]) if several else ""]
     parts += [f"range {row['range']}"] if ranges else []
     said = ", ".join(filter(None, parts))
     return f"{own} ({said})" if said else own
-
-
-def _paired(titles: Mapping[str, str | None], judge: str) -> bool:
-    return judge == "pair" and bool(titles.get("main") and titles.get("assistant"))
 
 
 _KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
