@@ -217,7 +217,7 @@ def test_the_numbers_of_the_first_page_are_the_demos(tmp_path, monkeypatch):
     import judgebench
 
     monkeypatch.chdir(tmp_path)
-    results = judgebench.run(["+exp=demo", "report=false", "metrics.resamples=0"])
+    results = judgebench.run(["+exp=demo", "report=false", "worth=true", "metrics.resamples=0"])
     metrics = results.frame("metrics").query("level == 'dataset'").set_index(["judge", "decoding", "range_min"])
     spearman, favorite = metrics["spearman"], metrics[["modal_score", "modal_share"]]
     greedy, expected, contrast = (
@@ -225,7 +225,14 @@ def test_the_numbers_of_the_first_page_are_the_demos(tmp_path, monkeypatch):
     )
     first, third = (favorite.loc[("main", "greedy", low)] for low in (0, 2))
     assert (first["modal_score"], third["modal_score"]) == (4, 4)
+    variance = results.frame("variance").query("study == 'ranges' and judge == 'main'")
+    share = {
+        (row.decoding, row.calibrated): f"{row.range_both:.0%}".replace("%", " %") for row in variance.itertuples()
+    }
+    plain, fitted = ([share[one, calibrated] for one in ("greedy", "expectation")] for calibrated in (False, True))
     sentences = (
+        f"makes {plain[0]} of the variance of its most likely scores and {plain[1]} of the expectation's",
+        f"calibrated on other snippets' grades, {fitted[0]} and {fitted[1]}.",
         f"its favorite is 4 for {first['modal_share']:.0%} of them in 0-4".replace("%", " %"),
         f"for {third['modal_share']:.0%} in 2-6".replace("%", " %"),
         f"agrees with the others at Spearman {results.humans[0]['ceiling']:.2f}.",
