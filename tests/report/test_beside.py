@@ -49,31 +49,27 @@ def test_points_of_a_judge_stand_above_those_of_one_rater(real):
     assert [section.title for section in table.sections] == ["1-5", "humans"]
     raw, calibrated, human = lines(table)
     heads = ["bias", "off their mean", "off one rater", "same", "within 1", "kappa", "AC2"]
-    assert table.heads == ["judge, decoding", "scores", *heads]
-    assert [one[:2] for one in (raw, calibrated, human)] == [
-        ["main, greedy", "raw"],
-        ["", "calibrated"],
-        ["one, with another", ""],
-    ]
+    assert table.heads == ["judge, decoding", *heads]
+    assert [one[0] for one in (raw, calibrated, human)] == ["main, greedy", "calibrated", "one, with another"]
     record = real.beside_humans[0]
-    assert raw[2] == f"{record['bias']:.2f} [{record['bias_low']:.2f},{record['bias_high']:.2f}]"
-    assert human[2:4] == ["-", "-"]
-    assert human[4].startswith(f"{real.humans[0]['single_mae']:.2f} [")
+    assert raw[1] == f"{record['bias']:.2f} [{record['bias_low']:.2f},{record['bias_high']:.2f}]"
+    assert human[1:3] == ["-", "-"]
+    assert human[3].startswith(f"{real.humans[0]['single_mae']:.2f} [")
 
 
 def test_a_judge_that_passes_by_its_favorite_is_told(real):
     (table,) = STAND_IN.tables(real)
     raw, calibrated, human = lines(table)
-    assert raw[2] == "0 of 3"
+    assert raw[1] == "0 of 3"
     assert raw[-1] == "does not pass"
-    assert calibrated[2] == "3 of 3"
+    assert calibrated[1] == "3 of 3"
     assert calibrated[-1] == "passes, as blind"
     assert list(table.sections[0].notes) == [
         "",
         "main, greedy, calibrated: it passes, as does a judge that always says 5; passing is no sign of judgment.",
     ]
     assert human[0] == "one, with the others"
-    assert human[5].startswith(f"{real.humans[0]['ceiling']:.3f} [")
+    assert human[4].startswith(f"{real.humans[0]['ceiling']:.3f} [")
     (sentence,) = stand_in_sentences(real)
     assert sentence.startswith("coherence: gpt-4o does not pass the alternative annotator test (wins over 0 of 3 rat")
     assert sentence.endswith("but so would a judge that always says 5, so passing is no sign of judgment.")
@@ -106,7 +102,7 @@ def test_of_means_alone_figures_with_the_mean_are_shown():
     scores = np.clip(ratings[:, 0] + 1, 1, 5)
     results = results_of(judge_scores(scores, ratings, groups, raters=()))
     (table,) = POINTS.tables(results)
-    assert table.heads == ["judge, decoding", "scores", "bias", "off their mean", "same", "kappa", "AC2"]
+    assert table.heads == ["judge, decoding", "bias", "off their mean", "same", "kappa", "AC2"]
     assert len(lines(table)) == 2
     assert "only means are known" in table.note
     assert STAND_IN.tables(results) == []

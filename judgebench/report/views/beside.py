@@ -24,7 +24,11 @@ _CONDITION = ("dimension", "defense")
 
 def _rows(results: Results) -> pd.DataFrame:
     """The records as rows that tables show."""
-    return labelled(results.beside_humans) if results.beside_humans else pd.DataFrame()
+    if not results.beside_humans:
+        return pd.DataFrame()
+    rows = labelled(results.beside_humans)
+    raw = rows["scores"] == RAW
+    return rows.assign(label=rows["who"].where(raw, CALIBRATED), own_setting=rows["setting"].where(raw, ""))
 
 
 def _beside_raters(results: Results, rows: pd.DataFrame, who: str, human: Mapping[str, str]) -> pd.DataFrame:
@@ -43,11 +47,7 @@ def _beside_raters(results: Results, rows: pd.DataFrame, who: str, human: Mappin
         }
         if any(is_known(value) for value in figures.values()):
             same = {name: part[name].iloc[0] for name in (*_CONDITION, "condition")}
-            parts.append(
-                pd.DataFrame(
-                    [same | figures | {"range": RATERS, "who": f"one, with {who}", "scores": "", "setting": ""}]
-                )
-            )
+            parts.append(pd.DataFrame([same | figures | {"range": RATERS, "label": f"one, with {who}"}]))
     return pd.concat([part.astype(object) for part in parts], ignore_index=True)
 
 
@@ -100,8 +100,7 @@ POINTS = View(
     "Agreement in points",
     points_frame,
     (
-        Col("judge, decoding", "who", detail="setting", left=True, width=23),
-        Col("scores", "scores", left=True),
+        Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("bias", "bias", signed_two, ends=signed_two),
         Col("off their mean", "mae", two, ends=two),
         Col("same", "mean_exact", percent, ends=points, optional=True),
@@ -117,7 +116,6 @@ POINTS = View(
     title="{condition}",
     sections=["range"],
     section="{range}",
-    once=["who"],
     below="why",
     note=_points_note,
 )
@@ -210,8 +208,7 @@ STAND_IN = View(
     "May it stand in for a rater?",
     stand_in_frame,
     (
-        Col("judge, decoding", "who", detail="setting", left=True, width=23),
-        Col("scores", "scores", left=True),
+        Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("wins over", "wins"),
         Col("at least as close", "advantage", percent, ends=points),
         Col("always says", "blind"),
@@ -223,7 +220,6 @@ STAND_IN = View(
     title="{condition}",
     sections=["range"],
     section="{range}",
-    once=["who"],
     below="why",
     note=_stand_in_note,
 )
