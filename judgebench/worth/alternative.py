@@ -34,6 +34,9 @@ from judgebench.metrics.resampling import (
 FEWEST_RATED = 30
 """Texts shared with others with which a rater is tested, as in the paper: t is no better with fewer."""
 
+FEWEST_RATERS = 3
+"""Raters that the paper asks for; with fewer the test is done, and that is said."""
+
 FALSE_DISCOVERY = 0.05
 """Expected share of raters falsely won over, held by Benjamini and Yekutieli (2001) however the raters depend."""
 

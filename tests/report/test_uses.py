@@ -21,7 +21,7 @@ def beside(scores="raw", bias=(0.5, 0.3, 0.7), passes=False, **more):
         *("judge", "decoding", "lambda", "temperature"))}  # fmt: skip
     figures = ends("bias", *bias) | ends("mae", 0.8, 0.7, 0.9) | ends("advantage", 0.45, 0.4, 0.5)
     tested = {"tested": 3, "winning_rate": 1.0 if passes else 0.0, "passes": passes, "by_favorite": False}
-    blind = {"favorite": 5.0, "favorite_winning_rate": 1.0, "favorite_difference": -0.1}
+    blind = {"favorite": 5.0, "favorite_winning_rate": 1.0, "favorite_difference": -0.1, "favorite_advantage": 0.4}
     blind |= {"favorite_difference_low": -0.2, "alternative_reason": None, "points_reason": None}
     return own | {"scores": scores, "groups": 90} | figures | tested | blind | more
 
@@ -39,7 +39,7 @@ def told(raw=None, fitted=None, metrics=None, ceiling=(0.7, 0.6, 0.8), systems=(
     ("difference", "verdict"),
     [
         ((-0.2, -0.3, -0.1), "yes, better than chance, but a person does it better"),
-        ((-0.1, -0.2, 0.1), "yes, and no worse than a person by more than chance"),
+        ((-0.1, -0.2, 0.1), "yes, better than chance; that a person does it better or worse is not shown"),
         ((0.2, 0.1, 0.3), "yes, better than a person does"),
     ],
 )
@@ -60,13 +60,20 @@ def test_without_a_person_to_compare_with_chance_is_the_measure():
 @pytest.mark.parametrize(
     ("raw", "fitted", "verdict"),
     [
-        ({"passes": True}, {}, "yes, it lies at least as close to the other raters as the rater left out on 45 % [40"),
+        ({"passes": True}, {}, "yes by the alternative annotator test, it lies at least as close to the other raters "
+         "as the rater left out on 45 % [40, 50] of texts; but a judge that always says 5 passes, too, with 40 %."),
+        ({"passes": True, "favorite_winning_rate": 0.0, "tested": 2}, {}, "yes by the alternative annotator test, it "
+         "lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts; the test is "
+         "meant for 3 raters or more, and here are 2."),
         ({"passes": True, "by_favorite": True}, {}, "no; it passes the alternative annotator test, but so would a "
          "judge that always says 5."),
         ({}, {"passes": True}, "only calibrated by the humans' ratings; then it lies at least as close"),
         ({}, {"passes": True, "by_favorite": True}, "no, it lies at least as close"),
         ({}, {}, "no, it lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts, "
          "and wins over 0 of 3 raters."),
+        ({"passes": None, "winning_rate": None, "groups": 0}, {}, "no, calibrated by the humans' ratings it lies at "
+         "least as close to the other raters as the rater left out on 45 % [40, 50] of texts; its raw scores cannot be "
+         "tested."),
         ({"passes": None}, {"passes": None}, "unknown, as single raters are not known, or too few of their texts."),
     ],
 )  # fmt: skip
@@ -77,7 +84,10 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
 @pytest.mark.parametrize(
     ("accuracy", "verdict"),
     [
-        ((0.9, 0.8, 1.0), "yes, these ones: it orders 90 % [80, 100] of pairs as humans do."),
+        (
+            (0.9, 0.8, 1.0),
+            "yes, better than chance, for these systems: it orders 90 % [80, 100] of pairs as humans do.",
+        ),
         ((0.6, 0.4, 0.8), "not shown; it orders 60 % [40, 80] of pairs as humans do, which may be chance."),
         ((0.6, None, None), "unknown; it orders 60 % of pairs as humans do, without an interval."),
     ],
@@ -95,10 +105,19 @@ def test_scores_are_human_ones_where_they_are_not_biased():
     biased = "To report its scores as human ones: no, not as they are (bias +0.50 [+0.30, +0.70] points); calibrate"
     assert biased in told()
     fair = told(beside(bias=(0.1, -0.1, 0.3)))
-    assert "yes, on average (bias +0.10 [-0.10, +0.30] points); a single one is off by 0.80 points." in fair
+    assert "no bias is shown on average (bias +0.10 [-0.10, +0.30] points); a single one is off by 0.80 points." in fair
     assert "unknown, as its bias in points has no interval." in told(beside(bias=(0.1, None, None)))
 
 
+def test_the_best_of_several_is_said_to_be_optimistic():
+    made = replace(of(record()), beside_humans=[one for scores in ("raw", "calibrated") for one in (
+        beside(scores), beside(scores, decoding="expectation"))])  # fmt: skip
+    (sentence,) = use_sentences(made)
+    assert sentence.endswith(". Judge and range are the best of 2 on these texts, so this is optimistic.")
+    assert "optimistic" not in told()
+
+
 def test_few_groups_say_nothing_of_any_use_and_old_runs_have_no_verdict():
-    assert told(beside(groups=4)).endswith("unknown. Fewer than 6 articles are too few for any of it.")
+    few = told(beside(groups=4), beside("calibrated", groups=4))
+    assert few.endswith("unknown. Fewer than 6 articles are too few for any of it.")
     assert use_sentences(Results()) == []

@@ -66,7 +66,9 @@ def test_the_sentence_tells_each_decoding_with_its_interval_and_what_calibration
     known = variance_records(judges(("main", "greedy")))[0]
     low, high = (f"{100 * known[f'range_both_{end}']:.0f}" for end in ("low", "high"))
     assert share == f"{100 * known['range_both']:.0f} % [{low}, {high}]"
-    assert start.endswith(f"by main, greedy, {share} by main, expectation and {share} by pair, contrastive")
+    own, order = (f"{100 * known[f'range_{name}']:.0f} %" for name in ("own", "interactions"))
+    assert f"by main, greedy ({own} moves all texts alike, {order} changes their order), {share} by main, exp" in start
+    assert start.endswith(f"expectation ({own} and {order}) and {share} by pair, contrastive ({own} and {order})")
     assert after.count("%") == 3
     (bare,) = variance_sentences(results(judges(("main", "greedy"))))
     assert "calibrated" not in bare
@@ -81,7 +83,8 @@ def test_the_sentence_tells_each_decoding_with_its_interval_and_what_calibration
         ),
         (
             [side([0.0, 0.5], 0, 4, groups=["g", "g"]), side([0.25, 0.75], 1, 9, groups=["g", "g"])],
-            "quality: over 2 ranges, the score range makes 20 % of the variance of scores by main, greedy.",
+            "quality: over 2 ranges, the score range makes 20 % of the variance of scores by main, greedy (20 % moves all "
+            "texts alike, 0 % changes their order).",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Records, Results
 from judgebench.results.series import CELL, NO_DEFENSE, labelled
 from judgebench.types import LABELS
-from judgebench.worth.alternative import EXPERTS, PASSED
+from judgebench.worth.alternative import EXPERTS, FEWEST_RATERS, PASSED
 from judgebench.worth.beside_humans import CALIBRATED, RAW
 
 _WITH_MEAN = ("exact", "kappa", "ac2")
@@ -176,10 +176,10 @@ def _warning(row: Mapping[str, Any]) -> str:
     who = f"{row['who']}, {row['scores']}: it passes, "
     if row["by_favorite"]:
         return f"{who}as {verb} {rival(row)}; passing is no sign of judgment."
-    return f"{who}and so, by less, does a judge that always says {row['favorite']:g}." if _rivalled(row) else ""
+    return f"{who}and so, by less, does a judge that always says {row['favorite']:g}." if rivalled(row) else ""
 
 
-def _rivalled(row: Mapping[str, Any]) -> bool:
+def rivalled(row: Mapping[str, Any]) -> bool:
     """True where a judge passes, and its favorite alone would, though by less."""
     return bool(row["passes"] and not row["by_favorite"] and row["favorite_winning_rate"] >= PASSED)
 
@@ -197,7 +197,8 @@ def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
             "Disattenuated: Spearman of raw scores with the mean of all, divided by the root of that mean's "
             "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
             "may give. Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
-            "a judge passes as well and does no worse, passing is no sign of judgment.",
+            "a judge passes as well and is not shown to do worse, passing is no sign of judgment. The test is meant for "
+            f"{FEWEST_RATERS} raters or more.",
             *dict.fromkeys(reasons),
         ]
     )
@@ -322,7 +323,7 @@ def _tested(row: Mapping[str, Any], who: str, test: str, told: tuple[str, str]) 
     )
     if row["by_favorite"]:
         sentence += f", but so would {rival(row)}, so passing is no sign of judgment"
-    elif _rivalled(row):
+    elif rivalled(row):
         sentence += f"; a judge that always says {row['favorite']:g} would, too ({percent(row['favorite_advantage'])})"
     return f"{sentence}."
 

@@ -8,10 +8,12 @@ from typing import Any
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
-from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, series_key
+from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, rivalled, series_key
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import HELD, systems_frame
 from judgebench.results.results import Results
+from judgebench.worth.alternative import FEWEST_RATERS
+from judgebench.worth.beside_humans import RAW
 
 _CHANCE = 0.5  # of pairs of systems
 
@@ -27,7 +29,7 @@ def use_sentences(results: Results) -> list[str]:
     for condition, raw, fitted in best_pairs(results):
         key, human = series_key(raw), human_figures(results).get(str(raw["dimension"]), {})
         head = f"{condition}, {judge_name(results, raw)}:"
-        if raw["groups"] < FEWEST:
+        if max(raw["groups"], fitted["groups"]) < FEWEST:  # raw scores without a scale have none
             found.append(f"{head} unknown. Fewer than {FEWEST} {results.groups} are too few for any of it.")
             continue
         verdicts = [
@@ -36,8 +38,17 @@ def use_sentences(results: Results) -> list[str]:
             ("To rank systems", _rank(systems.get(key))),
             ("To report its scores as human ones", _report(raw, systems.get(key))),
         ]
-        found.append(" ".join([head, *(f"{use}: {verdict}." for use, verdict in verdicts if verdict)]))
+        said = [head, *(f"{use}: {verdict}." for use, verdict in verdicts if verdict)]
+        found.append(" ".join([*said, *_picked(results, raw)]))
     return found
+
+
+def _picked(results: Results, raw: Row) -> list[str]:
+    """A sentence where the judge and range are the best of several by the same texts."""
+    same = ("dimension", "defense")
+    several = sum(one["scores"] == RAW and all(one[name] == raw[name] for name in same)
+                  for one in results.beside_humans)  # fmt: skip
+    return [f"Judge and range are the best of {several} on these texts, so this is optimistic."] if several > 1 else []
 
 
 def _order(row: Row | None, human: Row) -> str:
@@ -56,20 +67,33 @@ def _order(row: Row | None, human: Row) -> str:
         return f"yes, better than chance, but a person does it better ({figures})"
     if low > 0:
         return f"yes, better than a person does ({figures})"
-    return f"yes, and no worse than a person by more than chance ({figures})"
+    return f"yes, better than chance; that a person does it better or worse is not shown ({figures})"
 
 
 def _stand_in(raw: Row, fitted: Row) -> str:
     if not is_known(raw["passes"]) and not is_known(fitted["passes"]):
         return "unknown, as single raters are not known, or too few of their texts"
     if raw["passes"] and not raw["by_favorite"]:
-        return f"yes, {_as_close(raw)}"
+        return f"yes by the alternative annotator test, {_as_close(raw)}{_but(raw)}"
     if fitted["passes"] and not fitted["by_favorite"]:
-        return f"only calibrated by the humans' ratings; then {_as_close(fitted)}"
+        return f"only calibrated by the humans' ratings; then {_as_close(fitted)}{_but(fitted)}"
     if raw["passes"]:
         return f"no; it passes the alternative annotator test, but so would {rival(raw)}"
+    if not is_known(raw["passes"]):
+        return f"no, calibrated by the humans' ratings {_as_close(fitted)}; its raw scores cannot be tested"
     won = f"{round(raw['winning_rate'] * raw['tested'])} of {raw['tested']:.0f} raters"
     return f"no, {_as_close(raw)}, and wins over {won}"
+
+
+def _but(row: Row) -> str:
+    """What weakens a test that is passed."""
+    said = ""
+    if rivalled(row):
+        share = percent(row["favorite_advantage"])
+        said = f"; but a judge that always says {row['favorite']:g} passes, too, with {share}"
+    if row["tested"] < FEWEST_RATERS:
+        said += f"; the test is meant for {FEWEST_RATERS} raters or more, and here are {row['tested']:.0f}"
+    return said
 
 
 def _as_close(row: Row) -> str:
@@ -85,7 +109,7 @@ def _rank(row: Row | None) -> str:
         return f"unknown; it orders {share}, without an interval"
     if row["pairwise_accuracy_low"] <= _CHANCE:
         return f"not shown; it orders {share}, which may be chance"
-    return f"yes, these ones: it orders {share}"
+    return f"yes, better than chance, for these systems: it orders {share}"
 
 
 def _report(row: Row, systems: Row | None) -> str:
@@ -100,4 +124,4 @@ def _report(row: Row, systems: Row | None) -> str:
         means += f"{systems['systems']} systems"
     if lost or not row["bias_low"] <= 0 <= row["bias_high"]:
         return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
-    return f"yes, on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
+    return f"no bias is shown on average ({bias}{means}); a single one is off by {two(row['mae'])} points"

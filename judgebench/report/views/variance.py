@@ -62,7 +62,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     notes = [
         "Scores are parts of the way from the lowest to the highest of their range, of texts that were scored in all "
         "ranges. Of texts: the share of the variance that stays the same in every range. Of range: all texts are "
-        "moved alike. Of range x text: their order changes. Of both: score range bias in one number. Spread: standard "
+        "moved alike. Of range x text: their order changes (with the error of single scores, where answers are "
+        "sampled). Of both: score range bias in one number. Spread: standard "
         "deviation of a score, as part of its range (calibrated: of the humans' scale). One range: how reliable the "
         f"order of texts in one range is as that in any. Ranges needed for {short(WANTED)}: for the order of texts / "
         "for the scores themselves; none: no number is enough. A judge that repeats the same mistake in every range "
@@ -156,7 +157,8 @@ HUMAN_VARIANCE = View(
         Col(f"raters for {short(WANTED)}", "raters_needed"),
     ),
     below="reason",
-    note="Of texts: the share of the variance of single ratings on which raters agree. Of rater: severity. One rater, "
+    note="Of texts: the share of the variance of single ratings on which raters agree. Of rater: severity. Of rater x text: "
+    "and of any other error. One rater, "
     "as rated: reliability of the order of texts by one, and by the mean of as many as rated a text on average "
     "(rounded). Raters needed: on each text, for the order of texts / for the scores themselves.",
 )
@@ -210,8 +212,15 @@ def _sentence(rows: pd.DataFrame) -> str:
     )
     if not given:
         return f"{head}the range's share of the variance is unknown. {rows['reason'].iloc[0]}"
-    shares = [f"{_bounded(row)} of the variance of scores by {row['who']}" for row in given[:1]]
-    shares += [f"{_bounded(row)} by {row['who']}" for row in given[1:]]
+    shares = [
+        f"{_bounded(row)} of the variance of scores by {row['who']} ({percent(row['range_own'])} moves all texts alike, "
+        f"{percent(row['range_interactions'])} changes their order)"
+        for row in given[:1]
+    ]
+    shares += [
+        f"{_bounded(row)} by {row['who']} ({percent(row['range_own'])} and {percent(row['range_interactions'])})"
+        for row in given[1:]
+    ]
     sentence = f"{head}over {given[0]['ranges']:.0f} ranges, the score range makes {_listed(shares)}"
     after = {row["series"]: row for row in calibrated}
     if all(row["series"] in after for row in given):
