@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.resampling import unknown, with_interval
+from judgebench.metrics.resampling import interval_ends, means, numbered_groups, unknown, with_interval
 from judgebench.worth.alternative import alternative_record
 from judgebench.worth.judge_scores import JudgeScores
 from judgebench.worth.points import POINTS_FIGURES, cross_fitted, points_record, rounded
@@ -31,9 +31,10 @@ def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
 
     Returns:
         the head; scores: raw or calibrated; texts and groups behind its points; what `points.points_record` says, its
-        reason as points_reason; what `alternative.alternative_record` says of the scores, rounded to what a rater may
-        give, its reason as alternative_reason and each of `raters` with its name (rater); tested_spearman_others with
-        its interval: of these rounded scores, see `Panel.agreement`; reliability of the humans' means and
+        reason as points_reason; mae_saved with its interval: the raw scores' mae less the calibrated ones', paired text
+        by text, of calibrated scores alone; what `alternative.alternative_record` says of the scores, rounded to what a
+        rater may give, its reason as alternative_reason and each of `raters` with its name (rater); tested_spearman_others
+        with its interval: of these rounded scores, see `Panel.agreement`; reliability of the humans' means and
         disattenuated_spearman with intervals, of raw scores alone, with disattenuated_reason.
     """
     judges = [one for one in sides if one.cell.judge != "assistant"]
@@ -57,9 +58,19 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
         )
     tested = scores if one.categories is None else rounded(scores, one.categories)
     record = one.head | {"scores": kind} | points | _alternative(one, tested, missing)
-    record |= _with_others(one, tested) | _disattenuated(one, kind, drawn)
+    record |= _saved(one, kind, scores) | _with_others(one, tested) | _disattenuated(one, kind, drawn)
     del record["reason"]
     return record
+
+
+def _saved(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, float | None]:
+    known = np.isfinite(scores) & np.isfinite(one.human)
+    if kind == RAW or one.scale is None or not known.any():
+        return unknown(["mae_saved"])
+    group, weights = numbered_groups(one.groups[known], one.resamples, one.seed)
+    saved = (np.abs(one.on_scale - one.human) - np.abs(scores - one.human))[known]
+    every = np.ones(len(saved), dtype=bool)
+    return with_interval("mae_saved", means(saved, group, weights, every), interval_ends(weights.shape[1]))
 
 
 def _alternative(one: JudgeScores, scores: np.ndarray, missing: str | None) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from judgebench.report.views.beside import (
     POINTS,
     STAND_IN,
+    calibration_sentences,
     points_frame,
     points_sentences,
     stand_in_frame,
@@ -73,6 +76,25 @@ def test_a_judge_that_passes_by_its_favorite_is_told(real):
     (sentence,) = stand_in_sentences(real)
     assert sentence.startswith("coherence: gpt-4o does not pass the alternative annotator test (wins over 0 of 3 rat")
     assert sentence.endswith("but so would a judge that always says 5, so passing is no sign of judgment.")
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        ((0.1, 0.3), " points."),
+        ((-0.1, 0.2), " points, which is no closer by more than chance."),
+        ((-0.3, -0.1), " points, which is worse."),
+        ((None, None), " points."),
+    ],
+)
+def test_calibration_that_takes_off_nothing_is_told(real, saved, told):
+    raw, calibrated = real.beside_humans
+    made = calibrated | dict(zip(("mae_saved_low", "mae_saved_high"), saved, strict=True))
+    (sentence,) = calibration_sentences(replace(real, beside_humans=[raw, made]))
+    assert sentence.startswith(
+        "coherence: calibrated by the humans' ratings of other articles, gpt-4o misses the humans'"
+    )
+    assert sentence.split("]")[-1] == told
 
 
 def test_a_judge_beside_which_its_favorite_passes_too_is_told():

@@ -83,8 +83,8 @@ def test_the_sentence_tells_each_decoding_with_its_interval_and_what_calibration
         ),
         (
             [side([0.0, 0.5], 0, 4, groups=["g", "g"]), side([0.25, 0.75], 1, 9, groups=["g", "g"])],
-            "quality: over 2 ranges, the score range makes 20 % of the variance of scores by main, greedy (20 % moves all "
-            "texts alike, 0 % changes their order).",
+            "quality: over 2 ranges, the score range makes 20 % of the variance of scores by main, greedy (20 % moves "
+            "all texts alike, 0 % changes their order).",
         ),
     ],
 )

@@ -53,6 +53,18 @@ def test_records_hold_what_the_pure_functions_say_of_real_rows():
     assert (raw["passes"], calibrated["passes"], calibrated["by_favorite"], calibrated["favorite"]) == (0, 1, True, 5)
 
 
+def test_what_calibration_saves_is_paired_text_by_text():
+    ratings, groups, judges = panel("coherence")
+    raw, calibrated = both(judges["gpt-4o"], ratings, groups)
+    assert raw["mae_saved"] is None
+    assert calibrated["mae_saved"] == pytest.approx(raw["mae"] - calibrated["mae"], abs=1e-12)
+    paired = calibrated["mae_saved_high"] - calibrated["mae_saved_low"]
+    apart = (raw["mae_high"] - raw["mae_low"]) + (calibrated["mae_high"] - calibrated["mae_low"])
+    assert 0 < paired < 0.8 * apart
+    perfect = both(ratings.mean(axis=1), ratings, groups)[1]
+    assert perfect["mae_saved_high"] < 0
+
+
 def test_figures_are_scipys_and_numpys():
     rng = np.random.default_rng(0)
     ratings = np.clip(np.round(3 + rng.normal(size=(80, 1)) + rng.normal(0, 0.7, (80, 3))), 1, 5)

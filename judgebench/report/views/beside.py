@@ -197,8 +197,8 @@ def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
             "Disattenuated: Spearman of raw scores with the mean of all, divided by the root of that mean's "
             "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
             "may give. Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
-            "a judge passes as well and is not shown to do worse, passing is no sign of judgment. The test is meant for "
-            f"{FEWEST_RATERS} raters or more.",
+            "a judge passes as well and is not shown to do worse, passing is no sign of judgment. The test is meant "
+            f"for {FEWEST_RATERS} raters or more.",
             *dict.fromkeys(reasons),
         ]
     )
@@ -359,13 +359,21 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
 
 def calibration_sentences(results: Results) -> list[str]:
     """One sentence a dimension: the distance from the humans' mean of the judge and range that agree best with them,
-    raw and calibrated; none where one of them is not known, or with fewer than `FEWEST` groups."""
+    raw and calibrated, and whether that is closer by more than chance; none where one of them is not known, or with
+    fewer than `FEWEST` groups."""
     return [
         f"{name}: calibrated by the humans' ratings of other {results.groups}, {judge_name(results, raw)} misses the "
-        f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}."
+        f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}{_closer(fitted)}."
         for name, raw, fitted in best_pairs(results)
         if is_known(raw["mae"]) and is_known(fitted["mae"]) and raw["groups"] >= FEWEST
     ]
+
+
+def _closer(fitted: Mapping[str, Any]) -> str:
+    low, high = fitted.get("mae_saved_low"), fitted.get("mae_saved_high")
+    if not is_known(low) or not is_known(high) or low > 0:
+        return ""
+    return ", which is worse" if high < 0 else ", which is no closer by more than chance"
 
 
 def _measured(row: Mapping[str, Any], name: str) -> str:

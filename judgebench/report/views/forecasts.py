@@ -58,11 +58,11 @@ def _ends(results: Results, rows: pd.DataFrame) -> list[str]:
 def _forecast_note(results: Results, rows: pd.DataFrame) -> str:
     notes = [
         "RPS: ranked probability score of the judge's probabilities against single raters' scores, as a share of the "
-        "scale; 0 is best. Other raters: that of their shares in the judge's place; shares of two or three raters are a rough forecast, "
-        "which a vague judge may beat. Skill: how much better than the "
-        "shares over all other texts, whatever the text; 1 is best, below 0 is worse. ECE: expected calibration error "
-        "of the likeliest score; chance alone makes it larger than 0. Confidence: the mean probability of that score; confirmed: how often raters gave it. "
-        "Mass: the probability that lies on scores at all.",
+        "scale; 0 is best. Other raters: that of their shares in the judge's place; shares of two or three raters are "
+        "a rough forecast, which a vague judge may beat. Skill: how much better than the shares over all other texts, "
+        "whatever the text; 1 is best, below 0 is worse. ECE: expected calibration error of the likeliest score; "
+        "chance alone makes it larger than 0. Confidence: the mean probability of that score; confirmed: how often "
+        "raters gave it. Mass: the probability that lies on scores at all.",
         *_ends(results, rows),
         *_reasons(rows, "reason", "mass_reason"),
     ]
@@ -218,7 +218,10 @@ def _person(row: Mapping[str, Any], scale: tuple[float, float] | None) -> str:
         sentence = f"where it is unsure it errs no more, as far as these texts can tell: without {share} its error is "
         sentence += f"{two(kept)} instead of {two(row['risk'])} {unit}."
     if is_known(row.get("coverage")) and not row.get("coverage_reason"):
-        sentence += f" An interval of {two(row['width'])} points on average around its calibrated score holds the humans' mean in "
+        sentence += (
+            f" An interval of {two(row['width'])} points on average around its calibrated score holds the humans' "
+        )
+        sentence += "mean in "
         sentence += f"{percent(row['coverage'])} of texts {spaced(row['coverage_low'], row['coverage_high'], points)}"
         sentence = f"{sentence.rstrip()} ({percent(row['level'])} were asked for)."
     return sentence

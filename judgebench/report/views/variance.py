@@ -157,9 +157,9 @@ HUMAN_VARIANCE = View(
         Col(f"raters for {short(WANTED)}", "raters_needed"),
     ),
     below="reason",
-    note="Of texts: the share of the variance of single ratings on which raters agree. Of rater: severity. Of rater x text: "
-    "and of any other error. One rater, "
-    "as rated: reliability of the order of texts by one, and by the mean of as many as rated a text on average "
+    note="Of texts: the share of the variance of single ratings on which raters agree. Of rater: severity. Of "
+    "rater x text: and of any other error. One rater, as rated: reliability of the order of texts by "
+    "one, and by the mean of as many as rated a text on average "
     "(rounded). Raters needed: on each text, for the order of texts / for the scores themselves.",
 )
 """Shares of the variance of single ratings, a row a dimension."""
@@ -213,8 +213,8 @@ def _sentence(rows: pd.DataFrame) -> str:
     if not given:
         return f"{head}the range's share of the variance is unknown. {rows['reason'].iloc[0]}"
     shares = [
-        f"{_bounded(row)} of the variance of scores by {row['who']} ({percent(row['range_own'])} moves all texts alike, "
-        f"{percent(row['range_interactions'])} changes their order)"
+        f"{_bounded(row)} of the variance of scores by {row['who']} ({percent(row['range_own'])} moves all texts "
+        f"alike, {percent(row['range_interactions'])} changes their order)"
         for row in given[:1]
     ]
     shares += [
