@@ -33,9 +33,9 @@ def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         the head; scores: raw or calibrated; texts and groups behind its points; what `points.points_record` says, its
         reason as points_reason; mae_saved with its interval: the raw scores' mae less the calibrated ones', paired text
         by text, of calibrated scores alone; what `alternative.alternative_record` says of the scores, rounded to what a
-        rater may give, its reason as alternative_reason and each of `raters` with its name (rater); tested_spearman_others
-        with its interval: of these rounded scores, see `Panel.agreement`; reliability of the humans' means and
-        disattenuated_spearman with intervals, of raw scores alone, with disattenuated_reason.
+        rater may give, its reason as alternative_reason and each of `raters` with its name (rater);
+        tested_spearman_others with its interval: of these rounded scores, see `Panel.agreement`; reliability of the
+        humans' means and disattenuated_spearman with intervals, of raw scores alone, with disattenuated_reason.
     """
     judges = [one for one in sides if one.cell.judge != "assistant"]
     return [_record(one, kind, scores) for one in judges for kind, scores in _both(one).items()]

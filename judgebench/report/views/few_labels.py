@@ -124,7 +124,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
             "mean over systems; from the ratings alone, and with the judge's scores of all texts (prediction-powered "
             "inference, PPI++). Narrower: by how much; a judge that correlates .5 with the humans within systems saves "
             "a seventh at most. Judge misses: systems whose mean by both lies outside the interval of the judge's "
-            f"own mean, which knows nothing of its bias.{spearman} Rated {results.groups} must be a random part of all.",
+            f"own mean, which knows nothing of its bias.{spearman} Rated {results.groups} must be a random part "
+            "of all.",
             *reasons,
         ]
     )
