@@ -16,7 +16,7 @@ from judgebench.types import ScoreRange
 def record(decoding="greedy", split="dev", spearman=0.1, **changes):
     given = {"range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "defense": "none", "attack": "none"}
     given |= {"judge": "main", "decoding": decoding, "lambda": None, "temperature": None, "level": "dataset"}
-    given |= {"dimension": "coherence", "split": split, "spearman": spearman, "constant": False}
+    given |= {"dimension": "coherence", "split": split, "spearman": spearman, "constant": False, "n": 9}
     return {**given, **changes}
 
 
