@@ -229,9 +229,12 @@ def test_the_numbers_of_the_first_page_are_the_demos(tmp_path, monkeypatch):
     share = {
         (row.decoding, row.calibrated): f"{row.range_both:.0%}".replace("%", " %") for row in variance.itertuples()
     }
+    order = {row.decoding: f"{row.range_interactions:.0%}".replace("%", " %") for row in variance.itertuples()
+             if not row.calibrated}  # fmt: skip
     plain, fitted = ([share[one, calibrated] for one in ("greedy", "expectation")] for calibrated in (False, True))
     sentences = (
-        f"makes {plain[0]} of the variance of its most likely scores and {plain[1]} of the expectation's",
+        f"makes {plain[0]} of the variance of its most likely scores, {order['greedy']} by changing their order, and "
+        f"{plain[1]} of the expectation's, {order['expectation']} by order",
         f"calibrated on other snippets' grades, {fitted[0]} and {fitted[1]}.",
         f"its favorite is 4 for {first['modal_share']:.0%} of them in 0-4".replace("%", " %"),
         f"for {third['modal_share']:.0%} in 2-6".replace("%", " %"),

@@ -93,6 +93,7 @@ def test_one_judge_alone_is_not_called_the_best(run):
     ("ends", "told"),
     [
         ({"spearman_low": -0.1}, "not significantly different from 0"),
+        ({"spearman_low": -0.4, "spearman_high": -0.2}, "range 1-5, against the humans (144 examples"),
         ({"spearman_low": None, "spearman_high": None}, "without an interval"),
     ],
 )

@@ -47,6 +47,11 @@ def test_the_sentence_says_what_the_judge_adds():
     )
 
 
+def test_the_judge_that_saves_most_of_several_is_told_so():
+    (sentence,) = few_labels_sentences(results(partly(), partly()))
+    assert " % narrower (the most of 2); the judge's own" in sentence
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -53,6 +53,8 @@ def test_without_a_person_to_compare_with_chance_is_the_measure():
     assert "To order texts: yes, better than chance (Spearman 0.500 [0.400, 0.600]); how well a person" in told()
     lost = {"spearman_low": -0.1, "spearman_high": 0.4}
     assert "To order texts: no, for its order may be chance (Spearman 0.500 [-0.100, 0.400])." in told(metrics=lost)
+    against = ends("spearman", -0.3, -0.4, -0.2)
+    assert "To order texts: no, it orders them against the humans (Spearman -0.300 [-0." in told(metrics=against)
     alone = {"spearman_low": None, "spearman_high": None}
     assert "To order texts: unknown, as its Spearman has no interval." in told(metrics=alone)
 
@@ -89,6 +91,7 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
             "yes, better than chance, for these systems: it orders 90 % [80, 100] of pairs as humans do.",
         ),
         ((0.6, 0.4, 0.8), "not shown; it orders 60 % [40, 80] of pairs as humans do, which may be chance."),
+        ((0.2, 0.1, 0.4), "no; it orders 20 % [10, 40] of pairs as humans do, which is less than chance would."),
         ((0.6, None, None), "unknown; it orders 60 % of pairs as humans do, without an interval."),
     ],
 )

@@ -102,7 +102,9 @@ def _best(results: Results, rows: pd.DataFrame) -> str:
         sentence += f" in range {best['range']}, without an interval"
     else:
         sentence += f" [{best['spearman_low']:.3f}, {best['spearman_high']:.3f}] in range {best['range']}"
-        if best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
+        if best["spearman_high"] < 0 and rows["groups"].min() >= FEWEST:
+            sentence += ", against the humans"
+        elif best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
             sentence += ", not significantly different from 0"
     picked = f" It is the best of {len(known)}, so this figure is optimistic." if len(known) > 1 else ""
     return " ".join(filter(None, [f"{sentence} ({best['size']}).{picked}", human_sentence(results, best)]))

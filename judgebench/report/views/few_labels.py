@@ -71,13 +71,12 @@ def _rows(results: Results) -> pd.DataFrame:
 
 
 def _chosen(results: Results) -> list[dict[str, Any]]:
-    """Of each dimension the record whose judge makes the intervals narrowest; of equal ones the first."""
-    best: dict[str, dict[str, Any]] = {}
+    """Of each dimension the record whose judge makes the intervals narrowest; of equal ones the first; `several`: how
+    many there are to choose from."""
+    held: dict[str, list[dict[str, Any]]] = {}
     for row in records(_rows(results)):
-        held = best.get(row["condition"])
-        if held is None or _saved(row) > _saved(held):
-            best[row["condition"]] = row
-    return list(best.values())
+        held.setdefault(row["condition"], []).append(row)
+    return [max(rows, key=_saved) | {"several": len(rows)} for rows in held.values()]
 
 
 def _saved(row: Mapping[str, Any]) -> float:
@@ -103,6 +102,7 @@ def _sentence(results: Results, row: Mapping[str, Any]) -> str:
     else:
         said += f"with the judge's scores of all ({judge}) to ± {two(row['predicted_within'])}"
         said += f", intervals {percent(row['narrower'])} narrower"
+        said += f" (the most of {row['several']})" if row["several"] > 1 else ""
     if not is_known(row["misses"]):
         return f"{said}."
     counted = f"{row['counted']:.0f} system{'s' if row['counted'] > 1 else ''}"

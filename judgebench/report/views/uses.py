@@ -54,6 +54,8 @@ def _picked(results: Results, raw: Row) -> list[str]:
 def _order(row: Row | None, human: Row) -> str:
     if row is None or not is_known(row["spearman_low"]):
         return "unknown, as its Spearman has no interval"
+    if row["spearman_high"] < 0:
+        return f"no, it orders them against the humans (Spearman {bounded(row, 'spearman', three)})"
     if row["spearman_low"] <= 0:
         return f"no, for its order may be chance (Spearman {bounded(row, 'spearman', three)})"
     low, high = row.get("humans_difference_low"), row.get("humans_difference_high")
@@ -107,6 +109,8 @@ def _rank(row: Row | None) -> str:
     share = f"{bounded(row, 'pairwise_accuracy', points, percent)} of pairs as humans do"
     if not is_known(row["pairwise_accuracy_low"]):
         return f"unknown; it orders {share}, without an interval"
+    if row["pairwise_accuracy_high"] < _CHANCE:
+        return f"no; it orders {share}, which is less than chance would"
     if row["pairwise_accuracy_low"] <= _CHANCE:
         return f"not shown; it orders {share}, which may be chance"
     return f"yes, better than chance, for these systems: it orders {share}"
