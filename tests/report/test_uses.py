@@ -21,6 +21,7 @@ def beside(scores="raw", bias=(0.5, 0.3, 0.7), passes=False, **more):
         *("judge", "decoding", "lambda", "temperature"))}  # fmt: skip
     figures = ends("bias", *bias) | ends("mae", 0.8, 0.7, 0.9) | ends("advantage", 0.45, 0.4, 0.5)
     tested = {"tested": 3, "winning_rate": 1.0 if passes else 0.0, "passes": passes, "by_favorite": False}
+    tested |= {"epsilon": 0.2, "raters": [{"advantage_judge": 0.45, "advantage_rater": 0.85}]}
     blind = {"favorite": 5.0, "favorite_winning_rate": 1.0, "favorite_difference": -0.1, "favorite_advantage": 0.4}
     blind |= {"favorite_difference_low": -0.2, "alternative_reason": None, "points_reason": None}
     return own | {"scores": scores, "groups": 90} | figures | tested | blind | more
@@ -73,6 +74,9 @@ def test_without_a_person_to_compare_with_chance_is_the_measure():
         ({}, {"passes": True, "by_favorite": True}, "no, it lies at least as close"),
         ({}, {}, "no, it lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts, "
          "and wins over 0 of 3 raters."),
+        ({"raters": [{"advantage_judge": 0.7, "advantage_rater": 0.8}]}, {}, "not shown by the alternative annotator "
+         "test, it lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts, and "
+         "wins over 0 of 3 raters."),
         ({"passes": None, "winning_rate": None, "groups": 0}, {}, "no, calibrated by the humans' ratings it lies at "
          "least as close to the other raters as the rater left out on 45 % [40, 50] of texts; its raw scores cannot be "
          "tested."),

@@ -198,7 +198,7 @@ def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
             "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
             "may give. Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
             "a judge passes as well and is not shown to do worse, passing is no sign of judgment. The test is meant "
-            f"for {FEWEST_RATERS} raters or more.",
+            f"for {FEWEST_RATERS} raters or more; a judge that does not pass it may lack texts, not worth.",
             *dict.fromkeys(reasons),
         ]
     )

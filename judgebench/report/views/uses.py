@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
@@ -84,7 +86,14 @@ def _stand_in(raw: Row, fitted: Row) -> str:
     if not is_known(raw["passes"]):
         return f"no, calibrated by the humans' ratings {_as_close(fitted)}; its raw scores cannot be tested"
     won = f"{round(raw['winning_rate'] * raw['tested'])} of {raw['tested']:.0f} raters"
-    return f"no, {_as_close(raw)}, and wins over {won}"
+    # A test that is not passed may lack texts: "no" is for a judge that loses by more than the test allows.
+    verdict = "not shown by the alternative annotator test" if _loses_little(raw) else "no"
+    return f"{verdict}, {_as_close(raw)}, and wins over {won}"
+
+
+def _loses_little(row: Row) -> bool:
+    lost = [one["advantage_rater"] - one["advantage_judge"] for one in row["raters"]]
+    return bool(np.mean(lost) < row["epsilon"]) if lost else False
 
 
 def _but(row: Row) -> str:
