@@ -274,12 +274,14 @@ class Experiment:
 
     @cached_property
     def scale(self) -> dict[str, tuple[float, float] | None]:
-        """Dimension -> the humans' scale, or what their scores span; None where texts are compared: a preference is no
+        """Dimension -> the humans' scale, or what their ratings span; None where texts are compared: a preference is no
         score."""
         dimensions = {condition.dimension for condition in self.conditions}
         spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
         for dimension in dimensions - set(spans):
-            given = [example.human[dimension] for example in rated(self.data.examples, dimension)]
+            single = self.data.ratings.get(dimension)
+            means = [example.human[dimension] for example in rated(self.data.examples, dimension)]
+            given = means if single is None else single[~np.isnan(single)].tolist()
             spans[dimension] = (min(given), max(given)) if given else None
         return dict.fromkeys(spans) if self.comparative else spans
 

@@ -78,13 +78,16 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
     parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run, and settings, see above")
     words = parser.parse_args(arguments).words
     known = {"within": _widths, "articles": _count, "out": _file, "seed": _count}
-    runs = [word for word in words if word.partition("=")[0] not in known]
+    runs = [word for word in words if "=" not in word or _is_run(word)]
     values: dict[str, Any] = {}
-    problems = [] if len(runs) == 1 else [f"{len(runs)} run folders are given; give one, as {_EXAMPLE}."]
+    keys = [word.partition("=")[0] for word in words if word not in runs]
+    problems = [f"{key}: there is no such setting; there are {', '.join(known)}." for key in keys if key not in known]
+    problems += [f"{key}: it is given twice; give it once." for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    problems += [] if len(runs) == 1 else [f"{len(runs)} run folders are given; give one, as {_EXAMPLE}."]
     problems += [f"{one}: there is no such folder; give one that a run wrote." for one in runs if not _is_run(one)]
     for word in words:
         key, _, text = word.partition("=")
-        if key in known:
+        if key in known and word not in runs:
             try:
                 values[key] = known[key](key, text)
             except UserError as error:

@@ -93,6 +93,13 @@ def test_a_scale_is_what_the_given_ratings_span(few):
     assert RunFolder.open("run").read("about")["scale"] == {"fluency": [min(given), max(given)]}
 
 
+def test_an_unknown_scale_is_what_single_ratings_span_and_not_their_means(few):
+    rows = [json.loads(line) for line in Path("rated.jsonl").read_text().splitlines()]
+    write("mine.jsonl", [row | {"human": {"coherence": {"ann": 1 + i % 4, "ben": 2}}} for i, row in enumerate(rows)])
+    few(*REPLAY, "data.scale=null", "report=false", "dimensions=[coherence]")
+    assert RunFolder.open("run").read("about")["scale"] == {"coherence": [1, 4]}
+
+
 def test_splits_without_a_rated_text_are_told_before_anything_is_read(few):
     _, _, err = few(*REPLAY, "data.dev_share=0.9", "data.seed=2", mistaken=True)
     assert "data.dev_share: none of the groups of the test split has a human score for 'coherence'" in err

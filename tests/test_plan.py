@@ -101,7 +101,8 @@ def test_a_run_that_humans_rated_whole_is_a_pilot_too(pilot, capfd):
         ([".", "within=0"], ["within=0: it must be a number above 0, or several, as within=0.1,0.2."]),
         ([".", "out=nowhere/l.csv"], ["there is no folder nowhere", "out: as many articles are listed as a width"]),
         ([".", "within=0.2"], [".: not a run folder, for it has no config.yaml"]),
-        ([".", "width=0.2"], ["2 run folders are given"]),
+        ([".", "width=0.2"], ["width: there is no such setting; there are within, articles, out, seed."]),
+        ([".", "within=0.2", "within=0.3"], ["within: it is given twice; give it once."]),
         ([".", "--width"], ["unrecognized arguments: --width; give a run folder, as"]),
     ],
 )

@@ -171,7 +171,8 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
 
     Args:
         values: [1 + J] of the data, then with each group left out in turn (see `left_out`); the ends are None with
-            fewer than two, where one is unknown (NaN), and where agreement is perfect.
+            fewer than two, where one is unknown (NaN), and where agreement is perfect. The lower one is at least -1,
+            where such figures end.
     """
     value, rest = float(values[0]), values[1:]
     if np.isnan(value):
@@ -182,7 +183,7 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
     error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
     far = error * float(special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
     ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
-    return {name: value, f"{name}_low": float(ends[0]), f"{name}_high": float(ends[1])}
+    return {name: value, f"{name}_low": max(float(ends[0]), min(value, -1.0)), f"{name}_high": float(ends[1])}
 
 
 def jackknife_weights(groups: int) -> np.ndarray:

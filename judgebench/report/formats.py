@@ -125,6 +125,16 @@ def rounded_up(count: Any) -> str:
     return f"{math.ceil(count / unit) * unit:,}"
 
 
+def singular(words: str) -> str:
+    """The word for one of what `words`, a plural, are.
+
+    Example:
+        >>> singular("articles"), singular("stories"), singular("people")
+        ('article', 'story', 'people')
+    """
+    return f"{words[:-3]}y" if words.endswith("ies") else words.removesuffix("s")
+
+
 def span(values: Iterable[Any]) -> str:
     """The lowest and the highest of some counts, or of texts in this order.
 

@@ -22,7 +22,7 @@ them, see `points.cross_fitted`."""
 _DISATTENUATED = ("reliability", "disattenuated_spearman")
 _NO_SCALE = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
 _NO_MAP = "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
-_MEANS = "single ratings, and only means are known."
+_MEANS = "several ratings of a text, and only one, or their mean, is known."
 
 
 def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:

@@ -142,7 +142,8 @@ def pair_figures(
     mass = sums[0]
     _, mean, distance, of_x, of_y, square_x, square_y, squared, *shares = (divided(one, mass) for one in sums)
     chance = square_x + square_y - 2 * of_x * of_y
-    kappa = 1 - divided(squared, np.where(chance > _HALF * _HALF, chance, 0.0))
+    # Of one text judge and human are constants, so that chance and distance are the same.
+    kappa = 1 - divided(squared, np.where((chance > _HALF * _HALF) & (mass > 1), chance, 0.0))
     unknown_ = np.full(mass.shape, np.nan)
     exact, adjacent = shares if shares else (unknown_, unknown_)
     alike = unknown_
@@ -304,7 +305,7 @@ def _reason(record: dict[str, Any], categories: np.ndarray | None) -> str | None
     if categories is None:
         said.append("No exact or adjacent agreement and no AC2: the scale is no list of categories.")
     if record["kappa"] is None:
-        said.append("No kappa: judge and humans always say the same one number.")
+        said.append("No kappa: judge and humans always say the same one number, or there is one text.")
     if record["icc"] is None:
         said.append("No ICC: neither judge nor humans vary over texts.")
     if record["groups"] < 2:

@@ -109,7 +109,7 @@ def _narrower(ours: float, theirs: float) -> float | None:
 def _too_few(articles: int) -> str | None:
     if articles >= FEWEST_LABELLED:
         return None
-    counted = "1 article has" if articles == 1 else f"{articles} articles have"
+    counted = "1 group has" if articles == 1 else f"{articles} groups have"
     return f"No interval: {counted} ratings, and it takes {FEWEST_LABELLED}."
 
 

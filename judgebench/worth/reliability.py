@@ -63,7 +63,7 @@ def alphas(ratings: np.ndarray, group: np.ndarray, weights: np.ndarray, metric: 
     kinds, kind = np.unique(np.sort(np.where(np.isnan(ratings), np.inf, ratings)[paired]), axis=0, return_inverse=True)
     given = np.isfinite(kinds)
     values, index = np.unique(kinds[given], return_inverse=True)
-    if len(values) < 2:
+    if len(values) < 2 or paired.sum() < 2:  # of one text what raters differ by is all that varies
         return found
     size = given.sum(axis=1)
     starts = np.concatenate([[0], size.cumsum()[:-1]])

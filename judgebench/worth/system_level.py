@@ -186,17 +186,21 @@ def system_record(
         if 2 <= len(names) <= MOST_SYSTEMS
         else []
     )
-    if not sides or not len(sides[0].pairs[0]):
+    alike = bool(sides) and not np.abs(sides[1].differences.sum(axis=1)).max(initial=0.0) > _SAME
+    if not sides or not len(sides[0].pairs[0]) or alike:
         record |= dict.fromkeys(_PAIRWISE)
-        reason = "No pairwise accuracy: no two systems have texts of the same article."
+        reason = "No pairwise accuracy: no two systems have texts of the same group."
         if len(names) < 2:
             reason = "No pairwise accuracy: all texts are of one system."
         elif len(names) > MOST_SYSTEMS:
             reason = f"No pairwise accuracy: there are more than {MOST_SYSTEMS} systems."
+        elif alike and len(sides[0].pairs[0]):
+            reason = "No pairwise accuracy: the humans' means of all systems are the same."
     else:
         record |= _pairwise(sides[0], sides[1], weights, seed)
-        if len(weights) == 1 and resamples:
-            reason = "No intervals: there is one article, and resampling takes at least two."
+        if len(weights) == 1:
+            why = "there is one group, and resampling takes at least two" if resamples else "there are no resamples"
+            reason = f"No intervals: {why}."
     threshold, accuracy = TiedPairs(judge, human, group).best(weights)
     record |= with_interval("ties_accuracy", accuracy, _ends(weights.shape[1]))
     record["tie_threshold"] = None if record["ties_accuracy"] is None else threshold

@@ -147,7 +147,7 @@ def _tested(first: JudgeScores, second: JudgeScores) -> list[dict[str, Any]]:
     )
     whole = ~np.isnan(human).any(axis=0)
     if whole.sum() < 2:
-        return [empty | {"reason": "No test: fewer than two articles have a text of every system."}]
+        return [empty | {"reason": "No test: fewer than two groups have a text of every system."}]
     tables = ours[:, whole], theirs[:, whole], human[:, whole]
     tests = permuted_both(*tables, permutations=first.resamples, seed=first.seed) if first.resamples else []
     gaps = boot_both(*tables, resamples=first.resamples, seed=first.seed)

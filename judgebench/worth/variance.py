@@ -123,7 +123,7 @@ def _of_humans(side: JudgeScores) -> dict[str, Any]:
     given = (~np.isnan(values)).sum()
     record = head | _found(scores, side.scale is not None, {"rater": round(given / max(1, len(values)))})
     if not side.raters:
-        record |= {"raters": None, "reason": "No components: only means of the ratings are known."}
+        record |= {"raters": None, "reason": "No components: only one rating of each text, or their mean, is known."}
     return record
 
 

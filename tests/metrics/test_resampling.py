@@ -349,6 +349,8 @@ def test_interval_of_agreement_by_hand():
     for without in (values[:2], np.array([0.5, 0.4, np.nan]), np.array([1.0, 1.0, 1.0])):
         assert with_agreement_interval("kappa", without) == {"kappa": without[0], "kappa_low": None, "kappa_high": None}
     assert with_agreement_interval("kappa", np.full(3, np.nan))["kappa"] is None
+    far_below = with_agreement_interval("kappa", np.array([0.5, 0.9, -0.9]))
+    assert (far_below["kappa_low"], 0.99 < far_below["kappa_high"] < 1) == (-1.0, True)
 
 
 def test_jackknife_begins_with_the_data():

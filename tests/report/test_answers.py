@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.report.views.answers import answers, best_sentences, spread_sentences
 from judgebench.report.views.bias import favorite_sentences, favorite_tables, favorites
 from judgebench.report.views.correlations import correlation_frame
@@ -45,6 +46,38 @@ def test_favorite_by_hand():
 def test_ties_are_all_named():
     results = scored([1, 1, 1, 1], [2, 2, 5, 5])
     assert favorites(results)[["score", "share"]].to_numpy().tolist() == [["1", 1.0], ["2 or 5", 0.5]]
+
+
+def test_a_tie_is_told_of_each_and_failed_answers_are_no_sayings():
+    assert (
+        "says 3 or 5 for 50 % of the texts each in range 1-5"
+        in favorite_sentences(scored([3, 3, 5, 5], [1, 2, 3, 3]))[0]
+    )
+    failed = scored([1, 1, 1, 5], [1, 2, 3, 3], status=["failed", "failed", "parsed", "parsed"])
+    (sentence,) = favorite_sentences(failed)
+    assert sentence.startswith("coherence: main, greedy has 1 for 75 % of the texts in range 1-5")
+    assert sentence.endswith("the lowest score stands in for the 50 % of answers that failed.")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"spearman": -0.5}, "has Spearman -0.500 [-0.600, -0.400] in range 1-5, against the humans ("),
+        (
+            {"spearman": 0.0, "flags": [CONSTANT]},
+            "gives every text the same score in range 1-5, so that no correlation",
+        ),
+        ({"spearman": 0.0, "flags": [CONSTANT, CONSTANT_HUMANS]}, "the humans gave every text the same score, so nob"),
+    ],
+)
+def test_no_agreement_is_called_what_it_is(more, told):
+    (sentence,) = best_sentences(of(record(**more)))
+    assert told in sentence
+    assert "significant" not in sentence
+
+
+def test_one_is_singular():
+    assert "(1 example of 1 group)" in best_sentences(of(record(n=1, groups=1), groups="groups"))[0]
 
 
 @pytest.mark.parametrize("scale", [None, (3.0, 3.0)])

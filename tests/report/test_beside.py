@@ -126,9 +126,12 @@ def test_of_means_alone_figures_with_the_mean_are_shown():
     (table,) = POINTS.tables(results)
     assert table.heads == ["judge, decoding", "bias", "off their mean", "same", "kappa", "AC2"]
     assert len(lines(table)) == 2
-    assert "only means are known" in table.note
+    assert "only one, or their mean, is known" in table.note
     assert STAND_IN.tables(results) == []
-    assert "The test takes single ratings, and only means are known" in stand_in_sentences(results)[0]
+    assert (
+        "The test takes several ratings of a text, and only one, or their mean, is known"
+        in stand_in_sentences(results)[0]
+    )
     (sentence,) = points_sentences(results)
     assert "too lenient" in sentence
     assert "misses their mean by" in sentence
@@ -139,7 +142,7 @@ def test_what_cannot_be_tested_says_why():
     one = results_of(judge_scores(np.arange(60) % 5 + 1.0, ratings, np.zeros(60)))
     (sentence,) = stand_in_sentences(one)
     assert sentence.startswith("coherence: no alternative annotator test. Nobody is tested: it takes 30 texts in 6 gro")
-    assert "without an interval" in points_sentences(one)[0]
+    assert "too lenient on average, over only 1 article, and" in points_sentences(one)[0]
     (table,) = POINTS.tables(one)
     assert list(table.sections[0].notes)[1].startswith("No calibrated scores")
 

@@ -55,7 +55,7 @@ def test_the_judge_that_saves_most_of_several_is_told_so():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda one: partly(3), "humans rated 15 of 60 texts. No interval: 3 articles have ratings, and it takes 5."),
+        (lambda one: partly(3), "humans rated 15 of 60 texts. No interval: 3 groups have ratings, and it takes 5."),
         (lambda one: partly(scores=one.scores * 0 + 3), "and no judge makes that narrower (main, expectation, range"),
     ],
 )

@@ -121,7 +121,15 @@ def test_numbers_are_those_of_the_records(run, whole):
 
 
 def test_answers_cost_and_origin_are_there(whole):
-    for text in ("says", "of the texts in range", "Spearman", "300.0 s", "123,456", "abc123", "with local changes"):
+    for text in (
+        "main, greedy has",
+        "of the texts in range",
+        "Spearman",
+        "300.0 s",
+        "123,456",
+        "abc123",
+        "with local changes",
+    ):
         assert text in whole
     for text in ("alpha 0.451", "sha256:abc", "early exit at layer 20", "prefers-color-scheme: dark"):
         assert text in whole

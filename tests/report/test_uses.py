@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.report.views.uses import use_sentences
 from judgebench.results.results import Results
 from tests.report.test_correlations import of, record
@@ -80,7 +81,7 @@ def test_without_a_person_to_compare_with_chance_is_the_measure():
         ({"passes": None, "winning_rate": None, "groups": 0}, {}, "no, calibrated by the humans' ratings it lies at "
          "least as close to the other raters as the rater left out on 45 % [40, 50] of texts; its raw scores cannot be "
          "tested."),
-        ({"passes": None}, {"passes": None}, "unknown, as single raters are not known, or too few of their texts."),
+        ({"passes": None}, {"passes": None}, "unknown, as too few raters are known, or too few of their texts."),
     ],
 )  # fmt: skip
 def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, verdict):
@@ -101,7 +102,8 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
 )
 def test_systems_are_ranked_where_more_than_half_of_their_pairs_are_right(accuracy, verdict):
     row = beside() | ends("pairwise_accuracy", *accuracy) | {"soft_pairwise_accuracy": 0.9, "systems": 4, "texts": 8}
-    row |= {"articles": 2, "means_held": 0.5, "systems_held": 2, "clusters": 1, "human_clusters": 2}
+    row |= {"articles": 20, "means_held": 0.5, "systems_held": 2, "clusters": 1, "human_clusters": 2}
+    row["ranking"] = [{"held": held} for held in (True, True, False, False)]
     sentence = told(systems=[row | {"tie_threshold": None}])
     assert f"To rank systems: {verdict}" in sentence
     assert "intervals of its means hold the humans' for 2 of 4 systems" in sentence
@@ -128,3 +130,23 @@ def test_few_groups_say_nothing_of_any_use_and_old_runs_have_no_verdict():
     few = told(beside(groups=4), beside("calibrated", groups=4))
     assert few.endswith("unknown. Fewer than 6 articles are too few for any of it.")
     assert use_sentences(Results()) == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "verdict"),
+    [
+        ({"flags": [CONSTANT], **ends("spearman", 0.0, 0.0, 0.0)}, "no, for it gives all texts one score."),
+        ({"flags": [CONSTANT, CONSTANT_HUMANS], **ends("spearman", 0.0, 0.0, 0.0)},
+         "unknown, as the humans gave all texts one score."),
+        (ends("spearman", -0.5, -0.6, -0.4), "no, it orders them against the humans (Spearman -0.500 [-0.600, -0."),
+    ],
+)  # fmt: skip
+def test_an_order_that_is_none_or_turned_round_is_called_so(metrics, verdict):
+    assert f"To order texts: {verdict}" in told(metrics=metrics)
+
+
+def test_answers_that_could_not_be_read_are_told_before_anyone_relies_on_the_rest():
+    assert told(metrics={"failed_share": 1.0}) == "coherence, SmolLM2: no. None of its answers could be read."
+    half = told(metrics={"failed_share": 0.5})
+    assert half.endswith("All of it with the lowest score for the 50 % of answers that could not be read.")
+    assert "could not be read" not in told(metrics={"failed_share": 0.01})

@@ -99,7 +99,7 @@ def test_nothing_stands_there_without_several_ranges_or_records():
     made = results([side([0.1, 0.2])])
     assert variance_sentences(made) == RANGE_VARIANCE(made) == JUDGE_VARIANCE(made) == []
     (table,) = HUMAN_VARIANCE.tables(made)
-    assert table.sections[0].notes == ["No components: only means of the ratings are known."]
+    assert table.sections[0].notes == ["No components: only one rating of each text, or their mean, is known."]
     for view in (RANGE_VARIANCE, JUDGE_VARIANCE, HUMAN_VARIANCE, BY_AUTHOR):
         assert view(Results()) == []
     assert variance_sentences(Results()) == []

@@ -103,9 +103,9 @@ def test_of_means_alone_single_figures_have_a_reason():
     for record in (raw, calibrated):
         assert record["mae"] is not None
         assert record["single_mae"] is record["winning_rate"] is record["tested_spearman_others"] is None
-        assert "take single ratings, and only means are known" in record["points_reason"]
-        assert record["alternative_reason"].startswith("The test takes single ratings")
-    assert "only means" in raw["disattenuated_reason"]
+        assert "take several ratings of a text, and only one, or their mean, is known" in record["points_reason"]
+        assert record["alternative_reason"].startswith("The test takes several ratings")
+    assert "only one, or their mean" in raw["disattenuated_reason"]
 
 
 def test_without_a_scale_only_calibrated_scores_stand_in_points():

@@ -66,7 +66,7 @@ def test_scores_are_mapped_to_the_humans_scale():
 
 def test_few_articles_have_no_interval_but_a_reason():
     (record,) = few_labels_records([partly(3)])
-    assert record["reason"] == "No interval: 3 articles have ratings, and it takes 5."
+    assert record["reason"] == "No interval: 3 groups have ratings, and it takes 5."
     assert (record["narrower"], record["misses"], record["counted"]) == (None, None, 0)
     assert record["systems"][0]["labels"] is not None
 
@@ -97,7 +97,7 @@ def test_odd_data_never_fail():
     assert len(records) == len(odd)
     assert records[0]["narrower"] == 0
     assert records[2]["differences"] == []
-    assert records[3]["reason"].startswith("No interval: 1 article has")
+    assert records[3]["reason"].startswith("No interval: 1 group has")
 
 
 @needs_recorded

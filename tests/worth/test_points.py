@@ -17,7 +17,7 @@ from judgebench.worth.points import (
     rater_points_record,
     rounded,
 )
-from judgebench.worth.reliability import ac2, variance_components
+from judgebench.worth.reliability import ac2, agreement_record, variance_components
 from tests.worth.panels import FIVE, built, panel, ragged
 from tests.worth.recorded import DIMENSIONS
 
@@ -186,3 +186,10 @@ def test_reasons(scores, ratings, categories, reason):
 def test_shapes_must_fit():
     with pytest.raises(ValueError, match="do not fit"):
         points_record(np.ones(3), np.ones((4, 2)), np.arange(4))
+
+
+def test_one_text_has_no_kappa_and_no_alpha():
+    record = points_record(np.array([3.0]), np.array([[3.0, 4.0]]), np.zeros(1), FIVE)
+    assert (record["kappa"], record["single_kappa"], record["mae"]) == (None, None, 0.5)
+    assert "there is one text" in record["reason"]
+    assert agreement_record(np.array([[3.0, 4.0]]), np.zeros(1), FIVE)["alpha_interval"] is None

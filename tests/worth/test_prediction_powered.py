@@ -187,8 +187,8 @@ def test_what_cannot_be_told_is_null_with_a_reason() -> None:
     for record in (*predicted_means(data), *predicted_differences(data)):
         assert record["predicted_low"] is None
         assert record["narrower"] is None
-        assert "4 articles have ratings" in record["reason"]
-    assert "4 articles" in predicted_spearman(data.judge, data.human, data.judge, data.groups)["reason"]
+        assert "4 groups have ratings" in record["reason"]
+    assert "4 groups" in predicted_spearman(data.judge, data.human, data.judge, data.groups)["reason"]
     same = np.where(np.isnan(drawn().human), NAN, 5.0)
     found = predicted_spearman(drawn().judge, same, drawn().judge, drawn().groups)
     assert found["predicted_low"] is None

@@ -114,7 +114,11 @@ def test_what_cannot_be_told_is_null_with_a_reason() -> None:
     one_article = system_record(np.arange(4.0), np.arange(4.0), np.zeros(4), np.arange(4))
     assert one_article["pairwise_accuracy"] == 1.0
     assert one_article["pairwise_accuracy_low"] is None
-    assert "one article" in one_article["reason"]
+    assert "one group" in one_article["reason"]
+    assert "no resamples" in system_record(np.arange(4.0), np.arange(4.0), [0, 0, 1, 1], [0, 1, 0, 1], 0)["reason"]
+    alike = system_record(np.arange(8.0), np.tile([2.0, 4.0], 4), np.repeat(range(4), 2), [0, 1, 1, 0] * 2)
+    assert alike["pairwise_accuracy"] is alike["soft_pairwise_accuracy"] is alike["pairwise_accuracy_low"] is None
+    assert alike["reason"] == "No pairwise accuracy: the humans' means of all systems are the same."
 
 
 def test_clusters_by_hand() -> None:

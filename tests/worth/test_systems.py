@@ -137,7 +137,7 @@ def test_systems_are_compared_over_the_articles_that_both_have():
     assert record["pairwise_accuracy"] == 0.5
     (alone,) = system_records([of_systems(human, human, np.arange(8), system)])
     assert alone["pairwise_accuracy"] is None
-    assert "texts of the same article" in alone["reason"]
+    assert "texts of the same group" in alone["reason"]
     assert len(alone["ranking"]) == 4
     json.dumps([record, alone], allow_nan=False)
 
@@ -163,7 +163,7 @@ def test_one_article_and_unknown_scales_have_no_means_to_hold():
     (one,) = system_records([of_systems([1, 2, 3], [1, 3, 2], [0, 0, 0], ["a", "b", "c"])])
     assert one["pairwise_accuracy"] == pytest.approx(2 / 3)
     assert one["means_held"] is None
-    assert "one article" in one["reason"]
+    assert "one group" in one["reason"]
     (unknown,) = system_records([crossed(scale=None)])
     assert unknown["means_held"] is None
     assert "scale is not known" in unknown["reason"]

@@ -202,7 +202,7 @@ def test_what_cannot_be_known_is_null_with_a_reason(sides, reason):
     (calibrated,) = of(records, calibrated=True)
     assert calibrated["reason"] == "Not calibrated: that takes two groups of rated texts at least."
     (human,) = of(records, HUMANS)
-    assert human["reason"] == "No components: only means of the ratings are known."
+    assert human["reason"] == "No components: only one rating of each text, or their mean, is known."
     json.dumps(records, allow_nan=False)
 
 

@@ -44,7 +44,7 @@ from judgebench.report.views.bias import (
     spans,
     to_range,
 )
-from judgebench.report.views.correlations import at_level, few_groups, level_note, size_of
+from judgebench.report.views.correlations import at_level, few_groups, level_note, size_of, sized
 from judgebench.results.series import (
     CELL,
     Series,
@@ -293,7 +293,7 @@ def correlation_figure(
         for axis, block in zip(axes, blocks, strict=True):
             _correlation_panel(axis, block, order, correlation)
             _ceiling(axis, limits.get(block["dimension"].iloc[0]))
-            size = size_of(block).format(groups=groups, examples="texts")
+            size = sized(size_of(block), groups, "texts")
             size_note(axis, size)
         handles = [handle(mark) for mark in order.values()]
         labels = [series_label(series, titles, found.settings[series]) for series in order]

@@ -94,7 +94,13 @@ def _best(results: Results, rows: pd.DataFrame) -> str:
     if not known:
         return ""
     best = max(known, key=lambda row: row["spearman"])
-    setting = f" ({best['setting']})" if best["setting"] else ""
+    setting, flags = f" ({best['setting']})" if best["setting"] else "", best["flags"] or ()
+    if CONSTANT_HUMANS in flags:
+        return f"{best['condition']}: the humans gave every text the same score, so nobody's order can agree with it."
+    if CONSTANT in flags:
+        sentence = f"{best['condition']}: {best['who']}{setting} gives every text the same score in range "
+        sentence += f"{best['range']}, so that no correlation exists, and 0 stands for it ({best['size']})."
+        return " ".join(filter(None, [sentence, human_sentence(results, best)]))
     alone = len({row["series"] for row in known}) == 1
     kind = "has" if len(known) == 1 else "agrees best of its ranges," if alone else "agrees best,"
     sentence = f"{best['condition']}: {best['who']}{setting} {kind} Spearman {best['spearman']:.3f}"

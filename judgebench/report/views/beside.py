@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, text, three, two
+from judgebench.report.formats import is_known, percent, points, short, signed_two, singular, spaced, text, three, two
 from judgebench.report.table import Col, View, records
-from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.correlations import few_groups, sized_correlations
 from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Records, Results
 from judgebench.results.series import CELL, NO_DEFENSE, labelled
@@ -90,6 +90,7 @@ def _points_note(results: Results, rows: pd.DataFrame) -> str:
         + ("; within 1: with the same or the next. " if single else ". ")
         + "Kappa: weighted by squared distance; AC2: Gwet's, likewise, which stays meaningful where nearly all scores "
         "are equal. Brackets: 95 % intervals over " + results.groups + ".",
+        few_groups(results.groups) if rows["groups"].min() < FEWEST else "",
     ]
     reasons = dict.fromkeys(one for one in rows.get("points_reason", ()) if is_known(one))
     return " ".join(filter(None, [*parts, *reasons]))
@@ -129,7 +130,7 @@ def stand_in_frame(results: Results) -> pd.DataFrame:
     """A row a range, judge and kind of scores with the verdict of the alternative annotator test in words, and one of
     a single rater for each condition."""
     rows = _rows(results)
-    if not len(rows) or not rows["alternative_reason"].isna().any():
+    if not len(rows) or not (rows["tested"] > 0).any():
         return rows.head(0)
     found = records(rows)
     rows["wins"] = [_wins(row) for row in found]
@@ -195,8 +196,9 @@ def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
             "the others as the rater left out. Always says: the same of a judge that gives all texts one score, the "
             "best for it. Spearman: of the tested scores with the mean of the other raters, as for one rater. "
             "Disattenuated: Spearman of raw scores with the mean of all, divided by the root of that mean's "
-            "reliability, an estimate for raters who do not err; it may exceed 1. Scores are rounded to what a rater "
-            "may give. Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
+            "reliability, an estimate for raters who do not err; it may exceed 1. "
+            + ("Scores are rounded to what a rater may give. " if rows["exact"].notna().any() else "")
+            + "Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such "
             "a judge passes as well and is not shown to do worse, passing is no sign of judgment. The test is meant "
             f"for {FEWEST_RATERS} raters or more; a judge that does not pass it may lack texts, not worth.",
             *dict.fromkeys(reasons),
@@ -341,8 +343,11 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
         return f"no agreement in points for {name}. {row['points_reason']}"
     low, high, bias = row["bias_low"], row["bias_high"], row["bias"]
     way = f"{two(abs(bias))} points too {'lenient' if bias > 0 else 'strict'}"
-    if not is_known(low):
-        lean = f"is {way} on average, without an interval," if two(bias) != two(0) else "leans to neither side"
+    few = row["groups"] < FEWEST
+    if not is_known(low) or few:
+        why = f"over only {row['groups']:.0f} {results.groups if row['groups'] > 1 else singular(results.groups)}"
+        why = why if few else "without an interval"
+        lean = f"is {way} on average, {why}," if two(bias) != two(0) else "leans to neither side"
     elif low <= 0 <= high:
         lean = f"leans to neither side by more than chance (bias {signed_two(bias)}{_ends(row, 'bias', signed_two)})"
     else:

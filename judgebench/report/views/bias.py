@@ -24,7 +24,7 @@ from judgebench.results.series import (
     ranges_of,
     shown_split,
 )
-from judgebench.types import ScoreRange
+from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
 """What a reader must be told wherever mapped scores are shown."""
@@ -101,8 +101,9 @@ HUMANS = "humans"
 def favorites(results: Results) -> pd.DataFrame:
     """The score that each judge with discrete scores, and the humans where they can be mapped, give most often.
 
-    Columns: dimension, range, who, score (several where they tie) and share of the texts that get it. Rows are of the
-    figures' scores: test split, without attack and defense where there are such. Empty where texts are compared.
+    Columns: dimension, range, who, score (several where they tie) and share of the texts that get it, failed: share of
+    answers that could not be read, for which the lowest score stands. Rows are of the figures' scores: test split,
+    without attack and defense where there are such. Empty where texts are compared.
     """
     scores, found = results.scores, []
     for dimension in [] if results.compares else dict.fromkeys(scores["dimension"]):
@@ -112,10 +113,16 @@ def favorites(results: Results) -> pd.DataFrame:
         discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
         for score_range, part in ranges_of(rows):
             parts = index.parts(part)
-            given = {str(series): parts[series]["score"].to_numpy() for series in discrete if series in parts}
+            held = {str(series): parts[series] for series in discrete if series in parts}
+            given = {who: one["score"].to_numpy() for who, one in held.items()}
+            failed = {who: float((one["status"] == FAILED).mean()) for who, one in held.items()}
             given[HUMANS] = to_range(human_scores(part), results.scale[dimension], score_range)
             at = {"dimension": dimension, "range": str(score_range)}
-            found += [at | _favorite(who, score_range, values) for who, values in given.items() if len(values)]
+            found += [
+                at | _favorite(who, score_range, values) | {"failed": failed.get(who, 0.0)}
+                for who, values in given.items()
+                if len(values)
+            ]
     return pd.DataFrame(found)
 
 
@@ -167,12 +174,17 @@ def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[st
         if not len(given):
             continue
         top = given.iloc[int(given["share"].to_numpy().argmax())]
-        sentence = f"{dimension}: {judge} says {top['score']} for {percent(top['share'])} of the texts in range "
+        verb, each = "has" if top["failed"] else "says", " each" if " or " in top["score"] else ""
+        sentence = (
+            f"{dimension}: {judge} {verb} {top['score']} for {percent(top['share'])} of the texts{each} in range "
+        )
         sentence += f"{top['range']}{', where it is most set on one score' if len(given) > 1 else ''}"
         human = own[(own["who"] == HUMANS) & (own["range"] == top["range"])]
         if len(human):
             score, share = human[["score", "share"]].iloc[0]
             sentence += f"; the humans' most frequent score there is {score} ({percent(share)})"
+        if top["failed"]:
+            sentence += f"; the lowest score stands in for the {percent(top['failed'])} of answers that failed"
         sentences.append(f"{sentence}.")
     return sentences
 

@@ -11,7 +11,7 @@ import pandas as pd
 from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.evaluation import CONSTANT
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import is_known, no_text, percent_one, short, span, three
+from judgebench.report.formats import is_known, no_text, percent_one, short, singular, span, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
@@ -91,10 +91,16 @@ def _marked(rows: pd.DataFrame) -> pd.DataFrame:
 def size_of(rows: pd.DataFrame) -> str:
     """On how many examples, groups or systems the rows rest, such as "1440 {examples} of 90 {groups}"."""
     level = rows["level"].iloc[0]
-    groups = f"{span(rows['groups'])} {{groups}}"
+    groups = f"{span(rows['groups'])} {{{'group' if rows['groups'].max() == 1 else 'groups'}}}"
     if level == "document":
         return groups
-    return f"{span(rows['n'])} {'systems over' if level == 'system' else '{examples} of'} {groups}"
+    examples = "{example}" if rows["n"].max() == 1 else "{examples}"
+    return f"{span(rows['n'])} {'systems over' if level == 'system' else f'{examples} of'} {groups}"
+
+
+def sized(size: str, groups: str, examples: str) -> str:
+    """A size of `size_of` in words of one's own, plurals."""
+    return size.format(groups=groups, group=singular(groups), examples=examples, example=singular(examples))
 
 
 def at_level(condition: str, level: str) -> str:
@@ -112,8 +118,7 @@ def sized_correlations(results: Results, level: str | None = None, silent: bool 
     rows = correlation_frame(results, level, silent)
     if len(rows):
         rows["condition"] = [at_level(*pair) for pair in zip(rows["condition"], rows["level"], strict=True)]
-        words = {"groups": results.groups, "examples": results.examples_word}
-        rows["size"] = [size.format(**words) for size in rows["size"]]
+        rows["size"] = [sized(size, results.groups, results.examples_word) for size in rows["size"]]
     return rows
 
 
@@ -229,7 +234,7 @@ def _levels_frame(results: Results) -> pd.DataFrame:
     if not any(column.notna().any() for column in columns):
         return rows.head(0)
     rows = rows.assign(without=pd.Series([_without(row) for row in records(rows)], index=rows.index, dtype=object))
-    rows["size"] = [str(one).format(groups=results.groups, examples=results.examples_word) for one in rows["size"]]
+    rows["size"] = [sized(str(one), results.groups, results.examples_word) for one in rows["size"]]
     return rows
 
 

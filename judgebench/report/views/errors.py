@@ -76,6 +76,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
 
 def _slice_note(results: Results, rows: pd.DataFrame) -> str:
     few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
+    if rows["p"].isna().any():
+        few += f" A dash: a slice of one of the {results.groups}, or errors that do not vary."
     return (
         "Mean error: the judge's score on the humans' scale less the humans' mean, in points. Beside others: less the "
         "mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts apart "

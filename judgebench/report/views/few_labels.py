@@ -105,7 +105,10 @@ def _sentence(results: Results, row: Mapping[str, Any]) -> str:
         said += f" (the most of {row['several']})" if row["several"] > 1 else ""
     if not is_known(row["misses"]):
         return f"{said}."
-    counted = f"{row['counted']:.0f} system{'s' if row['counted'] > 1 else ''}"
+    if row["counted"] == 1:
+        verb = "misses" if row["misses"] else "holds"
+        return f"{said}; the judge's own interval, without labels, {verb} that mean for the one system that has both."
+    counted = f"{row['counted']:.0f} systems"
     if not row["misses"]:
         return f"{said}; the judge's own interval, without labels, holds that mean for all of {counted}."
     return f"{said}; the judge's own interval, without labels, misses that mean for {row['misses']:.0f} of {counted}."

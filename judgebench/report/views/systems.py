@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from scipy import stats
 
+from judgebench.metrics.resampling import CONFIDENCE, FEWEST
 from judgebench.report.formats import bounded, is_known, no_text, p_value, percent, points, signed_three, two
 from judgebench.report.table import Col, View
+from judgebench.report.views.correlations import few_groups
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
 
-HELD = 0.9
-"""Share of systems: where the judge's intervals hold fewer of the humans' means, they are no human scores."""
+_BY_CHANCE = 0.05  # where so few of 95 % intervals hold the humans' means by chance, the judge's means are not theirs
 
 
 def systems_frame(results: Results) -> pd.DataFrame:
@@ -27,12 +29,28 @@ def systems_frame(results: Results) -> pd.DataFrame:
         sizes = zip(rows["texts"], rows["systems"], rows["articles"], strict=True)
         word, groups = results.examples_word, results.groups
         rows["size"] = [f"{texts} {word} of {systems} systems, {many} {groups}" for texts, systems, many in sizes]
-        held = zip(rows["systems_held"], rows["systems"], strict=True)
-        rows["held"] = [f"{one:.0f} of {of}" if is_known(one) else None for one, of in held]
+        rows["held"] = [held_means(row) for row in rows.to_dict("records")]
         clusters = zip(rows["clusters"], rows["human_clusters"], strict=True)
         rows["told"] = [f"{one:.0f} / {other:.0f}" if is_known(one) else None for one, other in clusters]
         rows["tied"] = [_tied(one) for one in rows["tie_threshold"]]
     return rows
+
+
+def held_means(row: Mapping[str, Any] | None) -> str | None:
+    """Systems whose humans' mean lies in the interval of the judge's, of those with such an interval, as "5 of 16"."""
+    if row is None or not is_known(row["systems_held"]):
+        return None
+    return f"{row['systems_held']:.0f} of {_with_interval(row)}"
+
+
+def _with_interval(row: Mapping[str, Any]) -> int:
+    return sum(one["held"] is not None for one in row["ranking"])
+
+
+def few_held(row: Mapping[str, Any]) -> bool:
+    """True where the judge's 95 % intervals hold fewer of the humans' means than chance would leave out."""
+    share = CONFIDENCE[1] - CONFIDENCE[0]
+    return bool(stats.binom.cdf(row["systems_held"], _with_interval(row), share) <= _BY_CHANCE)
 
 
 def _tied(threshold: float | None) -> str | None:
@@ -55,6 +73,8 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
             f"In brackets: 95 % interval, {groups} resampled, for these very systems; systems like these: systems "
             "resampled as well."
         )
+    if rows["articles"].min() < FEWEST:
+        notes.append(few_groups(groups))
     return " ".join(notes)
 
 
@@ -169,10 +189,10 @@ def system_sentences(results: Results) -> list[str]:
     whether its means are the humans'. Without defense, where there is such; none where no two systems are known."""
     found = _best(results)
     bare = [one for one in found if one["defense"] == NO_DEFENSE]
-    return [_sentence(one) for one in bare or found]
+    return [_sentence(one, results.groups) for one in bare or found]
 
 
-def _sentence(row: Mapping[str, Any]) -> str:
+def _sentence(row: Mapping[str, Any], groups: str) -> str:
     where, few = "", ""
     if row["several"] > 1:
         where = f" in range {row['range']}"
@@ -181,6 +201,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
     sentence = f"{row['condition']}: {row['series']}{where} orders {share} of pairs of systems as humans do"
     if not is_known(row["systems_held"]):
         return f"{sentence}.{few}"
-    held = f"its own means hold the humans' in {row['systems_held']:.0f} of {row['systems']} systems"
-    advice = ": do not report them as human scores" if row["means_held"] < HELD else ""
+    if row["articles"] < FEWEST:
+        return f"{sentence}, over too few {groups} to tell that from chance.{few}"
+    held = f"its own means hold the humans' in {held_means(row)} systems"
+    advice = ": do not report them as human scores" if few_held(row) else ""
     return f"{sentence}; {held}{advice}.{few}"

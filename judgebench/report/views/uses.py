@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
 from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, rivalled, series_key
 from judgebench.report.views.humans import human_figures
-from judgebench.report.views.systems import HELD, systems_frame
+from judgebench.report.views.systems import few_held, held_means, systems_frame
 from judgebench.results.results import Results
 from judgebench.worth.alternative import FEWEST_RATERS
 from judgebench.worth.beside_humans import RAW
 
 _CHANCE = 0.5  # of pairs of systems
+_MANY = 0.05  # of answers: more that could not be read are told
 
 Row = Mapping[str, Any]
 
@@ -34,15 +36,26 @@ def use_sentences(results: Results) -> list[str]:
         if max(raw["groups"], fitted["groups"]) < FEWEST:  # raw scores without a scale have none
             found.append(f"{head} unknown. Fewer than {FEWEST} {results.groups} are too few for any of it.")
             continue
+        order = orders.get(key)
+        failed = 0.0 if order is None else order.get("failed_share") or 0.0
+        if failed == 1:
+            found.append(f"{head} no. None of its answers could be read.")
+            continue
         verdicts = [
-            ("To order texts", _order(orders.get(key), human)),
+            ("To order texts", _order(order, human)),
             ("To stand in for a rater", _stand_in(raw, fitted)),
-            ("To rank systems", _rank(systems.get(key))),
+            ("To rank systems", _rank(systems.get(key), order)),
             ("To report its scores as human ones", _report(raw, systems.get(key))),
         ]
-        said = [head, *(f"{use}: {verdict}." for use, verdict in verdicts if verdict)]
-        found.append(" ".join([*said, *_picked(results, raw)]))
+        told = [f"{use}: {verdict}." for use, verdict in verdicts if verdict]
+        if failed > _MANY:
+            told.append(f"All of it with the lowest score for the {percent(failed)} of answers that could not be read.")
+        found.append(" ".join([head, *told, *_picked(results, raw)]))
     return found
+
+
+def _flag(row: Row | None, flag: str) -> bool:
+    return row is not None and flag in (row.get("flags") or ())
 
 
 def _picked(results: Results, raw: Row) -> list[str]:
@@ -56,6 +69,10 @@ def _picked(results: Results, raw: Row) -> list[str]:
 def _order(row: Row | None, human: Row) -> str:
     if row is None or not is_known(row["spearman_low"]):
         return "unknown, as its Spearman has no interval"
+    if _flag(row, CONSTANT_HUMANS):
+        return "unknown, as the humans gave all texts one score"
+    if _flag(row, CONSTANT):
+        return "no, for it gives all texts one score"
     if row["spearman_high"] < 0:
         return f"no, it orders them against the humans (Spearman {bounded(row, 'spearman', three)})"
     if row["spearman_low"] <= 0:
@@ -76,7 +93,7 @@ def _order(row: Row | None, human: Row) -> str:
 
 def _stand_in(raw: Row, fitted: Row) -> str:
     if not is_known(raw["passes"]) and not is_known(fitted["passes"]):
-        return "unknown, as single raters are not known, or too few of their texts"
+        return "unknown, as too few raters are known, or too few of their texts"
     if raw["passes"] and not raw["by_favorite"]:
         return f"yes by the alternative annotator test, {_as_close(raw)}{_but(raw)}"
     if fitted["passes"] and not fitted["by_favorite"]:
@@ -97,7 +114,7 @@ def _loses_little(row: Row) -> bool:
 
 
 def _but(row: Row) -> str:
-    """What weakens a test that is passed."""
+    """Weaknesses of a test that is passed."""
     said = ""
     if rivalled(row):
         share = percent(row["favorite_advantage"])
@@ -112,9 +129,11 @@ def _as_close(row: Row) -> str:
     return f"it lies at least as close to the other raters as the rater left out on {share} of texts"
 
 
-def _rank(row: Row | None) -> str:
+def _rank(row: Row | None, order: Row | None) -> str:
     if row is None or not is_known(row["pairwise_accuracy"]):
         return ""
+    if _flag(order, CONSTANT):
+        return "no, for it gives all texts one score"
     share = f"{bounded(row, 'pairwise_accuracy', points, percent)} of pairs as humans do"
     if not is_known(row["pairwise_accuracy_low"]):
         return f"unknown; it orders {share}, without an interval"
@@ -126,15 +145,13 @@ def _rank(row: Row | None) -> str:
 
 
 def _report(row: Row, systems: Row | None) -> str:
-    if not is_known(row["bias_low"]):
+    low, high = row["bias_low"], row["bias_high"]
+    if not is_known(low):
         return "unknown, as its bias in points has no interval"
     held = systems is not None and is_known(systems["means_held"])
-    lost = bool(held and systems is not None and systems["means_held"] < HELD)
+    lost = bool(held and systems is not None and few_held(systems))
     bias = f"bias {bounded(row, 'bias', signed_two)} points"
-    means = ""
-    if held and systems is not None:
-        means = f", and the intervals of its means hold the humans' for {systems['systems_held']:.0f} of "
-        means += f"{systems['systems']} systems"
-    if lost or not row["bias_low"] <= 0 <= row["bias_high"]:
+    means = f", and the intervals of its means hold the humans' for {held_means(systems)} systems" if held else ""
+    if lost or not low <= 0 <= high:
         return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
     return f"no bias is shown on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
