@@ -376,7 +376,7 @@ def calibration_sentences(results: Results) -> list[str]:
 
 def _closer(fitted: Mapping[str, Any]) -> str:
     low, high = fitted.get("mae_saved_low"), fitted.get("mae_saved_high")
-    if not is_known(low) or not is_known(high) or low > 0:
+    if low is None or high is None or not low <= 0:  # NaN is not known either
         return ""
     return ", which is worse" if high < 0 else ", which is no closer by more than chance"
 
