@@ -32,7 +32,8 @@ def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     Returns:
         the head; scores: raw or calibrated; texts and groups behind its points; what `points.points_record` says, its
         reason as points_reason; mae_saved with its interval: the raw scores' mae less the calibrated ones', paired text
-        by text, of calibrated scores alone; what `alternative.alternative_record` says of the scores, rounded to what a
+        by text, and mae_constant, of the one score for all texts that has the least; both of calibrated scores
+        alone; what `alternative.alternative_record` says of the scores, rounded to what a
         rater may give, its reason as alternative_reason and each of `raters` with its name (rater);
         tested_spearman_others with its interval: of these rounded scores, see `Panel.agreement`; reliability of the
         humans' means and disattenuated_spearman with intervals, of raw scores alone, with disattenuated_reason.
@@ -66,11 +67,13 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
 def _saved(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, float | None]:
     known = np.isfinite(scores) & np.isfinite(one.human)
     if kind == RAW or one.scale is None or not known.any():
-        return unknown(["mae_saved"])
+        return unknown(["mae_saved"]) | {"mae_constant": None}
     group, weights = numbered_groups(one.groups[known], one.resamples, one.seed)
     saved = (np.abs(one.on_scale - one.human) - np.abs(scores - one.human))[known]
     every = np.ones(len(saved), dtype=bool)
-    return with_interval("mae_saved", means(saved, group, weights, every), interval_ends(weights.shape[1]))
+    found = with_interval("mae_saved", means(saved, group, weights, every), interval_ends(weights.shape[1]))
+    human = one.human[known]
+    return found | {"mae_constant": float(np.abs(human - np.median(human)).mean())}
 
 
 def _alternative(one: JudgeScores, scores: np.ndarray, missing: str | None) -> dict[str, Any]:

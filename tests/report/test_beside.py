@@ -81,10 +81,10 @@ def test_a_judge_that_passes_by_its_favorite_is_told(real):
 @pytest.mark.parametrize(
     ("saved", "told"),
     [
-        ((0.1, 0.3), " points."),
-        ((-0.1, 0.2), " points, which is no closer by more than chance."),
-        ((-0.3, -0.1), " points, which is worse."),
-        ((None, None), " points."),
+        ((0.1, 0.3), " points;"),
+        ((-0.1, 0.2), " points, which is no closer by more than chance;"),
+        ((-0.3, -0.1), " points, which is worse;"),
+        ((None, None), " points;"),
     ],
 )
 def test_calibration_that_takes_off_nothing_is_told(real, saved, told):
@@ -94,7 +94,8 @@ def test_calibration_that_takes_off_nothing_is_told(real, saved, told):
     assert sentence.startswith(
         "coherence: calibrated by the humans' ratings of other articles, gpt-4o misses the humans'"
     )
-    assert sentence.split("]")[-1] == told
+    constant = f" one score for all texts would by {calibrated['mae_constant']:.2f}, at best."
+    assert sentence.split("]")[-1] == told + constant
 
 
 def test_a_judge_beside_which_its_favorite_passes_too_is_told():

@@ -56,7 +56,9 @@ def test_records_hold_what_the_pure_functions_say_of_real_rows():
 def test_what_calibration_saves_is_paired_text_by_text():
     ratings, groups, judges = panel("coherence")
     raw, calibrated = both(judges["gpt-4o"], ratings, groups)
-    assert raw["mae_saved"] is None
+    assert raw["mae_saved"] is raw["mae_constant"] is None
+    tried = [np.abs(ratings.mean(axis=1) - one).mean() for one in np.arange(1, 5.001, 1 / 6)]
+    assert calibrated["mae_constant"] == pytest.approx(min(tried))
     assert calibrated["mae_saved"] == pytest.approx(raw["mae"] - calibrated["mae"], abs=1e-12)
     paired = calibrated["mae_saved_high"] - calibrated["mae_saved_low"]
     apart = (raw["mae_high"] - raw["mae_low"]) + (calibrated["mae_high"] - calibrated["mae_low"])

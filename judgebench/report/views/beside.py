@@ -368,7 +368,8 @@ def calibration_sentences(results: Results) -> list[str]:
     fewer than `FEWEST` groups."""
     return [
         f"{name}: calibrated by the humans' ratings of other {results.groups}, {judge_name(results, raw)} misses the "
-        f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}{_closer(fitted)}."
+        f"humans' mean by {_measured(fitted, 'mae')}, in place of {_measured(raw, 'mae')}"
+        f"{_closer(fitted)}{_constant(fitted)}."
         for name, raw, fitted in best_pairs(results)
         if is_known(raw["mae"]) and is_known(fitted["mae"]) and raw["groups"] >= FEWEST
     ]
@@ -379,6 +380,11 @@ def _closer(fitted: Mapping[str, Any]) -> str:
     if low is None or high is None or not low <= 0:  # NaN is not known either
         return ""
     return ", which is worse" if high < 0 else ", which is no closer by more than chance"
+
+
+def _constant(fitted: Mapping[str, Any]) -> str:
+    constant = fitted.get("mae_constant")
+    return f"; one score for all texts would by {two(constant)}, at best" if is_known(constant) else ""
 
 
 def _measured(row: Mapping[str, Any], name: str) -> str:
