@@ -10,7 +10,7 @@ from scipy import stats
 
 from judgebench.metrics.resampling import CONFIDENCE, FEWEST
 from judgebench.report.formats import bounded, is_known, no_text, p_value, percent, points, signed_three, two
-from judgebench.report.table import Col, View
+from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import few_groups
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
@@ -29,7 +29,7 @@ def systems_frame(results: Results) -> pd.DataFrame:
         sizes = zip(rows["texts"], rows["systems"], rows["articles"], strict=True)
         word, groups = results.examples_word, results.groups
         rows["size"] = [f"{texts} {word} of {systems} systems, {many} {groups}" for texts, systems, many in sizes]
-        rows["held"] = [held_means(row) for row in rows.to_dict("records")]
+        rows["held"] = [held_means(row) for row in records(rows)]
         clusters = zip(rows["clusters"], rows["human_clusters"], strict=True)
         rows["told"] = [f"{one:.0f} / {other:.0f}" if is_known(one) else None for one, other in clusters]
         rows["tied"] = [_tied(one) for one in rows["tie_threshold"]]
