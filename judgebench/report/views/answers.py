@@ -39,6 +39,7 @@ def answers(results: Results) -> list[Block]:
         "How close to a human is it?": best_sentences(results),
         "Where is it biased?": [
             *favorite_sentences(results),
+            *points_sentences(results),
             *(variance_sentences(results) or spread_sentences(results)),
             *pair_sentences(results),
             *ranking_sentences(results),
@@ -55,7 +56,6 @@ def answers(results: Results) -> list[Block]:
 def beside_answers(results: Results) -> list[Block]:
     """More on judges beside humans, in sentences: what the tables below say."""
     told = {
-        "In points of the humans' scale": points_sentences(results),
         "In a rater's place": stand_in_sentences(results),
         "Its probabilities": [*mass_sentences(results), *forecast_sentences(results)],
         "Over systems": system_sentences(results),
