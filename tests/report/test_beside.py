@@ -10,12 +10,14 @@ import pytest
 from judgebench.report.views.beside import (
     POINTS,
     STAND_IN,
+    beside_runs_frame,
     calibration_sentences,
     points_frame,
     points_sentences,
     stand_in_frame,
     stand_in_sentences,
 )
+from judgebench.report.views.humans import RATERS
 from judgebench.results.results import Results
 from judgebench.worth.beside_humans import beside_humans_records
 from judgebench.worth.raters import Panel, human_records
@@ -171,3 +173,14 @@ def test_runs_of_earlier_versions_have_no_table():
     empty = Results(metrics=[{"split": "test", "level": "dataset", "attack": "none"}])
     assert len(points_frame(empty)) == len(stand_in_frame(empty)) == 0
     assert POINTS(empty) == STAND_IN(empty) == stand_in_sentences(empty) == points_sentences(empty) == []
+
+
+def test_runs_whose_raters_differ_have_a_human_each():
+    def run(ceiling):
+        figures = {f"{name}{end}": ceiling for name in ("ceiling", "single_mae") for end in ("", "_low", "_high")}
+        made = results_of(judge_scores(np.arange(60) % 5 + 1.0, ragged(0)[0], np.arange(60)))
+        return replace(made, humans=[{"dimension": "coherence", "split": "test", "reason": None, **figures}])
+
+    shown = {ends: beside_runs_frame({"A": run(ends[0]), "B": run(ends[1])}) for ends in ((0.5, 0.5), (0.5, 0.6))}
+    letters = {ends: rows["run"][rows["range"] == RATERS].tolist() for ends, rows in shown.items()}
+    assert letters == {(0.5, 0.5): [""], (0.5, 0.6): ["A", "B"]}

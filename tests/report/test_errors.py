@@ -36,7 +36,8 @@ def test_a_cause_is_told_with_its_interval():
     factor, system = error_sentences(made)
     ((length,),) = [record["factors"] for record in made.errors]
     assert factor.startswith("coherence, main, expectation in range 1-5: longer texts get ")
-    assert f"{length['estimate']:.2f} points more than the humans give, per doubling of length [+" in factor
+    told = f"{length['estimate']:.2f} points more than the humans give, per doubling of length "
+    assert f"{told}[{length['estimate_low']:.2f}, " in factor
     assert "it favors M2 by " in system
 
 

@@ -233,10 +233,11 @@ STAND_IN = View(
 
 
 def beside_runs_frame(runs: Mapping[str, Results]) -> pd.DataFrame:
-    """A row a run (by its letter), range and judge of each dimension, and the humans' own behind those of a dimension;
-    clean texts without defense, raw scores. Empty where no run was studied beside humans."""
+    """A row a run (by its letter), range and judge of each dimension, and the humans' own behind those of a dimension,
+    one a run where they differ; clean texts without defense, raw scores. Empty where no run was studied beside
+    humans."""
     parts: list[dict[str, Any]] = []
-    humans: dict[str, dict[str, Any]] = {}
+    humans: dict[str, dict[str, dict[str, Any]]] = {}
     for letter, run in runs.items():
         orders = {series_key(row): row for row in correlated(run)}
         ranked = {series_key(row): row for row in run.systems}
@@ -250,16 +251,18 @@ def beside_runs_frame(runs: Mapping[str, Results]) -> pd.DataFrame:
         for name, record in human_figures(run).items():
             own = _kept(record, "spearman_others", "ceiling")
             own |= _kept(record, "single_mae")
-            humans.setdefault(
-                name, {"run": "", "condition": name, "who": "one, with the others", "range": RATERS} | own
-            )
+            same = {"condition": name, "who": "one, with the others", "range": RATERS} | own
+            humans.setdefault(name, {})[letter] = same
     table = pd.DataFrame(parts)
     if not len(table):
         return table
     both = []
     for condition, part in table.groupby("condition", sort=False):
         name = str(condition)
-        both += [part, pd.DataFrame([humans[name]])] if name in humans else [part]
+        known = humans.get(name, {})
+        alike = all(one == next(iter(known.values())) for one in known.values())
+        shown = [{"run": "" if alike else letter} | one for letter, one in known.items()]
+        both += [part, pd.DataFrame(shown[:1] if alike else shown)] if shown else [part]
     return pd.concat([part.astype(object) for part in both], ignore_index=True)
 
 

@@ -174,6 +174,12 @@ def _sure(row: Mapping[str, Any], groups: int) -> bool:
     return groups >= FEWEST and is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
 
 
+def _by(row: Mapping[str, Any], name: str) -> str:
+    """The interval of a size whose direction a word tells."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return spaced(low, high, two) if row[name] > 0 else spaced(-high, -low, two)
+
+
 def _factor_sentence(row: Mapping[str, Any]) -> str:
     known = [one for one in row["factors"] if one["factor"] in _TOLD]
     if not known or row["groups"] < FEWEST:
@@ -184,7 +190,7 @@ def _factor_sentence(row: Mapping[str, Any]) -> str:
             said = _TOLD[one["factor"]][0].format(
                 points=two(abs(one["estimate"])), more="more" if one["estimate"] > 0 else "less"
             )
-            parts.append(f"{said} {spaced(one['estimate_low'], one['estimate_high'], signed_two)}")
+            parts.append(f"{said} {_by(one, 'estimate')}")
     rest = [_TOLD[one["factor"]][1] for one in known if not _sure(one, row["groups"])]
     if not parts:
         return f"its errors do not go with {_or(rest)} by more than chance."
@@ -207,8 +213,7 @@ def _system_sentence(row: Mapping[str, Any]) -> str:
     for sign, verb in ((1, "favors"), (-1, "puts down")):
         least = sorted(sure, key=itemgetter("apart"))[-1 if sign > 0 else 0]
         if sign * least["apart"] > 0:
-            ends = spaced(least["apart_low"], least["apart_high"], signed_two)
-            parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {ends}")
+            parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {_by(least, 'apart')}")
     count = f"{len(sure)} of {len(own)} systems differ from the others by more than chance"
     sentence = f"beside the humans it {' and '.join(parts)} against the other systems ({count})."
     return f"{sentence} {_TOGETHER}" if drawn else sentence
