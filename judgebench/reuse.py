@@ -30,9 +30,8 @@ from judgebench.types import Reading
 
 FREE = frozenset(
     (
-        *("decoding", "tune", "metrics", "pairwise", "report", "examples", "tables", "name", "run_dir", "logger"),
-        *("objective",),
-        *("hydra", "dry_run"),
+        *("decoding", "tune", "metrics", "pairwise", "report", "worth", "examples", "tables"),
+        *("name", "run_dir", "logger", "objective", "hydra", "dry_run"),
     )
 )
 """The config's entries that change nothing of what is loaded and read."""

@@ -260,6 +260,7 @@ MISTAKES = {
     "no run folder": (["run_dir=null"], "run_dir: None is not a path"),
     "draft without assistant": (["judge.draft_tokens=3"], "judge.draft_tokens"),
     "dry_run maybe": (["dry_run=maybe"], "dry_run"),
+    "worth maybe": (["worth=maybe"], "worth"),
     "unknown attack": (["attacks=[dsy]"], "there is no attack 'dsy'"),
     "no list of attacks": (["attacks=none"], "attacks: 'none' is not a list"),
     "no attack template": (["attacks=[none,nowhere.txt]"], "nowhere.txt cannot be read"),

@@ -141,7 +141,7 @@ def check_run(config: DictConfig) -> None:
     """Checks the keys that are neither parts nor prompts; else `UserError`."""
     mistakes = Mistakes()
     with mistakes.caught():
-        RunSettings(*(config.get(key) for key in ("report", "examples", "dry_run")))
+        RunSettings(*(config.get(key) for key in ("report", "worth", "examples", "dry_run")))
     with mistakes.caught():
         MetricSettings(**named(MetricSettings, plain(config.metrics), "metrics"))
     mistakes.tell()

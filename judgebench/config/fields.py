@@ -225,6 +225,7 @@ class RunSettings:
     """Keys of conf/config.yaml that are switches."""
 
     report: bool
+    worth: bool
     examples: bool
     dry_run: Annotated[bool | Annotated[str, OneOf((MEASURE,))], Wording(f"one of true, false and {MEASURE}")]
 

@@ -34,7 +34,7 @@ from judgebench.runtime.errors import UserError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-_OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "examples", "tables")
+_OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "worth", "examples", "tables")
 """Of a configuration: where results go, not what they are."""
 
 

@@ -92,7 +92,7 @@ def _check_data(case: tuple[str, bytes]) -> None:
         module = _LOADERS[kind](path)
         module.setup()
         for example in module.examples:
-            assert all(math.isfinite(value) for value in example.human.values())
+            assert not any(math.isinf(value) for value in example.human.values())  # NaN where nobody rated
             example.output.encode()
 
     told(load)
