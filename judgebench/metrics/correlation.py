@@ -10,11 +10,10 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from judgebench.stats.clusters import MOST_ENTRIES as MOST_ENTRIES
+
 CORRELATIONS = ("pearson", "spearman", "kendall")
 """The correlations in the order in which every array of this room holds them."""
-
-MOST_ENTRIES = 4_000_000
-"""Of a temporary array of this room, so that memory stays flat however much is resampled."""
 
 
 _LONG = 150

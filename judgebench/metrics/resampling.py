@@ -11,55 +11,26 @@ Assumption" (Econometrica 2017).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
-from judgebench.metrics.correlation import MOST_ENTRIES
-
-MOST_LEFT_OUT = 1000
-"""Rows of a jackknife, which would else grow with the square of the groups."""
-
-_CHUNK = 1 << 16  # numbers drawn at a time
-
-RESAMPLES = 1000
-"""The usual number of resamples behind an interval."""
-
-
-@lru_cache(maxsize=8)
-def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.
-
-    The same arguments give the same weights, so that what is measured on the same groups is resampled alike, and
-    differences are paired. They are the resamples of `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
-    """
-    weights = np.zeros((resamples, groups), dtype=np.int32)
-    rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // max(1, groups))  # memory that is used again is faster than new memory
-    for start in range(0, resamples if groups else 0, step):
-        part = weights[start : start + step]
-        drawn = rng.integers(0, groups, part.shape)
-        drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
-        part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
-    weights.flags.writeable = False  # shared by all callers
-    return weights
-
-
-def left_out(groups: int) -> np.ndarray:
-    """The jackknife's weights: [groups, groups] int32, each row without one group.
-
-    Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no more rows than that.
-    """
-    together = -(-groups // MOST_LEFT_OUT) or 1
-    block = np.arange(groups) // together
-    return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
-
-
-CONFIDENCE = (0.025, 0.975)
-"""The ends of a 95 % interval."""
+from judgebench.stats.clusters import CONFIDENCE as CONFIDENCE
+from judgebench.stats.clusters import FEWEST as FEWEST
+from judgebench.stats.clusters import MOST_ENTRIES
+from judgebench.stats.clusters import RESAMPLES as RESAMPLES
+from judgebench.stats.clusters import SIGNIFICANCE as SIGNIFICANCE
+from judgebench.stats.clusters import divided as divided
+from judgebench.stats.clusters import expanded as expanded
+from judgebench.stats.clusters import group_weights as group_weights
+from judgebench.stats.clusters import left_out as left_out
+from judgebench.stats.clusters import percentile_interval as percentile_interval
+from judgebench.stats.clusters import unknown as unknown
+from judgebench.stats.clusters import weights_of as weights_of
+from judgebench.stats.clusters import with_agreement_interval as with_agreement_interval
+from judgebench.stats.clusters import with_interval as with_interval
 
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
 
@@ -98,27 +69,6 @@ class Resampled:
         return Resampled(self.values - other.values, self.resampled - other.resampled, self.jackknife - other.jackknife)
 
 
-def expanded(groups: int) -> tuple[float, float]:
-    """The ends at which the percentile interval of a mean over few groups (two at least) holds the truth in 95 % of
-    cases, as Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The
-    plain interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's.
-
-    Example:
-        >>> [round(end, 4) for end in expanded(6)]
-        [0.0024, 0.9976]
-    """
-    low = float(special.ndtr(math.sqrt(groups / (groups - 1)) * special.stdtrit(groups - 1, CONFIDENCE[0])))
-    return low, 1 - low
-
-
-def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> tuple[float, float] | None:
-    """The percentile interval of a statistic's resampled values [B]; None without resamples."""
-    if not resampled.size:
-        return None
-    low, high = np.quantile(resampled, ends)
-    return float(low), float(high)
-
-
 def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> tuple[float, float] | None:
     """The 95 % interval, corrected for bias and acceleration: Efron, "Better Bootstrap Confidence Intervals" (1987).
 
@@ -145,45 +95,13 @@ def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> 
     return float(low), float(high)
 
 
-def weights_of(count: int, resamples: int, seed: int) -> np.ndarray:
-    """[1 + B, G] float64 how often each of `count` groups counts: once in the data themselves, which come first, then
-    in each resample (see `group_weights`); without resamples where there are fewer than two groups."""
-    drawn = group_weights(count, resamples if count >= 2 else 0, seed).astype(np.float64)
-    return np.vstack([np.ones((1, count)), drawn])
-
-
 def numbered_groups(groups: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """[n] numbers of the groups that these labels name, and their weights [1 + B, G]; see `weights_of`."""
     labels, number = np.unique(np.asarray(groups), return_inverse=True)
     return number, weights_of(len(labels), resamples, seed)
 
 
-def interval_ends(groups: int) -> tuple[float, float]:
-    """`expanded` where there are two groups at least, else `CONFIDENCE`, of which nothing is asked."""
-    return expanded(groups) if groups >= 2 else CONFIDENCE
-
-
-def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """The keys of `with_interval` for a figure of agreement corrected for chance, such as kappa or an intraclass
-    correlation: 1 for agreement, and skewed, so that percentiles are too short. The interval is Student's t of
-    log(1 - figure), with the jackknife's standard error over groups (Tukey, 1958). On ten simulated articles (1,000
-    data sets) it held the truth in 93 to 95 % of cases, `expanded` percentiles in 90 to 93 %, BCa in 85 to 88 %.
-
-    Args:
-        values: [1 + J] of the data, then with each group left out in turn (see `left_out`); the ends are None with
-            fewer than two, where one is unknown (NaN), and where agreement is perfect. The lower one is at least -1,
-            where such figures end.
-    """
-    value, rest = float(values[0]), values[1:]
-    if np.isnan(value):
-        return unknown((name,))
-    if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
-        return unknown((name,)) | {name: value}
-    logs = np.log1p(-rest)
-    error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
-    far = error * float(special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
-    ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
-    return {name: value, f"{name}_low": max(float(ends[0]), min(value, -1.0)), f"{name}_high": float(ends[1])}
+interval_ends = expanded
 
 
 def jackknife_weights(groups: int) -> np.ndarray:
@@ -201,11 +119,6 @@ def group_sums(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
     return sums
 
 
-def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """above / below, both [B]; NaN where nothing stands below."""
-    return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
-
-
 def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.ndarray) -> np.ndarray:
     """[B] the mean of `values` [n] over the texts `of` [n] in each row of weights [B, G]; NaN where it holds none of
     them. `group` [n] numbers each text's group."""
@@ -214,21 +127,6 @@ def means(values: np.ndarray, group: np.ndarray, weights: np.ndarray, of: np.nda
     sizes = np.bincount(group[of], minlength=count)
     mass = weights @ sizes
     return np.divide(weights @ sums, mass, out=np.full(len(weights), np.nan), where=mass > 0)
-
-
-def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
-    """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
-    name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is itself."""
-    value, resampled = float(values[0]), values[1:]
-    if np.isnan(value):
-        return unknown((name,))
-    low, high = percentile_interval(resampled[~np.isnan(resampled)], ends) or (None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
-def unknown(names: Sequence[str]) -> dict[str, float | None]:
-    """The keys of `with_interval` with None, for numbers that cannot be known."""
-    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
 _ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
@@ -296,14 +194,8 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return corrected
 
 
-SIGNIFICANCE, POWER = 0.05, 0.8
-"""Two-sided risk of taking noise for a difference, and the chance to find one that is there."""
-
-FEWEST = math.ceil(1 - math.log2(SIGNIFICANCE))
-"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of the paired
-permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of simulated scores like SummEval's
-the percentile interval held the truth in 59, 84, 87 and 90 % of the cases on 2 to 5 groups."""
-
+POWER = 0.8
+"""The chance to find a difference that is there."""
 
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
     """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.

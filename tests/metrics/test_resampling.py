@@ -11,23 +11,19 @@ from scipy import special, stats
 
 from judgebench.metrics.levels import LEVELS, correlate
 from judgebench.metrics.resampling import (
-    CONFIDENCE,
     FEWEST,
     SIGNIFICANCE,
     Resampled,
     bca_interval,
-    expanded,
     flipped_differences,
     flips,
     group_sums,
     group_weights,
     groups_needed,
     holm,
-    interval_ends,
     jackknife_weights,
     percentile_interval,
     permutation_p_value,
-    with_agreement_interval,
 )
 
 CORRELATIONS = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
@@ -116,16 +112,6 @@ def test_a_bca_interval_covers_the_truth_about_as_often_as_it_says():
         covered += low <= 0.8 <= high
     assert 0.88 <= covered / 200 <= 0.99
     assert group_weights(60, 300, 0).shape == (300, 60)
-
-
-@pytest.mark.parametrize("groups", [2, 6, 40])
-def test_expanded_ends_make_a_normal_interval_students(groups):
-    """Resamples of a mean spread by sqrt((G - 1) / G) of its standard error; at these ends they reach as far as t."""
-    low, high = expanded(groups)
-    spread = np.sqrt((groups - 1) / groups)
-    assert stats.norm.ppf(low) * spread == pytest.approx(stats.t.ppf(0.025, groups - 1))
-    assert high == 1 - low
-    assert expanded(10**7) == pytest.approx(CONFIDENCE, abs=1e-6)
 
 
 RECORDED = Path(__file__).parents[3] / "shared" / "data" / "tasks" / "recorded_judges_summeval.json"
@@ -340,23 +326,9 @@ def test_with_so_many_groups_a_difference_is_found_in_four_of_five_data_sets():
     assert found / 400 == pytest.approx(0.8, abs=0.09)
 
 
-def test_interval_of_agreement_by_hand():
-    values = 1 - np.exp(np.array([-1.0, -1.1, -0.9, -1.0, -1.0]))
-    found = with_agreement_interval("kappa", values)
-    far = stats.t.ppf(0.975, 3) * (3 / 4 * 0.02) ** 0.5
-    expected = [1 - np.exp(-1.0), 1 - np.exp(-1.0 + far), 1 - np.exp(-1.0 - far)]
-    assert list(found.values()) == pytest.approx(expected, abs=1e-12)
-    for without in (values[:2], np.array([0.5, 0.4, np.nan]), np.array([1.0, 1.0, 1.0])):
-        assert with_agreement_interval("kappa", without) == {"kappa": without[0], "kappa_low": None, "kappa_high": None}
-    assert with_agreement_interval("kappa", np.full(3, np.nan))["kappa"] is None
-    far_below = with_agreement_interval("kappa", np.array([0.5, 0.9, -0.9]))
-    assert (far_below["kappa_low"], 0.99 < far_below["kappa_high"] < 1) == (-1.0, True)
-
-
 def test_jackknife_begins_with_the_data():
     assert jackknife_weights(3).tolist() == [[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
     assert jackknife_weights(1).tolist() == [[1]]
-    assert interval_ends(1) == CONFIDENCE
 
 
 def test_sums_of_groups():

@@ -1,0 +1,229 @@
+"""Texts in clusters, resampled together: the one engine behind the intervals of all studies.
+
+Articles are drawn, never single texts: the texts of an article share its difficulty (a cluster bootstrap). A figure is
+computed once for the data and once for each resample, from how often each cluster was drawn: [1 + B], the data first.
+
+    clusters = Clusters.of(group_ids)
+    error, spread = clusters.mean(np.abs(judge - human)), clusters.mean(human**2) - clusters.mean(human) ** 2
+    record = clusters.record({"error": error, "error_in_spreads": error / np.sqrt(spread)})
+
+A statistic for which no such form is at hand is a plain function of rows, and takes `jackknife`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+RESAMPLES = 1000
+"""The usual number of resamples behind an interval."""
+
+CONFIDENCE = (0.025, 0.975)
+"""The ends of a 95 % interval."""
+
+SIGNIFICANCE = 0.05
+"""Two-sided risk of taking noise for a difference."""
+
+FEWEST = math.ceil(1 - math.log2(SIGNIFICANCE))
+"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of the paired
+permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of simulated scores like SummEval's
+the percentile interval held the truth in 59, 84, 87 and 90 % of the cases on 2 to 5 groups."""
+
+MOST_LEFT_OUT = 1000
+"""Rows of a jackknife, which would else grow with the square of the groups."""
+
+MOST_ENTRIES = 4_000_000
+"""Of a temporary array, so that memory stays flat however much is resampled."""
+
+_CHUNK = 1 << 16  # numbers drawn at a time: memory that is used again is faster than new memory
+_EQUAL = 1e-12  # values no farther apart differ by rounding alone
+
+
+@lru_cache(maxsize=8)
+def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.
+
+    The same arguments give the same weights, so that what is measured on the same groups is resampled alike, and
+    differences are paired. They are the resamples of `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
+    """
+    weights = np.zeros((resamples, groups), dtype=np.int32)
+    rng = np.random.default_rng(seed)
+    step = max(1, _CHUNK // max(1, groups))
+    for start in range(0, resamples if groups else 0, step):
+        part = weights[start : start + step]
+        drawn = rng.integers(0, groups, part.shape)
+        drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
+        part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+    weights.flags.writeable = False  # shared by all callers
+    return weights
+
+
+def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """[1 + B, G] float64 how often each group counts: once in the data, which come first, then in each resample; no
+    resamples where there are fewer than two groups.
+
+    Example:
+        >>> weights_of(3, resamples=2).tolist()
+        [[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 0.0, 0.0]]
+    """
+    drawn = group_weights(groups, resamples if groups >= 2 else 0, seed).astype(np.float64)
+    return np.vstack([np.ones((1, groups)), drawn])
+
+
+def expanded(groups: int) -> tuple[float, float]:
+    """The ends at which the percentile interval of a mean over few groups holds the truth in 95 % of cases, as
+    Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The plain
+    interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's. `CONFIDENCE` for
+    fewer than two groups, which have no interval.
+
+    Example:
+        >>> [round(end, 4) for end in expanded(6)]
+        [0.0024, 0.9976]
+    """
+    if groups < 2:
+        return CONFIDENCE
+    low = float(special.ndtr(math.sqrt(groups / (groups - 1)) * special.stdtrit(groups - 1, CONFIDENCE[0])))
+    return low, 1 - low
+
+
+def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> tuple[float, float] | None:
+    """The percentile interval of a statistic's resampled values [B]; None without resamples."""
+    if not resampled.size:
+        return None
+    low, high = np.quantile(resampled, ends)
+    return float(low), float(high)
+
+
+def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
+    """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
+    name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is itself."""
+    value, resampled = float(values[0]), values[1:]
+    if np.isnan(value):
+        return unknown((name,))
+    low, high = percentile_interval(resampled[~np.isnan(resampled)], ends) or (None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def unknown(names: Iterable[str]) -> dict[str, float | None]:
+    """The keys of `with_interval` with None, for numbers that cannot be computed."""
+    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+
+
+def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """above / below, of one shape; NaN where `below` is not above 0."""
+    return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Texts in clusters, with the weights of the data and of each resample.
+
+    Attributes:
+        number: [N] of each text's cluster, 0 to G - 1.
+        weights: [1 + B, G] how often each cluster counts, see `weights_of`.
+
+    Example:
+        >>> clusters = Clusters.of(["a", "a", "b"], resamples=2)
+        >>> clusters.weights.tolist()  # the data; b drawn twice; each drawn once
+        [[1.0, 1.0], [0.0, 2.0], [1.0, 1.0]]
+        >>> clusters.mean(np.array([1.0, 2.0, 6.0])).tolist()
+        [3.0, 6.0, 3.0]
+    """
+
+    number: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> Clusters:
+        """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
+        labels, number = np.unique(np.asarray(groups), return_inverse=True)
+        return cls(number, weights_of(len(labels), resamples, seed))
+
+    @property
+    def count(self) -> int:
+        """G, the clusters."""
+        return self.weights.shape[1]
+
+    def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G, K]."""
+        number, values = (self.number, values) if where is None else (self.number[where], values[where])
+        if values.ndim == 1:
+            return np.bincount(number, weights=values, minlength=self.count)
+        sums = np.zeros((self.count, values.shape[1]))
+        np.add.at(sums, number, values)
+        return sums
+
+    def sums(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """Sums of values over the texts `where` (all): [N] -> [1 + B], or [N, K] -> [1 + B, K]."""
+        return np.asarray(self.weights @ self.totals(values, where))
+
+    def mean(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds none of them."""
+        number = self.number if where is None else self.number[where]
+        return divided(self.sums(values, where), self.weights @ np.bincount(number, minlength=self.count))
+
+    def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
+        """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see `expanded`); all three
+        are None where the figure is undefined (NaN), and the ends without resamples."""
+        ends, record = expanded(self.count), {}
+        for name, values in figures.items():
+            record |= with_interval(name, values, ends)
+        return record
+
+
+def left_out(groups: int) -> np.ndarray:
+    """The jackknife's weights: [groups, groups] int32, each row without one group.
+
+    Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no more rows than that.
+    """
+    together = -(-groups // MOST_LEFT_OUT) or 1
+    block = np.arange(groups) // together
+    return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
+
+
+def jackknife(
+    figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Figures of the data, then with each group left out in turn: name -> [1 + J]; NaN where one is undefined. Only of
+    the data where there is one group.
+
+    Args:
+        figures: rows [n], numbers of texts, -> name -> figure of these texts, None or NaN where it is undefined.
+        groups: [N] labels of all texts' groups.
+
+    Example:
+        >>> values = np.array([1.0, 2.0, 6.0])
+        >>> jackknife(lambda rows: {"mean": values[rows].mean()}, np.array(["a", "a", "b"]))["mean"].tolist()
+        [3.0, 6.0, 1.5]
+    """
+    labels, number = np.unique(np.asarray(groups), return_inverse=True)
+    kept = left_out(len(labels)).astype(bool) if len(labels) >= 2 else ()
+    parts = [figures(rows) for rows in (np.arange(len(number)), *(np.flatnonzero(row[number]) for row in kept))]
+    return {name: np.array([part[name] for part in parts], dtype=np.float64) for name in parts[0]}
+
+
+def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
+    """The keys of `with_interval` for a figure of agreement corrected for chance, such as kappa or an intraclass
+    correlation: 1 for agreement, and skewed, so that percentiles are too short. The interval is Student's t of
+    log(1 - figure), with the jackknife's standard error over groups (Tukey, 1958). On ten simulated articles (1,000
+    data sets) it held the truth in 93 to 95 % of cases, `expanded` percentiles in 90 to 93 %, BCa in 85 to 88 %.
+
+    Args:
+        values: [1 + J] of `jackknife`; the ends are None with fewer than two groups, where one is unknown (NaN), and
+            where agreement is perfect. The lower one is at least -1, where such figures end.
+    """
+    value, rest = float(values[0]), values[1:]
+    if np.isnan(value):
+        return unknown((name,))
+    if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
+        return unknown((name,)) | {name: value}
+    logs = np.log1p(-rest)
+    error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
+    far = error * float(special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
+    ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
+    return {name: value, f"{name}_low": max(float(ends[0]), min(value, -1.0)), f"{name}_high": float(ends[1])}
