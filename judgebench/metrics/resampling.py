@@ -197,6 +197,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 POWER = 0.8
 """The chance to find a difference that is there."""
 
+
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
     """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.
 

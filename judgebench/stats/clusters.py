@@ -186,9 +186,7 @@ def left_out(groups: int) -> np.ndarray:
     return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
 
 
-def jackknife(
-    figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray
-) -> dict[str, np.ndarray]:
+def jackknife(figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray) -> dict[str, np.ndarray]:
     """Figures of the data, then with each group left out in turn: name -> [1 + J]; NaN where one is undefined. Only of
     the data where there is one group.
 
