@@ -5,11 +5,12 @@ INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
 WORKERS ?= 2
-# a file's tests stay together, as they share what they load; files go out in order, the shortest last
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# a file's tests stay together, as they share what they load; files go out in order, the shortest last; a worker that dies
+# (killed for memory) ends the tests as a failure: with a new worker in its place they would never end
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format bench peers clean
+.PHONY: help demo test test-fast test-slow lint format bench peers clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,11 +20,14 @@ demo: $(INSTALLED) ## recorded judges on real grades (seconds), then the embedde
 	$(BIN)/python -m judgebench +exp=demo_live run_dir=outputs/demo/live
 	$(BIN)/python -m judgebench.report outputs/demo/recorded outputs/demo/live --out outputs/demo/report.html
 
-test: lint ## check style and types, and run all tests (20 minutes on two cores)
-	$(PYTEST)
+test: lint ## check style and types, and run the tests (20 minutes on two cores)
+	$(PYTEST) -m 'not exhaustive'
+
+test-slow: $(DEVELOPING) ## run the exhaustive tests: fuzzing, simulations, 200 examples of each property
+	HYPOTHESIS_PROFILE=exhaustive $(PYTEST) -m 'exhaustive or hypothesis'
 
 test-fast: $(DEVELOPING) ## run the tests that start no whole run and no process
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not exhaustive'
 
 lint: $(DEVELOPING) ## check style and types
 	$(BIN)/ruff format --check .

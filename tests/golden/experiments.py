@@ -1,4 +1,7 @@
-"""The frozen experiments: what is run, and the answers that they need. All readings come from the store beside this."""
+"""The frozen experiments: what is run, and the answers that they need.
+
+Readings come from the store in this folder, from readings recorded in the package, or from answers written here.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,19 @@ _REPLAY = (
     *("dimensions=[coherence,fluency]", "ranges=[[1,5],[0,4]]", "attacks=[none,dsi]"),
     *(f"judge.fields.{axis}={axis}" for axis in ("dimension", "range", "attack")),
 )
+_RECORDED = (
+    *("judge=recorded", "judge.path=qwen2.5-coder", "assistant=recorded", "assistant.path=qwen2.5-coder"),
+    *("data=conala_sample", "data.limit_groups=20"),
+)
+_ALONE = (*_RECORDED[:2], *_RECORDED[4:])
+_RATED = (
+    *("name=rated", "judge=replay", "judge.path=replies.jsonl", "data=jsonl", "data.path=rated.jsonl"),
+    *("data.scale=[1,5]", "ranges=[[1,5],[0,4]]", "judge.fields.range=range"),
+)
+_TASKS = (
+    *("+exp=tasks", "tasks=tasks", "judge=replay", "judge.path=replies.jsonl", "assistant=none", "decoding=[greedy]"),
+    *("judge.fields.range=range", "judge.fields.dimension=dimension", "data.dev_share=0"),
+)
 EXPERIMENTS = {
     "mini": (
         *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=shared", "tables=[cd]"),
@@ -58,8 +74,38 @@ EXPERIMENTS = {
     ),
     "replay": _REPLAY,
     "served": _SERVED,
+    # several raters, a recorded pair, three decodings
+    "demo": ("+exp=demo", "data.limit_groups=20", "ranges=[[0,4],[1,5]]"),
+    # texts of the user's own: three raters, who rated half of the articles
+    "rated": _RATED,
+    "calibrate": ("judgebench.calibrate", *_RECORDED, "data.dev_share=0.5", "ranges=[[0,4],[1,5]]"),
+    "sweep": (
+        *("-m", "+sweeps=cd_lambda_t", *_RECORDED, "data.dev_share=0.5", "ranges=[[1,5]]"),
+        *("decoding=[greedy,contrastive]", "decoding.lambda=0.1,1", "decoding.temperature=1"),
+    ),
+    "tasks": _TASKS,
+    "two_runs": ("judgebench.report", "run/greedy", "run/expectation", "--out", "run/report.html"),
 }
-"""Name -> overrides; each is run as `python -m judgebench OVERRIDES` in an empty folder, its run folder is `run`."""
+"""Name -> words of a command, run in an empty folder; its run folder is `run`. The first word may name the module."""
+
+BEFORE = {
+    "two_runs": [
+        (*_ALONE, "data.dev_share=0", "ranges=[[0,4],[1,5]]", f"decoding=[{name}]", f"run_dir=run/{name}", "report=false")
+        for name in ("greedy", "expectation")
+    ]
+}
+"""Name -> the runs that the command needs first."""
+
+FROZEN = {
+    "demo": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html",
+    "rated": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html|config\.yaml",
+    "calibrate": r"judge_card\.yaml|(metrics|tuning)\.json|config\.yaml",
+    "sweep": r"sweep\.json|optimization_results\.yaml|\d/metrics\.json",
+    "tasks": r"tasks\.(json|csv|html)|\d/(metrics|humans)\.json",
+    "two_runs": r"report\.html|\w+/humans\.json",
+}
+"""Name -> pattern of the files that are frozen, where not all are; the list of all files is frozen for each."""
+
 
 _SYSTEMS = ("faithful", "shuffled", "swapped", "off_topic", "garbled", "lead")
 
@@ -94,13 +140,65 @@ def answers() -> list[dict[str, object]]:
     return rows
 
 
+def rated() -> list[dict[str, object]]:
+    """Texts of twelve articles by four systems; three people rated those of six articles, one of them not each text."""
+    rows = []
+    for article in range(12):
+        for place, system in enumerate(("a", "b", "c", "d")):
+            chance = draw("rated", article, system)
+            good = min(5, max(1, round(chance.gauss(2.2 + 0.6 * place, 0.9))))
+            ratings = [min(5, max(1, good + chance.choice((-1, 0, 0, 1)))) for _ in range(3)]
+            coherence = {name: score for name, score in zip(("ann", "bob", "cy"), ratings, strict=True)}
+            if chance.random() < 0.2:
+                del coherence["cy"]
+            row = {"group_id": f"article {article:02}", "system_id": system, "source": f"Article number {article}."}
+            output = " ".join([f"Summary by {system} of article {article}."] * chance.randint(1, 4))
+            rows.append({**row, "output": output, "human": {"coherence": coherence if article < 6 else None}})
+    return rows
+
+
+def tasks() -> dict[str, list[dict[str, object]]]:
+    """File name -> rows of two tasks, code and simplification, each of six groups of three texts."""
+    code, simple = [], []
+    for group in range(6):
+        for place in range(3):
+            texts = {"source": f"Source number {group}.", "output": f"Output number {place} of group {group}."}
+            row = {"group": f"g{group}", "system": f"s{place}", **texts}
+            chance = draw("tasks", group, place)
+            good = chance.randint(0, 3)
+            code.append({**row, "ratings": {"quality": {"ann": good, "bob": min(4, good + chance.randint(0, 1))}}})
+            others = ("fluency 1-5", "simplicity 1-5", "fluency 0-100", "simplicity 0-100")
+            adequacy = {"adequacy 1-5": {"a": 1 + good, "b": 2 + good}, "adequacy 0-100": {"a": 25 * good, "b": 20 * good}}
+            simple.append({**row, "ratings": {**adequacy, **{name: {"a": 1, "b": 1} for name in others}}})
+    return {"code_conala.jsonl": code, "simplification_lens.jsonl": simple}
+
+
+def replies() -> list[dict[str, object]]:
+    """Earlier answers of a judge about `rated` and `tasks`; every 19th is missing or names no score."""
+    asked = [(row, "coherence", (low, low + 4)) for row in rated() for low in (1, 0)]
+    code, simple = tasks().values()
+    asked += [(row, "quality", (low, low + 4)) for row in code for low in range(4)]
+    asked += [(row, dimension, (1, 5)) for row in simple for dimension in ("adequacy", "adequacy_100")]
+    asked += [(row, dimension, (0, 100)) for row in simple for dimension in ("adequacy", "adequacy_100")]
+    rows: list[dict[str, object]] = []
+    for number, (row, dimension, (low, high)) in enumerate(asked):
+        score = draw("reply", number).randint(low, high) // (10 if high == 100 else 1) * (10 if high == 100 else 1)
+        names = {"group_id": row.get("group_id", row.get("group")), "system_id": row.get("system_id", row.get("system"))}
+        text = "I cannot say." if number % 19 == 7 else f"Score: {score}"
+        rows.append({**names, "dimension": dimension, "range": [low, high] + [10] * (high == 100), "text": text})
+    return rows
+
+
 def write_inputs(folder: Path) -> None:
-    """Writes the files that the overrides name: the store, vectors, a learned phrase, and earlier answers."""
+    """Writes the files that the commands name: store, vectors, a learned phrase, rated texts, earlier answers."""
+    files = {"answers.jsonl": answers(), "rated.jsonl": rated(), "replies.jsonl": replies()}
+    for name, rows in (files | {f"tasks/{name}": rows for name, rows in tasks().items()}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
     if STORE.is_file():
         (folder / "store.sqlite").write_bytes(gzip.decompress(STORE.read_bytes()))
     (folder / VECTORS.name).write_bytes(VECTORS.read_bytes())
     (folder / "phrase.json").write_text('{"phrase": "truly excellent"}\n', "utf-8")
-    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, answers())) + "\n", "utf-8")
 
 
 def stored_keys(folder: Path) -> set[str]:
@@ -111,35 +209,54 @@ def stored_keys(folder: Path) -> set[str]:
         return {key for (key,) in database.execute("SELECT key FROM readings")}
 
 
-def run(name: str, folder: Path, *more: str) -> str:
-    """Runs an experiment in `folder`, without drawing its figures, and returns what it prints.
+def run(name: str, folder: Path) -> str:
+    """Runs an experiment in `folder`, without drawing its figures, and returns what its last command prints.
 
     Raises:
         RuntimeError: it fails.
     """
     from hydra.core.global_hydra import GlobalHydra
 
-    from judgebench.__main__ import main
+    from judgebench import __main__, calibrate
+    from judgebench.report import __main__ as report
 
-    GlobalHydra.instance().clear()
-    arguments = ["judgebench", *_COMMON, *EXPERIMENTS[name], "run_dir=run", *more]
-    printed, told, code = io.StringIO(), io.StringIO(), 0
-    with (
-        _inside(folder),
-        mock.patch.object(sys, "argv", arguments),
-        mock.patch.dict(os.environ, {"COLUMNS": "100"}),
-        mock.patch.object(Figure, "savefig", _blank),
-        mock.patch("time.perf_counter", return_value=0.0),  # what this run takes is 0 s; what reading took is stored
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(told),
-    ):
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-    if code:
-        raise RuntimeError(f"{' '.join(arguments)}\n{printed.getvalue()}{told.getvalue()}")
-    return printed.getvalue()
+    printed = ""
+    for words in [*BEFORE.get(name, []), EXPERIMENTS[name]]:
+        GlobalHydra.instance().clear()
+        common = [word for word in (*_COMMON, "run_dir=run") if word.split("=")[0] not in {w.split("=")[0] for w in words}]
+        if words[0] == "judgebench.report":
+            main, arguments = report.main, list(words[1:])
+        elif words[0] == "judgebench.calibrate":
+            main, arguments = calibrate.main, [*common, *words[1:]]
+        else:
+            flags = [word for word in words if word.startswith("-")]  # they come first
+            main, arguments = __main__.main, [*flags, *common, *words[len(flags) :]]
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with (
+            _inside(folder),
+            mock.patch.object(sys, "argv", ["judgebench", *arguments]),
+            mock.patch.dict(os.environ, {"COLUMNS": "100"}),
+            mock.patch.object(Figure, "savefig", _blank),
+            mock.patch("time.perf_counter", _still),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                code = main() or 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+        if code:
+            raise RuntimeError(f"{' '.join(arguments)}\n{out.getvalue()}{err.getvalue()}")
+        printed = out.getvalue()
+    return printed
+
+
+_TICKS = iter(range(10**6))
+
+
+def _still() -> float:
+    """A clock that stands still, so that a run takes 0 s (what reading took is stored), but for Hydra, which divides."""
+    return float(next(_TICKS)) if sys._getframe(1).f_globals["__name__"].startswith("hydra") else 0.0
 
 
 def _blank(figure: Figure, to: io.BytesIO, **how: object) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
                 sys.exit(f"{name}: {len(added)} readings are not in the store; --store adds them.")
             if added:
                 pack(folder / "store.sqlite")
-            replace(name, snapshot(folder / "run", printed))
+            replace(name, snapshot(folder / "run", printed, experiments.FROZEN.get(name, ".*")))
 
 
 def replace(name: str, files: dict[str, str]) -> None:

@@ -1,8 +1,8 @@
 """What a run writes and shows, in files that a person can read, and what differs between two of them.
 
-Numbers may differ by 1e-12 of their size (those of worth/, behind which equations are solved, by 1e-8); all other text
-must be the same. Masked is what differs between two runs of
-the same code: seconds, versions, the commit, the platform.
+Numbers may differ by 1e-8 of their size, or by 1e-10: processors add up in different orders, and a quantile of an
+interval takes that up. All other text must be the same. Masked is what differs between two runs of the same code:
+seconds, versions, the commit, the platform. Of a page, rows of tables stand apart from headings, sentences and notes.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-RELATIVE, SOLVED = 1e-12, 1e-8
-NOISE = 1e-14
-"""Numbers this near to each other are the same whatever their size: a correlation of 1e-17 is one of 0."""
+RELATIVE, ABSOLUTE = 1e-8, 1e-10
+"""Numbers this near to each other are the same; a correlation of 1e-17 is one of 0."""
 
 _WIDTH = 118
 _LONGEST = 60
 _MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "command", "seconds", "float32_products")
 
 
-def snapshot(folder: Path, printed: str) -> dict[str, str]:
-    """Name -> content of every frozen file of a run: its run folder `folder`, and what it `printed`."""
+def snapshot(folder: Path, printed: str, frozen: str = ".*") -> dict[str, str]:
+    """Name -> content of the frozen files of a run: those of its run folder that match `frozen`, and what it `printed`."""
     written = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     files = {"files.txt": "\n".join(written) + "\n", "terminal.txt": printed}
-    environment = json.loads((folder / "environment.json").read_text("utf-8"))
     for name in written:
         path = folder / name
-        if name == "environment.json":
+        if not re.fullmatch(frozen, name) or path.name == "digests.json":
+            continue
+        if path.name == "environment.json":
+            environment = json.loads(path.read_text("utf-8"))
             files[name] = as_json({key: "masked" if key in _MASKED else value for key, value in environment.items()})
-        elif path.suffix == ".json" and name != "digests.json":
-            files[name] = as_json(json.loads(path.read_text("utf-8")))
+        elif path.suffix == ".json":
+            content = json.loads(path.read_text("utf-8"))
+            files[name] = as_json(_masked(content) if name == "sweep.json" else content)  # of trials, by the real clock
         elif path.suffix == ".yaml":
-            files[f"{path.stem}.json"] = as_json(_without_targets(yaml.safe_load(path.read_text("utf-8"))))
+            files[f"{name.removesuffix('.yaml')}.json"] = as_json(_masked(yaml.safe_load(path.read_text("utf-8"))))
         elif path.suffix == ".parquet":
             files[name.replace(".parquet", ".csv")] = as_csv(pq.read_table(path))
-        elif name == "report.html":
-            files["report.txt"] = page_text(path.read_text("utf-8"), environment)
-        elif name.startswith("tables/"):
+        elif path.suffix == ".html":
+            rows, rest = page_text(path.read_text("utf-8"), folder)
+            files |= {name.replace(".html", "_rows.txt"): rows, name.replace(".html", "_words.txt"): rest}
+        elif name.startswith("tables/") or path.suffix == ".csv":
             files[name] = path.read_text("utf-8")
     return files
 
@@ -60,9 +63,8 @@ def differences(name: str, old: str, new: str) -> list[str]:
     if old == new:
         return []
     if name.endswith(".json"):
-        relative = SOLVED if name.startswith("worth/") else RELATIVE
-        return list(_json_differences("$", json.loads(old), json.loads(new), relative))
-    if name.endswith(".csv") and not name.startswith("tables/"):
+        return list(_json_differences("$", json.loads(old), json.loads(new)))
+    if name.endswith(".csv") and not name.startswith("tables/") and old.startswith("# "):
         return list(_csv_differences(old, new))
     return list(_line_differences(old, new))
 
@@ -147,11 +149,15 @@ def _shortened(text: str) -> str:
     return f"{len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _without_targets(config: Any) -> Any:
-    """The config without the classes that it names, which may move."""
+def _masked(config: Any) -> Any:
+    """A configuration, card or record without the classes that it names, which may move, and without what varies by code."""
     if isinstance(config, dict):
-        return {key: _without_targets(value) for key, value in config.items() if key != "_target_"}
-    return [_without_targets(item) for item in config] if isinstance(config, list) else config
+        return {
+            key: "masked" if key in (*_MASKED, "digest", "created") else _masked(value)
+            for key, value in config.items()
+            if key != "_target_"
+        }
+    return [_masked(item) for item in config] if isinstance(config, list) else config
 
 
 _BLOCK = re.compile(
@@ -226,27 +232,36 @@ def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def page_text(html: str, environment: dict[str, Any]) -> str:
-    """Headings, notes and the rows of every table of a page; `*` stands before what is underlined as the best."""
+def page_text(html: str, folder: Path) -> tuple[str, str]:
+    """Rows of the tables of a page, each table under its heading; and all other text of it.
+
+    `*` stands before what is underlined as the best.
+    """
     page = _Page()
     page.feed(html)
-    varying = {*environment["seconds"], *environment["packages"], "Python", "code"}
-    lines = []
+    environments = [json.loads(file.read_text("utf-8")) for file in sorted(folder.rglob("environment.json"))]
+    varying = {"Python", "code"}.union(*({*known["seconds"], *known["packages"]} for known in environments))
+    rows, words, heading = [], [], ""
     for line in page.lines:
         first, *rest = line.removeprefix("| ").split(" | ")
-        lines.append(f"{first} | masked" if rest and first in varying else line)
-    return "\n".join(lines) + "\n"
+        if line.startswith("#"):
+            heading = line
+        if line.startswith("| "):
+            rows += [heading] * bool(heading)
+            heading = ""
+        (rows if line.startswith("| ") else words).append(f"{first} | masked" if rest and first in varying else line)
+    return "\n".join(rows) + "\n", "\n".join(words) + "\n"
 
 
 # --- what differs -------------------------------------------------------------------------------------------------
 
 
-def same_number(old: float, new: float, relative: float = RELATIVE) -> bool:
+def same_number(old: float, new: float) -> bool:
     """Whether two numbers are the same but for rounding in the last digits."""
-    return math.isclose(old, new, rel_tol=relative, abs_tol=max(NOISE, relative * NOISE / RELATIVE))
+    return math.isclose(old, new, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
-def _json_differences(path: str, old: Any, new: Any, relative: float) -> Iterator[str]:
+def _json_differences(path: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             if key not in new:
@@ -254,14 +269,14 @@ def _json_differences(path: str, old: Any, new: Any, relative: float) -> Iterato
             elif key not in old:
                 yield f"{path}.{key}: was missing, is {_brief(new[key])}"
             else:
-                yield from _json_differences(f"{path}.{key}", old[key], new[key], relative)
+                yield from _json_differences(f"{path}.{key}", old[key], new[key])
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
             yield f"{path}: had {len(old)} entries, has {len(new)}"
         for place, (was, now) in enumerate(zip(old, new, strict=False)):
-            yield from _json_differences(f"{path}[{place}]", was, now, relative)
+            yield from _json_differences(f"{path}[{place}]", was, now)
     elif _number(old) and _number(new):
-        if not same_number(old, new, relative):
+        if not same_number(old, new):
             yield f"{path}: was {old!r}, is {new!r}"
     elif old != new or type(old) is not type(new):
         yield f"{path}: was {_brief(old)}, is {_brief(new)}"

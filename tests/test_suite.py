@@ -1,0 +1,29 @@
+"""The test command itself: it ends, red, when a worker dies or a test hangs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = (Path(__file__).parents[1] / "Makefile").read_text("utf-8")
+(FLAGS,) = re.findall(r"^PYTEST = .* -m pytest -n \$\(WORKERS\) (.*)$", MAKEFILE, re.MULTILINE)
+DYING = {"killed": "os.kill(os.getpid(), 9)", "hanging": "time.sleep(60)"}
+
+
+@pytest.mark.parametrize("way", DYING)
+def test_a_worker_that_dies_is_a_failure_and_the_end(tmp_path, way):
+    for place, name in enumerate("abcd"):
+        body = DYING[way] if place == 1 else "pass"
+        text = f"import os, time, pytest\n@pytest.mark.parametrize('i', range(9))\ndef test_{name}(i):\n    {body}\n"
+        (tmp_path / f"test_{name}.py").write_text(text)
+    limits = ("-p", "no:cacheprovider", "--timeout=2", "--timeout-method=thread")
+    command = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-n", "2", *FLAGS.split())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    ended = subprocess.run(
+        [*command, *limits], capture_output=True, text=True, timeout=50, cwd=tmp_path, env=environment, check=False
+    )
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "crashed while running" in ended.stdout
