@@ -72,7 +72,9 @@ def bounded_memory(request):
     yield
     gc.collect()
     held = psutil.Process().memory_info().rss
-    assert held <= MEMORY, f"after {request.node.name} this process holds {held / 2**30:.1f} GiB of {MEMORY / 2**30:.0f}"
+    assert held <= MEMORY, (
+        f"after {request.node.name} this process holds {held / 2**30:.1f} GiB of {MEMORY / 2**30:.0f}"
+    )
 
 
 def pytest_sessionfinish(session):

@@ -90,7 +90,14 @@ EXPERIMENTS = {
 
 BEFORE = {
     "two_runs": [
-        (*_ALONE, "data.dev_share=0", "ranges=[[0,4],[1,5]]", f"decoding=[{name}]", f"run_dir=run/{name}", "report=false")
+        (
+            *_ALONE,
+            "data.dev_share=0",
+            "ranges=[[0,4],[1,5]]",
+            f"decoding=[{name}]",
+            f"run_dir=run/{name}",
+            "report=false",
+        )
         for name in ("greedy", "expectation")
     ]
 }
@@ -148,7 +155,7 @@ def rated() -> list[dict[str, object]]:
             chance = draw("rated", article, system)
             good = min(5, max(1, round(chance.gauss(2.2 + 0.6 * place, 0.9))))
             ratings = [min(5, max(1, good + chance.choice((-1, 0, 0, 1)))) for _ in range(3)]
-            coherence = {name: score for name, score in zip(("ann", "bob", "cy"), ratings, strict=True)}
+            coherence = dict(zip(("ann", "bob", "cy"), ratings, strict=True))
             if chance.random() < 0.2:
                 del coherence["cy"]
             row = {"group_id": f"article {article:02}", "system_id": system, "source": f"Article number {article}."}
@@ -168,7 +175,10 @@ def tasks() -> dict[str, list[dict[str, object]]]:
             good = chance.randint(0, 3)
             code.append({**row, "ratings": {"quality": {"ann": good, "bob": min(4, good + chance.randint(0, 1))}}})
             others = ("fluency 1-5", "simplicity 1-5", "fluency 0-100", "simplicity 0-100")
-            adequacy = {"adequacy 1-5": {"a": 1 + good, "b": 2 + good}, "adequacy 0-100": {"a": 25 * good, "b": 20 * good}}
+            adequacy = {
+                "adequacy 1-5": {"a": 1 + good, "b": 2 + good},
+                "adequacy 0-100": {"a": 25 * good, "b": 20 * good},
+            }
             simple.append({**row, "ratings": {**adequacy, **{name: {"a": 1, "b": 1} for name in others}}})
     return {"code_conala.jsonl": code, "simplification_lens.jsonl": simple}
 
@@ -183,7 +193,10 @@ def replies() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for number, (row, dimension, (low, high)) in enumerate(asked):
         score = draw("reply", number).randint(low, high) // (10 if high == 100 else 1) * (10 if high == 100 else 1)
-        names = {"group_id": row.get("group_id", row.get("group")), "system_id": row.get("system_id", row.get("system"))}
+        names = {
+            "group_id": row.get("group_id", row.get("group")),
+            "system_id": row.get("system_id", row.get("system")),
+        }
         text = "I cannot say." if number % 19 == 7 else f"Score: {score}"
         rows.append({**names, "dimension": dimension, "range": [low, high] + [10] * (high == 100), "text": text})
     return rows
@@ -223,7 +236,9 @@ def run(name: str, folder: Path) -> str:
     printed = ""
     for words in [*BEFORE.get(name, []), EXPERIMENTS[name]]:
         GlobalHydra.instance().clear()
-        common = [word for word in (*_COMMON, "run_dir=run") if word.split("=")[0] not in {w.split("=")[0] for w in words}]
+        common = [
+            word for word in (*_COMMON, "run_dir=run") if word.split("=")[0] not in {w.split("=")[0] for w in words}
+        ]
         if words[0] == "judgebench.report":
             main, arguments = report.main, list(words[1:])
         elif words[0] == "judgebench.calibrate":
@@ -255,7 +270,7 @@ _TICKS = iter(range(10**6))
 
 
 def _still() -> float:
-    """A clock that stands still, so that a run takes 0 s (what reading took is stored), but for Hydra, which divides."""
+    """A clock that stands still, so that a run takes 0 s (readings store theirs), but for Hydra, which divides."""
     return float(next(_TICKS)) if sys._getframe(1).f_globals["__name__"].startswith("hydra") else 0.0
 
 

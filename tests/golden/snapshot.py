@@ -33,7 +33,7 @@ _MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "comma
 
 
 def snapshot(folder: Path, printed: str, frozen: str = ".*") -> dict[str, str]:
-    """Name -> content of the frozen files of a run: those of its run folder that match `frozen`, and what it `printed`."""
+    """Name -> content of a run's frozen files: those of its run folder that match `frozen`, and what it `printed`."""
     written = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     files = {"files.txt": "\n".join(written) + "\n", "terminal.txt": printed}
     for name in written:
@@ -150,7 +150,7 @@ def _shortened(text: str) -> str:
 
 
 def _masked(config: Any) -> Any:
-    """A configuration, card or record without the classes that it names, which may move, and without what varies by code."""
+    """A configuration, card or record without the names of classes, which may move, and what varies by code."""
     if isinstance(config, dict):
         return {
             key: "masked" if key in (*_MASKED, "digest", "created") else _masked(value)
