@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from judgebench.metrics.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
+from judgebench.stats.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
 from judgebench.metrics.resampling import Resampled
 from judgebench.types import LABELS, RANGE, ScoreRange
 

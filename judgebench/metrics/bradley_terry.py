@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from judgebench.metrics.comparisons import DAVIDSON, HALF, Comparisons
-from judgebench.metrics.correlation import MOST_ENTRIES
+from judgebench.stats.correlation import MOST_ENTRIES
 
 ELO = 400 / math.log(10)
 """Points on the Elo scale that a strength of 1 is: odds of 10 to 1 are 400 points."""

@@ -34,7 +34,7 @@ import numpy as np
 from judgebench.config.fields import MetricSettings
 from judgebench.metrics.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
-from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
 from judgebench.metrics.preference import comparative
 from judgebench.metrics.resampling import FEWEST, RESAMPLES

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from judgebench.config.fields import LEVELS
-from judgebench.metrics.correlation import (
+from judgebench.stats.correlation import (
     MOST_ENTRIES,
     correlate_rows,
     is_constant,
@@ -20,7 +20,7 @@ from judgebench.metrics.correlation import (
     vectors,
 )
 from judgebench.metrics.resampling import RESAMPLES, Resampled, group_weights, left_out, percentile_interval
-from judgebench.metrics.weighted import resampled_correlations
+from judgebench.stats.correlation import resampled_correlations
 from judgebench.runtime.errors import UserError
 
 MOST_SYSTEMS = 1000

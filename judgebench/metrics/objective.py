@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.metrics.levels import LEVELS
 from judgebench.runtime.errors import UserError
 from judgebench.types import LABELS, RANGE, ScoreRange

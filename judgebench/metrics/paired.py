@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.metrics.cells import Cell, cells, checked, series_of
-from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.metrics.evaluation import check_metric_settings
 from judgebench.metrics.levels import LEVELS, correlate
 from judgebench.metrics.resampling import (

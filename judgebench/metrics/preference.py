@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.metrics.correlation import MOST_ENTRIES, ratio
+from judgebench.stats.correlation import MOST_ENTRIES, ratio
 from judgebench.metrics.resampling import RESAMPLES, means, unknown, weights_of, with_interval
 
 MEASURES = ("position_bias", "consistency", "human_agreement")

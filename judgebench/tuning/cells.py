@@ -11,7 +11,7 @@ import numpy as np
 from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive
-from judgebench.metrics.correlation import is_constant, spearman
+from judgebench.stats.correlation import is_constant, spearman
 from judgebench.tuning.optimum import EQUAL, Optimum, optimum
 from judgebench.types import Reading, ScoreRange
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive, checked_logprobs, floored, plausible
-from judgebench.metrics.correlation import ratio
+from judgebench.stats.correlation import ratio
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
 
 
 def constant_along(path: KappaPath) -> np.ndarray:
-    """True where all scores on a piece are equal: [P] bool; see `judgebench.metrics.correlation.is_constant`."""
+    """True where all scores on a piece are equal: [P] bool; see `judgebench.stats.correlation.is_constant`."""
     counts = _summed(path, np.ones(len(path.start), dtype=np.int64))
     return np.asarray((counts > 0).sum(axis=1) <= 1)
 
