@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from judgebench.stats.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
 from judgebench.metrics.resampling import Resampled
+from judgebench.stats.correlation import CORRELATIONS, mean_pairwise_spearman, pearson
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 SMOOTHING = 0.5

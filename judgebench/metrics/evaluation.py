@@ -34,11 +34,11 @@ import numpy as np
 from judgebench.config.fields import MetricSettings
 from judgebench.metrics.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.metrics.cells import COMPARED, Cell, cells, checked, series_of
-from judgebench.stats.correlation import CORRELATIONS
 from judgebench.metrics.levels import LEVELS, Correlated, correlate
 from judgebench.metrics.preference import comparative
 from judgebench.metrics.resampling import FEWEST, RESAMPLES
 from judgebench.metrics.robustness import CLEAN, against_clean
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import CLAMPED, FAILED
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"

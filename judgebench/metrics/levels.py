@@ -10,18 +10,18 @@ import numpy as np
 from scipy import sparse
 
 from judgebench.config.fields import LEVELS
+from judgebench.metrics.resampling import RESAMPLES, Resampled, group_weights, left_out, percentile_interval
+from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import (
     MOST_ENTRIES,
     correlate_rows,
     is_constant,
     kendall,
     pearson,
+    resampled_correlations,
     spearman,
     vectors,
 )
-from judgebench.metrics.resampling import RESAMPLES, Resampled, group_weights, left_out, percentile_interval
-from judgebench.stats.correlation import resampled_correlations
-from judgebench.runtime.errors import UserError
 
 MOST_SYSTEMS = 1000
 """Systems beyond which they have no intervals: each resample would sort all their means anew."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from judgebench.metrics.cells import Cell, cells, checked, series_of
-from judgebench.stats.correlation import CORRELATIONS
 from judgebench.metrics.evaluation import check_metric_settings
 from judgebench.metrics.levels import LEVELS, correlate
 from judgebench.metrics.resampling import (
@@ -30,6 +29,7 @@ from judgebench.metrics.resampling import (
     permutation_p_value,
 )
 from judgebench.metrics.robustness import CLEAN, clean_cell, pair, resampled_changes
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import RANGE
 
 Series = tuple[str, str]

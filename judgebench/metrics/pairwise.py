@@ -47,10 +47,10 @@ from judgebench.metrics.comparisons import (
     dominant,
     parts,
 )
-from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.metrics.preference import best_threshold
 from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.metrics.robustness import CLEAN
+from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 
 DEV = "dev"
 
