@@ -25,7 +25,8 @@ from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
-from judgebench.judges.loop import Models, Pace, measure
+from judgebench.judges.loop import Models
+from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
 from judgebench.metrics.evaluation import evaluate

@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -225,6 +224,7 @@ def compute_batches(
     data: L.LightningDataModule,
     trainer: Trainers,
     doing: str,
+    judge: Callable[[Pass, Models], JudgeModule] = JudgeModule,
 ) -> L.Trainer | None:
     """Computes and stores batches.
 
@@ -232,6 +232,7 @@ def compute_batches(
         todo: passes and their batches; a pass without batches takes no part.
         data: its `batches` are set to what is to be read.
         doing: a verb for the progress bar.
+        judge: makes what runs a pass.
 
     Returns:
         The last trainer that ran; None if nothing was missing.
@@ -250,7 +251,7 @@ def compute_batches(
         last = trainer([StoreWriter(store), ReadingBar(pass_.title, doing), SigtermEnds()])
         data.batches = assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last))  # type: ignore[attr-defined]
         with processes.watched() if is_split(last.strategy) else nullcontext():
-            _predict(last, JudgeModule(pass_, models), data, pass_.title)
+            _predict(last, judge(pass_, models), data, pass_.title)
             # another process may still be reading what this one is about to look up
             store.settle()
             last.strategy.barrier()
@@ -313,60 +314,3 @@ class ReadingBar(RichProgressBar):
     @property
     def predict_description(self) -> str:
         return self._description
-
-
-BATCHES = 3
-"""Read of each pass: the first warms up, the others count."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The speed of one pass of a run.
-
-    Attributes:
-        left: tokens that are still to be computed, after the trial.
-        read: tokens of the trial that count.
-        took: wall seconds of computing them.
-    """
-
-    title: str
-    left: int
-    read: int
-    took: float
-
-    @property
-    def seconds(self) -> float | None:
-        """Wall seconds of what is left; None where nothing was read."""
-        if not self.left:
-            return 0.0
-        return self.left * self.took / self.read if self.read else None
-
-
-def measure(
-    passes: Sequence[Pass],
-    token_budget: int,
-    store: ReadingStore,
-    models: Models,
-    data: L.LightningDataModule,
-    trainer: Trainers,
-) -> list[Pace]:
-    """Reads the first `BATCHES` of each pass and says how fast that was; what is read so is stored, and not read again.
-
-    Batches count by the tokens that must be computed, whatever attention over long articles adds.
-    """
-    trials = [(pass_, pending_batches(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
-    compute_batches(trials, store, models, data, trainer, "Measuring")
-    paces = []
-    for pass_, batches in trials:
-        counted = batches[1:] if len(batches) > 1 else batches
-        prompts = [prompt for batch in counted for prompt in batch.prompts]
-        keys = {pass_.keys(prompt)[0] for prompt in prompts}
-        paces.append(
-            Pace(
-                title=pass_.title,
-                left=sum(batch_costs(pass_.prompts, pending_batches(pass_, token_budget, store))),
-                read=sum(batch_costs(pass_.prompts, counted)),
-                took=sum(reading.seconds for reading in store.get(keys).values()),
-            )
-        )
-    return paces

@@ -1,22 +1,27 @@
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from judgebench.judges import loop as judging
+from judgebench.judges import pace
 from judgebench.judges.engine.hardware import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule, Models, Pace
+from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.pace import Pace
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.planning import Batch, halves
 from judgebench.report.views.run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
+from tests.faults.conftest import rows
 from tests.judges.test_planning import prompts_of
 
 
@@ -237,14 +242,44 @@ def test_what_is_left_and_what_was_read_are_the_tokens_of_the_dry_run(judgebench
     assert 0 < left < unique
 
 
+@pytest.mark.parametrize("pair", ["tiny_pair", "tiny_t5_pair"])
+@pytest.mark.parametrize("engine", ["prefix", "plain"])
+def test_a_measurement_ends_in_the_midst_of_a_batch(judgebench, request, monkeypatch, pair, engine):
+    """A clock on which each look takes a second: time is up after a few layers of the first batch."""
+    clock = itertools.count()
+    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    monkeypatch.setattr(pace, "SECONDS", 2.0)
+    given = (*asked(request.getfixturevalue(pair)), f"judge.engine={engine}", "dry_run=measure", "run_dir=never")
+    code, out, err = judgebench(*given)
+    assert code == 0, err
+    told = re.compile(
+        r"(tiny-\S+): ([\d,]+) tokens are left, which take more than ([^:]+): [^(]+\(([\d,]+) tokens in 2 s"
+    )
+    said = told.findall(" ".join(out.split()))
+    assert len(said) == 2
+    for _, *numbers in said:
+        left, read = (int(number.replace(",", "")) for number in numbers[::2])
+        assert 0 < read < left
+        assert numbers[1] == duration(left / read * 2)
+    assert "Together: more than " in out
+    assert not rows("outputs/readings.sqlite"), "a batch is stored whole or not at all"
+
+
 def test_seconds_are_those_of_the_trial_times_what_is_left():
     assert Pace("a", left=300, read=100, took=2.0).seconds == 6
     assert Pace("a", left=0, read=0, took=0.0).seconds == 0
     assert Pace("a", left=5, read=0, took=0.0).seconds is None
     lines = pace_lines([Pace("a", 300, 100, 2.0), Pace("b", 0, 0, 0.0)])
-    assert lines[0] == "a: 300 tokens are left, at 50 tokens a second 6 s."
+    assert lines[0] == "a: 300 tokens are left, at 50 tokens a second 6 s (measured: 100 tokens in 2 s)."
     assert lines[1] == "b: every reading is in the store."
     assert lines[2].startswith("Together: 6 s")
+    lines = pace_lines([Pace("a", 300, 90, 30.0), Pace("b", 300, 15, 31.0, finished=False)])
+    assert lines[0] == "a: 300 tokens are left, at 3 tokens a second 1 min 40 s (measured: 90 tokens in 30 s)."
+    assert lines[1] == (
+        "b: 300 tokens are left, which take more than 10 min 20 s: the measurement ended before the first batch did "
+        "(15 tokens in 31 s)."
+    )
+    assert lines[2].startswith("Together: more than 12 min 0 s")
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0, "under a second"), (86400, "1 d 0 h"), (61.7, "1 min 2 s")])

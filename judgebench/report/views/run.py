@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.judges.loop import Pace
+from judgebench.judges.pace import Pace
 from judgebench.report.table import Block, Facts, Folded
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.results.results import Results
@@ -239,22 +239,31 @@ def dry_run_view(
 
 _TITLES = {
     False: "Dry run: nothing was computed",
-    True: "Dry run: a little was read, and is stored",
+    True: "Dry run: a little was read; batches that were finished are stored",
 }
 
 
 def pace_lines(paces: Sequence[Pace]) -> list[str]:
-    """Time that the rest of a run will take, pass by pass and together."""
+    """Time that the rest of a run will take, pass by pass and together, and what that rests on."""
     lines = []
     for pace in paces:
         if not pace.left:
             lines.append(f"{pace.title}: every reading is in the store.")
-        elif pace.seconds is not None:
-            rate = f"{pace.read / pace.took:,.0f} tokens a second"
-            lines.append(f"{pace.title}: {pace.left:,} tokens are left, at {rate} {duration(pace.seconds)}.")
+            continue
+        if pace.seconds is None:
+            continue
+        left, basis = f"{pace.title}: {pace.left:,} tokens are left", f"{pace.read:,} tokens in {duration(pace.took)}"
+        if pace.finished:
+            rate = pace.read / pace.took
+            speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+            lines.append(f"{left}, at {speed} tokens a second {duration(pace.seconds)} (measured: {basis}).")
+        else:
+            stopped = f"the measurement ended before the first batch did ({basis})"
+            lines.append(f"{left}, which take more than {duration(pace.seconds)}: {stopped}.")
     known = [pace.seconds for pace in paces if pace.seconds is not None]
     if len(known) == len(paces) > 1:
-        lines.append(f"Together: {duration(sum(known))}, without loading and what is done with the scores.")
+        least = "" if all(pace.finished for pace in paces) else "more than "
+        lines.append(f"Together: {least}{duration(sum(known))}, without loading and what is done with the scores.")
     return lines
 
 
