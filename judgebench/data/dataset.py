@@ -10,6 +10,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from judgebench.config.fields import Annotated, Ge, Lt, check_fields
 from judgebench.runtime.errors import UserError
@@ -52,6 +55,35 @@ class DataSettings:
 
 
 DEV, TEST = "dev", "test"
+
+_CHOOSING_SHARE = 0.1
+_CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "retokenization", "paraphrase")
+"""Defenses for which nothing is chosen on the development split."""
+
+
+def choosing_share(*, _root_: DictConfig) -> float:
+    """Share of the groups on which a run chooses something, for `dev_share: ${choosing_share:}`: 0.1; and 0 where nothing
+    is chosen, so that all texts are reported.
+
+    A run chooses lambda and t with a `tune` (but the published ones), words with an `attack`, a threshold or a strength
+    with some of the `defenses`, a threshold for ties where texts are compared, and a setting as a job of a sweep.
+    """
+    tuner = str(OmegaConf.select(_root_, "tune._target_") or "")
+    defenses = OmegaConf.select(_root_, "defenses")
+    chooses = (
+        (tuner and not tuner.endswith(".Published"))
+        or OmegaConf.select(_root_, "attack") is not None
+        or OmegaConf.select(_root_, "prompt.rivals") is not None
+        or any(
+            not isinstance(name, str) or (name not in _CHOOSES_NOTHING and not name.endswith(".txt"))
+            for name in (defenses if isinstance(defenses, ListConfig) else ())
+        )
+        or (HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN)
+    )
+    return _CHOOSING_SHARE if chooses else 0.0
+
+
+OmegaConf.register_new_resolver("choosing_share", choosing_share, replace=True)
 
 JOINT = "joint"
 """The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one score."""
@@ -150,6 +182,18 @@ def completed(loaded: Dataset) -> Dataset:
     return replace(
         loaded, examples=[replace(example, human={**dimensions, **example.human}) for example in loaded.examples]
     )
+
+
+def with_one_source(loaded: Dataset) -> Dataset:
+    """`loaded` with the source and context of a group's first example in all others that differ from it only in white
+    space at the ends."""
+    first: dict[str, Example] = {}
+    examples = []
+    for example in loaded.examples:
+        texts = first.setdefault(example.group_id, example)
+        same = (example.source.strip(), example.context.strip()) == (texts.source.strip(), texts.context.strip())
+        examples.append(replace(example, source=texts.source, context=texts.context) if same else example)
+    return replace(loaded, examples=examples)
 
 
 def _check_ratings(loaded: Dataset) -> None:

@@ -14,7 +14,7 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
 from judgebench.config.fields import plain
-from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate
+from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate, with_one_source
 from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -84,7 +84,7 @@ class JudgeDataModule(LightningDataModule, ABC):
         """
         if self._data is not None:
             return
-        loaded = completed(self.load())
+        loaded = with_one_source(completed(self.load()))
         validate(loaded)
         kept = _first_groups(loaded, self.limit_groups)
         self._split = split_groups((e.group_id for e in kept.examples), self.dev_share, self.seed)

@@ -36,6 +36,8 @@ _JOURNAL = "journal:"
 _DIRECTIONS = ("maximize", "minimize")
 _SPACE, _SAMPLER, _FIXED = "space", "sampler", "fixed"
 _CONNECT_SECONDS = 10
+_LONGEST_LINE = 2**20
+"""Bytes of a journal's line, which holds one attribute at the most, that are looked at."""
 
 
 def open_storage(given: str | None) -> BaseStorage:
@@ -172,6 +174,11 @@ def storage_errors(given: str | None) -> Iterator[None]:
 
 def _journal(path: Path) -> BaseStorage:
     try:
+        if path.is_file() and not _is_journal(path):
+            raise UserError(
+                f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a journal, "
+                "or a file that does not exist yet."
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         lock = FileLock(path) if fcntl is not None else JournalFileOpenLock(str(path))
@@ -182,6 +189,20 @@ def _journal(path: Path) -> BaseStorage:
         ) from error
     except (ValueError, KeyError, AssertionError) as error:
         raise UserError(f"hydra.sweeper.storage: {path} is no journal of Optuna's; choose another file.") from error
+
+
+def _is_journal(path: Path) -> bool:
+    """True of an empty file, and of one whose first line is an entry of a journal; a killed worker may have left half of
+    that."""
+    with path.open("rb") as file:
+        line = file.readline(_LONGEST_LINE)
+    if not line.endswith(b"\n"):
+        return line.startswith(b'{"op_code"'[: len(line)])
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(entry, dict) and {"op_code", "worker_id"} <= set(entry)
 
 
 def _database(given: str) -> BaseStorage:

@@ -10,6 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
+from judgebench.config.overrides import known_to_hydra
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
@@ -63,7 +64,39 @@ def test_the_defaults_make_the_class(name):
     assert data.name == name
     assert data.rubrics == config.rubrics == RUBRICS.get(name, "summary")
     assert data.groups_are == GROUPS.get(name, "articles")
-    assert (data.limit_groups, data.dev_share, data.seed) == (None, 0.1, 0)
+    share = 0 if name in ("jsonl", "judge_bench") else 0.1
+    assert (data.limit_groups, data.dev_share, data.seed) == (None, share, 0)
+
+
+@pytest.mark.parametrize(
+    ("share", "overrides"),
+    [
+        (0, []),
+        (0, ["tune=published", "attacks=[none,dsi]", "defenses=[none,sandwich,./mine.txt]"]),
+        (0.1, ["tune=dev"]),
+        (0.1, ["tune=exact"]),
+        (0.1, ["tune=shared"]),
+        (0.1, ["attack=adv_suffix"]),
+        (0.1, ["attack=phrase"]),
+        (0.1, ["defenses=[none,cap]"]),
+        (0.1, ["defenses=[none,perplexity]"]),
+        (0.1, ["defenses=[none,{_target_: mine.Defense}]"]),
+        (0.1, ["prompt=comparative"]),
+        (0.4, ["tune=dev", "data.dev_share=0.4"]),
+        (0, ["tune=dev", "data.dev_share=0"]),
+        (0.3, ["+exp=calibrate"]),
+    ],
+)
+def test_of_own_data_all_is_reported_unless_something_is_chosen(share, overrides):
+    config = compose("config", ["data=jsonl", *overrides])
+    assert instantiate(config.data).dev_share == share
+
+
+def test_a_job_of_a_sweep_chooses_by_its_dev_split():
+    config = compose("config", ["data=jsonl"], return_hydra_config=True)
+    config.hydra.mode = "MULTIRUN"
+    with known_to_hydra(config):
+        assert instantiate(config.data).dev_share == 0.1
 
 
 @pytest.mark.parametrize("name", CLASSES)

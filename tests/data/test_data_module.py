@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,26 @@ def test_a_small_limit_leaves_a_dev_and_a_test_group(limit):
 
 def test_no_dev_share_leaves_all_to_test():
     assert set(ready(dev_share=0).split.values()) == {"test"}
+
+
+def test_sources_of_a_group_that_differ_at_their_ends_are_one_source():
+    data = Letters()
+    loaded = data.load()
+    ends = ["", "\n", "  ", "", " \n", "", "\t", ""]
+    examples = [replace(example, source=f"{end}{example.source}{end}") for example, end in zip(loaded.examples, ends)]
+    data.load = lambda: replace(loaded, examples=examples)
+    data.setup()
+    assert [example.source for example in data.examples] == [
+        *("article b", "\narticle a\n", "article b", "article c", "\narticle a\n", "article d", "article c", "article e"),
+    ]
+
+
+def test_sources_of_a_group_that_differ_within_are_two():
+    data = Letters()
+    loaded = data.load()
+    data.load = lambda: replace(loaded, examples=[replace(loaded.examples[0], source="article  b"), *loaded.examples[1:]])
+    with pytest.raises(UserError, match="group 'b' has another source or context here"):
+        data.setup()
 
 
 def test_setup_loads_once_and_reading_before_it_is_refused():

@@ -10,7 +10,7 @@ import pytest
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.render import to_markdown
 from judgebench.report.views.answers import FLAGS, flags
-from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame
+from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame, other_levels
 from judgebench.results.results import Results
 from judgebench.results.series import SeriesIndex
 from judgebench.types import ScoreRange
@@ -226,10 +226,19 @@ def test_one_system_has_a_reason_and_no_number(measured):
     records = evaluate(columns(measured.scores.assign(system_id="system")), "mini", resamples=60)
     (table,) = LEVELS.tables(replace(measured, metrics=records))
     assert "systems" not in table.heads
+    assert table.size == "12 articles"
     assert "all texts are of one system" in table.note
     system = [one for one in records if one["level"] == "system"]
     for name, value in {"n": 1, "pearson": None, "spearman_low": None, "flags": []}.items():
         assert all(one[name] == value for one in system)
+
+
+def test_one_system_of_one_group_has_no_table_of_levels(measured):
+    scores = measured.scores[measured.scores["group_id"] == measured.scores["group_id"].iloc[-1]]
+    records = evaluate(columns(scores.assign(system_id="system")), "mini", resamples=20)
+    results = replace(measured, metrics=records)
+    assert LEVELS.tables(results) == []
+    assert [block.title for block in other_levels(results)] == ["coherence, document level"]
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------

@@ -169,6 +169,22 @@ def test_a_mistake_gets_one_sentence(app, mistake):
         assert sentences[0].endswith(".")
 
 
+@pytest.mark.parametrize("text", ["Dear diary,\nno journal of Optuna's.\n", "no line end", "[1, 2]\n", '{"op_code": 0}\n', "\n"])
+def test_a_file_that_is_no_journal_is_left_as_it_is(app, text):
+    Path("a.journal").write_text(text)
+    code, _, err = app(GRID, "x=1,2", *ONE)
+    assert code == 2
+    assert "hydra.sweeper.storage: a.journal is no journal of Optuna's, and nothing was written to it;" in err
+    assert Path("a.journal").read_text() == text
+    assert sorted(path.name for path in Path().iterdir()) == ["a.journal"]
+
+
+@pytest.mark.parametrize("text", ["", '{"op', '{"op_code":0,"worker'])
+def test_an_empty_journal_and_one_whose_first_line_is_half_are_taken(app, text):
+    Path("a.journal").write_text(text)
+    assert app(GRID, "x=1,2", *ONE)[0] == 0
+
+
 def test_a_study_may_be_called_by_a_number(app):
     assert app(GRID, "x=1,2", "hydra.sweeper.study_name=7", "hydra.sweeper.storage=sqlite:///a.db")[0] == 0
     assert json.loads(Path("sweep/study.json").read_text())["study_name"] == "7"

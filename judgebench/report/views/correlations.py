@@ -200,7 +200,7 @@ def other_levels(results: Results) -> list[Block]:
     levels = dict.fromkeys(str(record["level"]) for record in results.metrics if record["split"] == results.split)
     found: list[Block] = []
     for level in levels:
-        if level != results.level:
+        if level != results.level and not (level == "system" and _of_one_system(correlation_frame(results, level))):
             folded = f"{{condition}}: correlation {level_note(level, results.groups)}"
             view = replace(
                 CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
@@ -215,6 +215,8 @@ def other_levels(results: Results) -> list[Block]:
 def _levels_frame(results: Results) -> pd.DataFrame:
     """A row a range and series with Spearman at document and system level; assistants are left out."""
     document, system = (correlation_frame(results, level) for level in ("document", "system"))
+    if _of_one_system(system) and (not len(document) or document["groups"].max() < 2):
+        return pd.DataFrame()  # nothing but what is over all texts
     parts = []
     if len(document):
         names = {"spearman": "within", "spearman_low": "within_low", "spearman_high": "within_high"}
@@ -234,8 +236,14 @@ def _levels_frame(results: Results) -> pd.DataFrame:
     if not any(column.notna().any() for column in columns):
         return rows.head(0)
     rows = rows.assign(without=pd.Series([_without(row) for row in records(rows)], index=rows.index, dtype=object))
-    rows["size"] = [sized(str(one), results.groups, results.examples_word) for one in rows["size"]]
+    sizes = rows["size_document" if _of_one_system(system) else "size"]
+    rows["size"] = [sized(str(size), results.groups, results.examples_word) for size in sizes]
     return rows
+
+
+def _of_one_system(rows: pd.DataFrame) -> bool:
+    """True of rows at system level whose texts are all of one system, so that they have no correlation."""
+    return len(rows) > 0 and rows["n"].max() < 2
 
 
 def _without(row: dict[str, Any]) -> str | None:
