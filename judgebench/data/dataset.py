@@ -62,8 +62,8 @@ _CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "ret
 
 
 def choosing_share(*, _root_: DictConfig) -> float:
-    """Share of the groups on which a run chooses something, for `dev_share: ${choosing_share:}`: 0.1; and 0 where nothing
-    is chosen, so that all texts are reported.
+    """Share of the groups on which a run chooses something, for `dev_share: ${choosing_share:}`: 0.1; and 0 where
+    nothing is chosen, so that all texts are reported.
 
     A run chooses lambda and t with a `tune` (but the published ones), words with an `attack`, a threshold or a strength
     with some of the `defenses`, a threshold for ties where texts are compared, and a setting as a job of a sweep.

@@ -176,8 +176,8 @@ def _journal(path: Path) -> BaseStorage:
     try:
         if path.is_file() and not _is_journal(path):
             raise UserError(
-                f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a journal, "
-                "or a file that does not exist yet."
+                f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a "
+                "journal, or a file that does not exist yet."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -192,8 +192,8 @@ def _journal(path: Path) -> BaseStorage:
 
 
 def _is_journal(path: Path) -> bool:
-    """True of an empty file, and of one whose first line is an entry of a journal; a killed worker may have left half of
-    that."""
+    """True of an empty file, and of one whose first line is an entry of a journal, or half of one, as a killed worker
+    leaves it."""
     with path.open("rb") as file:
         line = file.readline(_LONGEST_LINE)
     if not line.endswith(b"\n"):

@@ -68,18 +68,32 @@ def test_sources_of_a_group_that_differ_at_their_ends_are_one_source():
     data = Letters()
     loaded = data.load()
     ends = ["", "\n", "  ", "", " \n", "", "\t", ""]
-    examples = [replace(example, source=f"{end}{example.source}{end}") for example, end in zip(loaded.examples, ends)]
+    examples = [
+        replace(example, source=f"{end}{example.source}{end}")
+        for example, end in zip(loaded.examples, ends, strict=True)
+    ]
     data.load = lambda: replace(loaded, examples=examples)
     data.setup()
     assert [example.source for example in data.examples] == [
-        *("article b", "\narticle a\n", "article b", "article c", "\narticle a\n", "article d", "article c", "article e"),
+        *(
+            "article b",
+            "\narticle a\n",
+            "article b",
+            "article c",
+            "\narticle a\n",
+            "article d",
+            "article c",
+            "article e",
+        ),
     ]
 
 
 def test_sources_of_a_group_that_differ_within_are_two():
     data = Letters()
     loaded = data.load()
-    data.load = lambda: replace(loaded, examples=[replace(loaded.examples[0], source="article  b"), *loaded.examples[1:]])
+    data.load = lambda: replace(
+        loaded, examples=[replace(loaded.examples[0], source="article  b"), *loaded.examples[1:]]
+    )
     with pytest.raises(UserError, match="group 'b' has another source or context here"):
         data.setup()
 

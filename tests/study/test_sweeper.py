@@ -169,7 +169,9 @@ def test_a_mistake_gets_one_sentence(app, mistake):
         assert sentences[0].endswith(".")
 
 
-@pytest.mark.parametrize("text", ["Dear diary,\nno journal of Optuna's.\n", "no line end", "[1, 2]\n", '{"op_code": 0}\n', "\n"])
+@pytest.mark.parametrize(
+    "text", ["Dear diary,\nno journal of Optuna's.\n", "no line end", "[1, 2]\n", '{"op_code": 0}\n', "\n"]
+)
 def test_a_file_that_is_no_journal_is_left_as_it_is(app, text):
     Path("a.journal").write_text(text)
     code, _, err = app(GRID, "x=1,2", *ONE)
