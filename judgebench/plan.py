@@ -5,11 +5,14 @@ apart, and how well its judge agrees with them, says how many labelled articles 
 difference of two, to within a number of points of the humans' scale (95 % interval), with labels alone and with the
 judge's scores of all articles. Take the numbers to about a half: few articles know a spread no better.
 
+Asked is about the very articles that the judge reads: the means that they would have if humans rated all of them.
+
   within=0.2        how far the interval may reach to each side; several as within=0.1,0.2; else four of the scale
   articles=1000     articles that the judge is to read in all; else those of the run
   out=label.csv     a file with the texts to label next: whole articles, drawn at random and spread over the judge's
                     scores, as many as the first width takes with the judge
   seed=0            of that draw
+  target=these      means on these very articles; target=like asks about articles like these, which takes more labels
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class PlanAsked:
     articles: int | None = None
     out: Path | None = None
     seed: int = 0
+    target: str = "these"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,14 +74,14 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
     """The settings that are asked for; `UserError` names everything that is wrong with them."""
     parser = _Parser(
         prog="python -m judgebench.plan",
-        usage="%(prog)s [-h] RUN [within=NUMBER] [articles=COUNT] [out=FILE.csv] [seed=NUMBER]",
+        usage="%(prog)s [-h] RUN [within=NUMBER] [articles=COUNT] [out=FILE.csv] [seed=NUMBER] [target=like]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run, and settings, see above")
     words = parser.parse_args(arguments).words
-    known = {"within": _widths, "articles": _count, "out": _file, "seed": _count}
+    known = {"within": _widths, "articles": _count, "out": _file, "seed": _count, "target": _target}
     runs = [word for word in words if "=" not in word or _is_run(word)]
     values: dict[str, Any] = {}
     keys = [word.partition("=")[0] for word in words if word not in runs]
@@ -121,6 +125,12 @@ def _count(key: str, text: str) -> int:
     return int(text)
 
 
+def _target(key: str, text: str) -> str:
+    if text not in ("these", "like"):
+        raise UserError(f"{key}={text}: it must be these (these very articles) or like (articles like these).")
+    return text
+
+
 def _file(key: str, text: str) -> Path:
     path = Path(text).expanduser()
     if path.suffix != ".csv":
@@ -143,12 +153,12 @@ def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
     chosen = _pilots(asked.run)
     for dimension, side in chosen.items():
         pilot = few_labels(side)
-        records = label_plan(pilot, asked.within or _usual(side), asked.articles)
+        records = label_plan(pilot, asked.within or _usual(side), asked.articles, asked.target == "these")
         said = f"{side.cell.judge}, {side.cell.decoding}, range {side.cell.range}"
         rows += [{"dimension": dimension, "judge": said, **record} for record in records]
     needed = [row["predicted"] for row in rows if row["of"] == MEAN and row["within"] in asked.within[:1]]
     lines = [] if asked.out is None else _write(asked, chosen, needed)
-    return _table(rows), lines
+    return _table(rows, asked.target), lines
 
 
 def _pilots(run: Path) -> dict[str, JudgeScores]:
@@ -177,17 +187,22 @@ def _usual(side: JudgeScores) -> list[float]:
     return [share * float(high - low) for share in _SHARES]
 
 
-def _plan_note(_: Any, rows: Any) -> str:
+def _plan_note(target: str, rows: Any) -> str:
+    of = (
+        "on these very articles (target=like: on articles like these)"
+        if target == "these"
+        else "on articles like these"
+    )
     notes = [
-        "Articles whose texts of all systems humans rate, until the 95 % interval reaches no farther to each side, "
-        "mean over systems or pairs; with labels alone, and with the judge's scores of all articles."
+        f"Articles whose texts of all systems humans rate, until the 95 % interval of means {of} reaches no farther to "
+        "each side, mean over systems or pairs; with labels alone, and with the judge's scores of all articles."
     ]
     if (rows["predicted"].isna() & rows["labels"].notna()).any():
         notes.append("A dash: all these articles are too few; articles=1000 asks about more.")
     return " ".join(notes + list(rows["reason"][rows["labels"].isna()].dropna().unique()))
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> list[Any]:
+def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
     import pandas as pd
 
     from judgebench.report.formats import general
@@ -211,7 +226,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> list[Any]:
         title="{dimension}",
         size="{labelled} of {articles} articles labelled; judge: {judge}",
         once=["of"],
-        note=_plan_note,
+        note=lambda _, shown: _plan_note(target, shown),
     )
     return list(view(rows))
 

@@ -9,6 +9,10 @@ the checkout has ../shared: their 60 articles are drawn with replacement, and th
 Coverage is the share of true values within the 95 % interval, over systems (or pairs) and data sets; `worst`, that of
 the system (or pair) with the least. `plain` is Student's interval of the labels, and PPI++ with its own formula.
 `narrower` is the share of the labels' interval that the judge saves, and `wider`, how often it is wider by 2 % or more.
+
+The last table hides ratings: of the 60 recorded articles 10 or 20 keep theirs, and the truth is the mean over all 60,
+for each recorded judge; `these` are intervals for these very articles, `like` for articles like these, and `narrower`
+is by how many % the former are narrower.
 """
 
 from __future__ import annotations
@@ -160,6 +164,44 @@ def _named(systems: int) -> np.ndarray:
     return np.array([f"s{one:02}" for one in range(systems)])
 
 
+def hidden(count: int) -> Iterator[str]:
+    """The lines of the table of intervals of these very articles, ratings hidden."""
+    heads = ("judge", "dimension", "labelled", "labels, like", "both, like", "labels, these", "both, these", "narrower")
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|---|---|---|---|---|---|---|"
+    data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else {"judges": {}}
+    columns = [f"{name}{end}" for end in ("", "_these") for name in ("labels", "predicted")]
+    whole: dict[int, list[np.ndarray]] = {}
+    for judge, scores in sorted(data["judges"].items()):
+        for dimension in ("coherence", "consistency", "fluency", "relevance"):
+            keys = sorted(key for key in scores if key.endswith(f"__{dimension}"))
+            human = np.mean([[rater[key] for key in keys] for rater in data["experts"].values()], axis=0)
+            articles, systems, _ = (np.array(part) for part in zip(*(key.split("__") for key in keys), strict=True))
+            given = np.array([scores[key] for key in keys], dtype=float)
+            truth = np.array([human[systems == name].mean() for name in np.unique(systems)])
+            for labelled in (10, 20):
+                rng = np.random.default_rng(labelled)
+                inside: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+                widths = []
+                for _ in range(count):
+                    chosen = rng.permutation(np.unique(articles))[:labelled]
+                    few = FewLabels(
+                        np.where(np.isin(articles, chosen), human, np.nan), given, articles, systems, (1, 5)
+                    )
+                    found = predicted_means(few)
+                    for name in columns:
+                        low, high = (np.array([one[f"{name}{end}"] for one in found]) for end in ("_low", "_high"))
+                        inside[name].append((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING))
+                        widths.append((high - low).mean())
+                shares = [100 * np.mean(inside[name]) for name in columns]
+                both = np.array(widths).reshape(-1, 4).mean(axis=0)
+                row = np.array([*shares, 100 - 100 * both[3] / both[1]])
+                whole.setdefault(labelled, []).append(row)
+                yield f"| {judge} | {dimension} | {labelled} | {' | '.join(f'{share:.1f}' for share in row)} |"
+    for labelled, rows in whole.items():
+        yield f"| all | all | {labelled} | {' | '.join(f'{share:.1f}' for share in np.mean(rows, axis=0))} |"
+
+
 def components(count: int) -> Iterator[str]:
     """The lines of the table of variance components: a judge whose ranges are known to move its scores."""
     true = {"text": 1.0, "text x system": 0.5, "text x range": 0.1, "text x system x range": 0.25}
@@ -209,9 +251,13 @@ def system_level(count: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-sets", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=200, help="of hidden ratings")
+    parser.add_argument("--only", choices=("few_labels", "components", "system_level", "hidden"))
     given = parser.parse_args()
-    for lines in (few_labels, components, system_level):
-        for line in lines(given.data_sets):
+    for lines in (few_labels, components, system_level, hidden):
+        if given.only not in (None, lines.__name__):
+            continue
+        for line in lines(given.draws if lines is hidden else given.data_sets):
             print(line, flush=True)
         print()
 

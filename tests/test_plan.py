@@ -51,7 +51,7 @@ def test_a_plan_says_how_many_articles_and_which(pilot, capfd):
     results = Results.load("few")
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
     (side,) = judged(columns, results.readings, Humans(results.ratings, results.scale), "few", {})
-    expected = label_plan(few_labels(side), [0.3, 0.4], 500)
+    expected = label_plan(few_labels(side), [0.3, 0.4], 500, these=True)
     lines = [line.split() for line in out.splitlines()]
     for record in expected:
         numbers = [general(record["within"]), *(f"{record[name]:,}" for name in ("labels", "predicted", "saved"))]
@@ -72,6 +72,8 @@ def test_a_plan_says_how_many_articles_and_which(pilot, capfd):
     assert len(listed) == 48 or Path("label.csv").read_bytes() != first
 
     assert main(["few"]) == 0
+    assert "these very articles (target=like: on articles like these)" in " ".join(capfd.readouterr().out.split())
+    assert main(["few", "target=like"]) == 0
     assert "A dash: all these articles are too few" in " ".join(capfd.readouterr().out.split())
     assert main(["few", "within=3", "out=none.csv"]) == 0
     assert "Nothing was written: the 12 labelled articles are enough." in capfd.readouterr().out
@@ -101,8 +103,9 @@ def test_a_run_that_humans_rated_whole_is_a_pilot_too(pilot, capfd):
         ([".", "within=0"], ["within=0: it must be a number above 0, or several, as within=0.1,0.2."]),
         ([".", "out=nowhere/l.csv"], ["there is no folder nowhere", "out: as many articles are listed as a width"]),
         ([".", "within=0.2"], [".: not a run folder, for it has no config.yaml"]),
-        ([".", "width=0.2"], ["width: there is no such setting; there are within, articles, out, seed."]),
+        ([".", "width=0.2"], ["width: there is no such setting; there are within, articles, out, seed, target."]),
         ([".", "within=0.2", "within=0.3"], ["within: it is given twice; give it once."]),
+        ([".", "target=all"], ["target=all: it must be these (these very articles) or like (articles like these)."]),
         ([".", "--width"], ["unrecognized arguments: --width; give a run folder, as"]),
     ],
 )

@@ -5,7 +5,12 @@ hardly vary, the plain interval of 10 to 20 labelled articles holds the truth in
 follows the mean: on a scale from a to b a mean m allows a variance of at most (m - a)(b - m), and ratings take a share
 of it, the dispersion (1 of a rating that knows the two ends alone, 1/3 of one spread evenly). The share is estimated
 from all systems together, and of one system it is drawn towards that: a system whose ten ratings were all 5 is not
-certain to be perfect. The interval holds all means that are not refuted with the variance that they would have
+certain to be perfect.
+
+There are two targets. *These very articles*: the mean that the ratings of all N articles would have, of which n are
+labelled; the interval shrinks by sqrt(1 - n / N), and to a point where all are labelled (Cochran, "Sampling
+Techniques", 1977, section 2.6). *Articles like these*: the mean over all articles that might have been drawn. The
+interval holds all means that are not refuted with the variance that they would have
 themselves; Wilson's interval of a proportion is the case of dispersion 1. Student's t has the labelled articles less
 one as degrees of freedom. `scripts/simulate_intervals.py` has the coverage.
 """
@@ -81,12 +86,29 @@ class FewLabels:
             return np.bincount(place, values[of], len(self.names) * len(labels)).reshape(len(self.names), -1)
 
         every, one = np.ones_like(given), np.ones(len(given))
-        human = _clustered(table(given, self.human), table(given, one))
+        sizes = table(given, one), table(every, one)
         return Tables(
-            human,
-            _clustered(table(given, self.judge), table(given, one)),
-            _clustered(table(every, self.judge), table(every, one)),
+            _clustered(table(given, self.human), sizes[0]),
+            _clustered(table(given, self.judge), sizes[0]),
+            _clustered(table(every, self.judge), sizes[1]),
+            sizes,
         )
+
+
+def unlabelled(data: FewLabels) -> np.ndarray:
+    """[S] the finite population correction of means of these very articles: 1 less the share of a system's articles
+    that have ratings, times the share of these articles' texts that do.
+
+    Example:
+        >>> human = np.array([3.0, 4.0, np.nan, np.nan, 2.0, np.nan, np.nan, np.nan])
+        >>> articles, systems = np.array(["a", "b", "c", "d"] * 2), np.array(["x"] * 4 + ["y"] * 4)
+        >>> unlabelled(FewLabels(human, np.ones(8), articles, systems, (1, 5))).tolist()
+        [0.5, 0.75]
+    """
+    rated, every = data.tables.sizes
+    within = np.where(rated > 0, every, 0).sum(axis=1)
+    shares = np.divide(rated.sum(axis=1), within, out=np.zeros(len(rated)), where=within > 0)
+    return 1 - shares * (rated > 0).sum(axis=1) / (every > 0).sum(axis=1)
 
 
 class Clustered(NamedTuple):
@@ -112,11 +134,13 @@ class Clustered(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The humans' and the judge's means of the labelled texts, and the judge's of all."""
+    """The humans' and the judge's means of the labelled texts, and the judge's of all; the numbers [S, G] of labelled
+    texts and of all."""
 
     human: Clustered
     labelled: Clustered
     every: Clustered
+    sizes: tuple[np.ndarray, np.ndarray]
 
 
 def _clustered(sums: np.ndarray, sizes: np.ndarray) -> Clustered:
@@ -191,16 +215,18 @@ def means_not_refuted(
     return np.clip(middle - half, low, value), np.clip(middle + half, value, high)
 
 
-def from_labels(data: FewLabels) -> Estimates:
-    """The systems' means from their labels alone."""
+def from_labels(data: FewLabels, these: bool = False) -> Estimates:
+    """The systems' means from their labels alone; on `these` very articles, or on articles like these."""
     human = data.tables.human
-    return estimates(data, human.mean, human.squares, np.zeros(len(human.mean)))
+    return estimates(data, human.mean, human.squares, np.zeros(len(human.mean)), these)
 
 
-def estimates(data: FewLabels, value: np.ndarray, squares: np.ndarray, beta: np.ndarray) -> Estimates:
+def estimates(
+    data: FewLabels, value: np.ndarray, squares: np.ndarray, beta: np.ndarray, these: bool = False
+) -> Estimates:
     """Estimates [S] with their intervals, of values that leave `squares` [S], the sums of squared errors over labelled
-    articles, and of the judge's parts `beta` [S] in them."""
-    human, _, every = data.tables
+    articles, and of the judge's parts `beta` [S] in them. The judge's mean over `these` very articles has no error."""
+    human, every = data.tables.human, data.tables.every
     if data.scale is not None:
         value = np.clip(value, *data.scale)
     usable = human.articles >= 2
@@ -208,7 +234,8 @@ def estimates(data: FewLabels, value: np.ndarray, squares: np.ndarray, beta: np.
     share[usable] = dispersions(squares[usable], human.articles[usable] - 1, human.mean[usable], data.scale)
     times = student(human.articles - 1) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative, fixed = times * share / human.articles, times * beta**2 * every.variance / every.articles
+        relative = times * share / human.articles * (unlabelled(data) if these else 1.0)
+        fixed = np.zeros(len(value)) if these else times * beta**2 * every.variance / every.articles
         low, high = means_not_refuted(value, relative, fixed, data.scale)
     known = human.articles >= FEWEST_LABELLED
     return Estimates(value, np.where(known, low, np.nan), np.where(known, high, np.nan), beta)

@@ -8,6 +8,7 @@ After `JudgeScores.head`:
   judge_misses, True where the judge's own interval leaves out `predicted`; None where one of them is unknown;
 - narrower, labels_within, predicted_within: the mean over systems of the share that the judge saves, and half of the
   mean width of the intervals of labels alone and of both;
+- narrower_these, labels_these_within, predicted_these_within: the same of these very articles, the target of a page;
 - misses, counted: systems whose own interval by the judge misses, of those where that is known;
 - differences: those of `prediction_powered.predicted_differences`, of all pairs of the `MOST_PAIRED` systems that
   `predicted` ranks highest, the better one first;
@@ -25,7 +26,7 @@ import numpy as np
 
 from judgebench.worth.few_labels import FewLabels
 from judgebench.worth.judge_scores import JudgeScores
-from judgebench.worth.prediction_powered import predicted_differences, predicted_means, predicted_spearman
+from judgebench.worth.prediction_powered import TARGETS, predicted_differences, predicted_means, predicted_spearman
 
 MOST_PAIRED = 12
 """Systems whose pairs are compared."""
@@ -78,8 +79,15 @@ def _record(side: JudgeScores, stand_in: JudgeScores | None) -> dict[str, Any]:
         "articles": len(np.unique(side.groups)),
         "labelled_texts": int(given.sum()),
         "labelled_articles": len(np.unique(side.groups[given])),
-        "narrower": _mean([one["narrower"] for one in known]),
-        **{f"{name}_within": _mean([_half(one, name) for one in known]) for name in ("labels", "predicted")},
+        **{
+            f"narrower{end}": _mean([one[f"narrower{end}"] for one in known if one[f"narrower{end}"] is not None])
+            for end in TARGETS
+        },
+        **{
+            f"{name}{end}_within": _mean([_half(one, f"{name}{end}") for one in known])
+            for end in TARGETS
+            for name in ("labels", "predicted")
+        },
         "misses": sum(missed) if missed else None,
         "counted": len(missed),
         "systems": systems,

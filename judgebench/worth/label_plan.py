@@ -1,5 +1,7 @@
 """Plans for human labels: how many articles, and which, reach a wanted width of the interval.
 
+Of the N articles that the judge reads, or of articles like these: see `few_labels` for the two targets.
+
 Label all systems' texts of an article: what makes an article hard or easy then cancels in differences of systems, and
 costs nothing for single means. Draw the articles spread over the judge's scores (`articles_to_label`).
 """
@@ -21,7 +23,9 @@ MEAN, DIFFERENCE = "mean of a system", "difference of two systems"
 """Values of `of` in the records of a plan."""
 
 
-def labels_needed(within: float, spread: float, correlation: float, articles: int) -> tuple[int | None, int | None]:
+def labels_needed(
+    within: float, spread: float, correlation: float, articles: int, these: bool = False
+) -> tuple[int | None, int | None]:
     """The labelled articles with which the 95 % interval of a mean reaches no farther than `within` to each side.
 
     Args:
@@ -29,6 +33,7 @@ def labels_needed(within: float, spread: float, correlation: float, articles: in
         spread: the standard deviation of an article's mean rating.
         correlation: of judge and humans over articles.
         articles: all there are, which the judge reads.
+        these: the mean of these very articles is asked for, else that of articles like these.
 
     Returns:
         Of labels alone, and with the judge on all articles (PPI++, power-tuned); None where all articles are too few.
@@ -39,13 +44,16 @@ def labels_needed(within: float, spread: float, correlation: float, articles: in
     Example:
         >>> labels_needed(0.2, 0.8, 0.6, 1000)
         (64, 43)
+        >>> labels_needed(0.2, 0.8, 0.6, 100, these=True), labels_needed(0.2, 0.8, 0.6, 100)
+        ((40, 30), (64, 54))
     """
     if not (within > 0 and spread >= 0 and -1 <= correlation <= 1 and articles > 0):
         raise ValueError("within and articles must be above 0, spread at least 0, and correlation from -1 to 1")
     kept = 1 - correlation**2
 
     def half(count: int, part: float) -> float:
-        return float(student(count - 1) * spread * np.sqrt(part / count + (1 - part) / articles))
+        variance = part * (1 / count - 1 / articles) if these else part / count + (1 - part) / articles
+        return float(student(count - 1) * spread * np.sqrt(variance))
 
     found = [_fewest(lambda count, part=part: half(count, part), within, articles) for part in (1.0, kept)]  # type: ignore[misc]
     return found[0], found[1]
@@ -62,7 +70,9 @@ def _fewest(half: Callable[[int], float], within: float, most: int) -> int | Non
     return low
 
 
-def label_plan(pilot: FewLabels, widths: Sequence[float], articles: int | None = None) -> list[dict[str, Any]]:
+def label_plan(
+    pilot: FewLabels, widths: Sequence[float], articles: int | None = None, these: bool = False
+) -> list[dict[str, Any]]:
     """The labelled articles that reach each wanted width, from a pilot: a few labels, and a judge's scores of all.
 
     Intervals are those of `predicted_means` and `predicted_differences`, with the pilot's means, dispersions and
@@ -72,6 +82,7 @@ def label_plan(pilot: FewLabels, widths: Sequence[float], articles: int | None =
     Args:
         widths: half of each wanted width: 0.2 of an interval that reaches 0.2 to each side.
         articles: all that could be labelled and that the judge reads; the pilot's own if None.
+        these: systems' means on these very articles are asked for, else on articles like these.
 
     Returns:
         A record a wanted width and `of`, of `MEAN` and `DIFFERENCE`: of; within; labels, predicted: articles needed
@@ -83,14 +94,14 @@ def label_plan(pilot: FewLabels, widths: Sequence[float], articles: int | None =
     usable = pilot.tables.human.articles >= FEWEST_LABELLED
     records = []
     for of, enough in ((MEAN, usable.any()), (DIFFERENCE, usable.sum() >= 2)):
-        planned = _Planned(pilot, usable, total) if enough else None
+        planned = _Planned(pilot, usable, total, these) if enough else None
         for within in widths:
             needed: list[int | None] = [None, None]
             if planned:
                 side = planned.of_means if of == MEAN else planned.of_differences
                 needed = [
                     _fewest(lambda count, judge=judge, side=side: side(count, judge), within, most)  # type: ignore[misc]
-                    for judge, most in ((False, MOST_LABELLED), (True, total))
+                    for judge, most in ((False, total if these else MOST_LABELLED), (True, total))
                 ]
             alone, judged = needed
             saved = alone - judged if alone is not None and judged is not None else None
@@ -114,9 +125,9 @@ def _reason(alone: int | None, judged: int | None, total: int, enough: bool) -> 
 class _Planned:
     """Half the mean width of the intervals with other numbers of labelled articles."""
 
-    def __init__(self, pilot: FewLabels, usable: np.ndarray, total: int) -> None:
-        human, labelled, every = pilot.tables
-        self.scale, self.total, self.mean = pilot.scale, total, human.mean[usable]
+    def __init__(self, pilot: FewLabels, usable: np.ndarray, total: int, these: bool) -> None:
+        human, labelled, every, _ = pilot.tables
+        self.scale, self.total, self.mean, self.these = pilot.scale, total, human.mean[usable], these
         beta = shares_of_judge(pilot)
         self.sides = {}
         for judge, part in ((False, np.zeros_like(beta)), (True, beta)):
@@ -128,7 +139,11 @@ class _Planned:
     def _ends(self, count: int, judge: bool) -> tuple[np.ndarray, np.ndarray]:
         times = student(count - 1) ** 2
         share, fixed, _ = self.sides[judge]
-        return means_not_refuted(self.mean, times * share / count, times * fixed / self.total, self.scale)
+        if self.these:
+            relative, fixed = times * share * (1 / count - 1 / self.total), np.zeros(len(self.mean))
+        else:
+            relative, fixed = times * share / count, times * fixed / self.total
+        return means_not_refuted(self.mean, relative, fixed, self.scale)
 
     def of_means(self, count: int, judge: bool) -> float:
         low, high = self._ends(count, judge)

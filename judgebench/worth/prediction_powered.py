@@ -6,7 +6,8 @@ the beta chosen here it is PPI++ with power tuning (Angelopoulos, Duchi and Zrni
 lambda is beta / (1 + n / N) for n labelled and N other articles.
 
 The correlation behind beta is one for all systems, corrected for its optimism, and no interval of the combination is
-reported that is wider than that of the labels alone: lambda is then 0. See `few_labels` for the intervals.
+reported that is wider than that of the labels alone: lambda is then 0. See `few_labels` for the intervals, and for the
+two targets: keys that end in `_these` speak of these very articles, the others of articles like these.
 """
 
 from __future__ import annotations
@@ -27,14 +28,18 @@ _SPEARMAN = CORRELATIONS.index("spearman")
 _CERTAIN = 0.999999  # the rho beyond which Fisher's z is not followed
 
 
-def with_judge(data: FewLabels) -> Estimates:
+TARGETS = {"": False, "_these": True}
+"""End of a key -> whether it speaks of these very articles."""
+
+
+def with_judge(data: FewLabels, these: bool = False) -> Estimates:
     """The systems' means from labels and judge; those of the labels alone where these are narrower."""
-    human, labelled, every = data.tables
-    alone = from_labels(data)
+    human, labelled, every, _ = data.tables
+    alone = from_labels(data, these)
     beta = np.where(every.articles > human.articles, shares_of_judge(data), 0.0)
     rest = human.apart - beta[:, None] * labelled.apart
     value = human.mean + beta * (every.mean - labelled.mean)
-    found = estimates(data, value, (rest**2).sum(axis=1), beta)
+    found = estimates(data, value, (rest**2).sum(axis=1), beta, these)
     better = (beta > 0) & (found.high - found.low < alone.high - alone.low)
     return Estimates(*(np.where(better, ours, theirs) for ours, theirs in zip(found, alone, strict=True)))
 
@@ -42,7 +47,7 @@ def with_judge(data: FewLabels) -> Estimates:
 def common_correlation(data: FewLabels) -> float:
     """Pearson's r of humans and judge over the labelled articles within systems, one for all systems, corrected for its
     optimism as adjusted R^2 is; 0.0 where it is negative, or below what chance gives."""
-    human, labelled, _ = data.tables
+    human, labelled = data.tables.human, data.tables.labelled
     both = human.articles >= 2
     scale = np.sqrt(human.squares * labelled.squares)[both].sum()
     if not scale > 0:
@@ -55,7 +60,7 @@ def common_correlation(data: FewLabels) -> float:
 
 def shares_of_judge(data: FewLabels) -> np.ndarray:
     """The betas [S], how far the humans' mean follows the judge's; 0 where one of them does not vary."""
-    human, _, every = data.tables
+    human, every = data.tables.human, data.tables.every
     spread = np.divide(human.variance, every.variance, out=np.zeros_like(human.mean), where=every.variance > 0)
     return common_correlation(data) * np.sqrt(spread)
 
@@ -68,32 +73,31 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
         predicted: the means of the labels alone, of the judge's own scores (on the judge's scale and with its bias: no
         estimate of what humans say) and of both together, each with `_low` and `_high` of its 95 % interval over
         articles like these; lambda: the weight of the judge in `predicted`, as PPI++ counts it; narrower: the share of
-        the labels' interval that the judge saves; reason: why there is no interval, else None.
+        the labels' interval that the judge saves; labels_these_low and _high, predicted_these with its ends,
+        lambda_these, narrower_these: the same of these very articles; reason: why there is no interval, else None.
     """
-    human, _, every = data.tables
-    alone, both = from_labels(data), with_judge(data)
+    human, every = data.tables.human, data.tables.every
+    sides = {end: (from_labels(data, these), with_judge(data, these)) for end, these in TARGETS.items()}
     with np.errstate(invalid="ignore"):  # of one article
         half = student(every.articles - 1) * np.sqrt(every.variance / np.maximum(every.articles, 1))
     given = ~np.isnan(data.human)
     system = np.asarray(data.systems).astype(str)
     records = []
     for s, name in enumerate(data.names):
-        rest = every.articles[s] - human.articles[s]
-        records.append(
-            {
-                "system": name,
-                "texts": int((system == name).sum()),
-                "articles": int(every.articles[s]),
-                "labelled_texts": int(given[system == name].sum()),
-                "labelled_articles": int(human.articles[s]),
-                **_ends("labels", alone.value[s], alone.low[s], alone.high[s]),
-                **_ends("judge", every.mean[s], every.mean[s] - half[s], every.mean[s] + half[s]),
-                **_ends("predicted", both.value[s], both.low[s], both.high[s]),
-                "lambda": float(both.beta[s] * rest / every.articles[s]),
-                "narrower": _narrower(both.high[s] - both.low[s], alone.high[s] - alone.low[s]),
-                "reason": _too_few(int(human.articles[s])),
-            }
-        )
+        record: dict[str, Any] = {
+            "system": name,
+            "texts": int((system == name).sum()),
+            "articles": int(every.articles[s]),
+            "labelled_texts": int(given[system == name].sum()),
+            "labelled_articles": int(human.articles[s]),
+            **_ends("judge", every.mean[s], every.mean[s] - half[s], every.mean[s] + half[s]),
+        }
+        for end, (alone, both) in sides.items():
+            record |= _ends(f"labels{end}", alone.value[s], alone.low[s], alone.high[s])
+            record |= _ends(f"predicted{end}", both.value[s], both.low[s], both.high[s])
+            record[f"lambda{end}"] = float(both.beta[s] * (1 - human.articles[s] / every.articles[s]))
+            record[f"narrower{end}"] = _narrower(both.high[s] - both.low[s], alone.high[s] - alone.low[s])
+        records.append(record | {"reason": _too_few(int(human.articles[s]))})
     return records
 
 
@@ -124,33 +128,32 @@ def predicted_differences(data: FewLabels, pairs: Sequence[tuple[str, str]] = ()
 
     Returns:
         A record a pair: first, second; labels, predicted, each with `_low` and `_high`; narrower; told_apart: True
-        where the interval of `predicted` leaves out 0 (each pair by itself); reason. See `predicted_means`.
+        where the interval of `predicted` leaves out 0 (each pair by itself); the same of these very articles, as
+        labels_these and so on; reason. See `predicted_means`.
     """
     places = {name: s for s, name in enumerate(data.names)}
     pairs = pairs or [(one, other) for s, one in enumerate(data.names) for other in data.names[s + 1 :]]
     first, second = (np.array([places[pair[side]] for pair in pairs], dtype=int) for side in (0, 1))
-    human, labelled, _ = data.tables
-    sides: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for name, found in (("labels", from_labels(data)), ("predicted", with_judge(data))):
-        rest = human.apart - found.beta[:, None] * labelled.apart
-        r = pair_correlations(rest, human.articles)
-        ends = pair_ends(found.value, found.low, found.high, r, first, second)
-        sides[name] = (found.value[first] - found.value[second], *ends)
-    # One side's interval may be narrower for each mean and yet wider for their difference.
-    keep = sides["predicted"][2] - sides["predicted"][1] < sides["labels"][2] - sides["labels"][1]
-    value, low, high = (np.where(keep, *both) for both in zip(sides["predicted"], sides["labels"], strict=True))
-    sides["predicted"] = value, low, high
-    records = []
-    for k, (one, other) in enumerate(pairs):
-        record: dict[str, Any] = {"first": one, "second": other}
-        for name, numbers in sides.items():
-            record |= _ends(name, *(side[k] for side in numbers))
-        widths = [sides[name][2][k] - sides[name][1][k] for name in ("predicted", "labels")]
-        record["narrower"] = _narrower(*widths)
-        low, high = record["predicted_low"], record["predicted_high"]
-        record["told_apart"] = None if low is None else bool(low > 0 or high < 0)
+    human, labelled = data.tables.human, data.tables.labelled
+    records: list[dict[str, Any]] = [{"first": one, "second": other} for one, other in pairs]
+    for end, these in TARGETS.items():
+        sides: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for found in (from_labels(data, these), with_judge(data, these)):
+            rest = human.apart - found.beta[:, None] * labelled.apart
+            r = pair_correlations(rest, human.articles)
+            ends = pair_ends(found.value, found.low, found.high, r, first, second)
+            sides.append((found.value[first] - found.value[second], *ends))
+        # One side's interval may be narrower for each mean and yet wider for their difference.
+        keep = sides[1][2] - sides[1][1] < sides[0][2] - sides[0][1]
+        labels, both = sides[0], tuple(np.where(keep, ours, theirs) for theirs, ours in zip(*sides, strict=True))
+        for k, record in enumerate(records):
+            record |= _ends(f"labels{end}", *(side[k] for side in labels))
+            record |= _ends(f"predicted{end}", *(side[k] for side in both))
+            record[f"narrower{end}"] = _narrower(both[2][k] - both[1][k], labels[2][k] - labels[1][k])
+            low, high = record[f"predicted{end}_low"], record[f"predicted{end}_high"]
+            record[f"told_apart{end}"] = None if low is None else bool(low > 0 or high < 0)
+    for k, record in enumerate(records):
         record["reason"] = _too_few(int(min(human.articles[first[k]], human.articles[second[k]])))
-        records.append(record)
     return records
 
 
@@ -201,7 +204,8 @@ def predicted_spearman(
 
     Returns:
         labels, judge, predicted: rho on the labelled texts, of the column with the stand-in on all texts, and of both
-        together, each with `_low` and `_high` of its 95 % interval; lambda, narrower, reason: see `predicted_means`.
+        together, each with `_low` and `_high` of its 95 % interval; lambda, narrower, those of these very articles
+        (`_these`), reason: see `predicted_means`.
     """
     human, groups = np.asarray(human, dtype=np.float64), np.asarray(groups)
     given = ~np.isnan(human)
@@ -211,20 +215,20 @@ def predicted_spearman(
     )
     count, total = len(ours) - 1, len(every) - 1
     reason = _too_few(count) or (None if ours.any() else "No interval: the ratings, or the scores, do not vary.")
-    sides = {
-        "labels": (ours[0], np.nan if reason else _half(ours)),
-        "judge": (every[0], _half(every) if total >= FEWEST_LABELLED else np.nan),
-    }
-    beta, reach = (0.0, np.nan) if reason else _moved(ours, shift, every)
-    moved = ours[0] + beta * (every[0] - shift[0]), reach
-    if not _width(*moved) < _width(*sides["labels"]):
-        beta, moved = 0.0, sides["labels"]
-    sides["predicted"] = moved
+    sides = {"judge": (every[0], _half(every) if total >= FEWEST_LABELLED else np.nan)}
     record: dict[str, float | str | None] = {}
+    for end, these in TARGETS.items():
+        alone = ours[0], np.nan if reason else _half(ours) * (math.sqrt(1 - count / total) if these else 1.0)
+        beta, reach = (0.0, np.nan) if reason else _moved(ours, shift, every, these)
+        moved = ours[0] + beta * (every[0] - shift[0]), reach
+        if not _width(*moved) < _width(*alone):
+            beta, moved = 0.0, alone
+        sides |= {f"labels{end}": alone, f"predicted{end}": moved}
+        record[f"lambda{end}"] = float(beta * (total - count) / total)
+        record[f"narrower{end}"] = None if reason else _narrower(_width(*moved), _width(*alone))
     for name, (value, reach) in sides.items():
         record |= _ends(name, *np.tanh([value, value - reach, value + reach]))
-    narrower = None if reason else _narrower(_width(*moved), _width(*sides["labels"]))
-    return {**record, "lambda": float(beta * (total - count) / total), "narrower": narrower, "reason": reason}
+    return record | {"reason": reason}
 
 
 def _width(value: float, reach: float) -> float:
@@ -237,7 +241,7 @@ def _half(parts: np.ndarray) -> float:
     return float(student(count - 1) * np.sqrt(parts[1:].var(ddof=1) / count))
 
 
-def _moved(ours: np.ndarray, shift: np.ndarray, every: np.ndarray) -> tuple[float, float]:
+def _moved(ours: np.ndarray, shift: np.ndarray, every: np.ndarray, these: bool) -> tuple[float, float]:
     """beta, and half of the moved value's interval, from values and parts [1 + n], [1 + n] and [1 + n + N]: those of
     the humans, and of the stand-in on the labelled groups and on all. It pays for the beta that it learns: a
     regression's residuals, leverage and degrees of freedom."""
@@ -252,6 +256,8 @@ def _moved(ours: np.ndarray, shift: np.ndarray, every: np.ndarray) -> tuple[floa
     residual = (ours - beta * shift)[1:].var() * count / (count - 2)
     leverage = (every[0] - shift[0]) ** 2 / squares
     variance = residual * (1 / count + leverage) + beta**2 * every[1:].var(ddof=1) / total
+    if these:
+        variance = residual * (1 / count - 1 / total + leverage)
     return beta, float(student(count - 2) * np.sqrt(variance))
 
 

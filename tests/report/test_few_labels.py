@@ -26,7 +26,15 @@ def test_tables_show_labels_judge_and_both_side_by_side():
     given = results(partly(), partly(scores=partly().scores[::-1].copy(), cell=cell(decoding="greedy")))
     (widths,) = LABELS_AND_JUDGES.tables(given)
     assert widths.size == "30 of 60 texts are rated, of 6 of 12 articles"
-    assert widths.heads == ["judge, decoding", "range", "labels ±", "both ±", "narrower", "judge misses"]
+    assert widths.heads == [
+        "judge, decoding",
+        "range",
+        "labels ±",
+        "both ±",
+        "like these ±",
+        "narrower",
+        "judge misses",
+    ]
     (means,) = MEANS.tables(given)
     assert means.heads[2:5] == ["labels", "judge", "both"]
     assert len(rows(means)) == 5
@@ -40,16 +48,33 @@ def test_the_sentence_says_what_the_judge_adds():
     record = few_labels_records([partly()])[0]
     (sentence,) = few_labels_sentences(results(partly()))
     assert sentence == (
-        f"coherence: humans rated 30 of 60 texts; these labels alone give a system's mean to ± "
-        f"{record['labels_within']:.2f} (95 %, mean over systems), with the judge's scores of all (main, expectation, "
-        f"range 1-5) to ± {record['predicted_within']:.2f}, intervals {100 * record['narrower']:.0f} % narrower; the "
+        f"coherence: humans rated 30 of 60 texts; these labels alone give a system's mean on these 12 articles to ± "
+        f"{record['labels_these_within']:.2f} (95 %, mean over systems), with the judge's scores of all (main, "
+        f"expectation, range 1-5) to ± {record['predicted_these_within']:.2f}, intervals "
+        f"{100 * record['narrower_these']:.0f} % narrower; on articles like these to ± "
+        f"{record['predicted_within']:.2f}; the "
         f"judge's own interval, without labels, misses that mean for {record['misses']} of 5 systems."
     )
 
 
 def test_the_judge_that_saves_most_of_several_is_told_so():
     (sentence,) = few_labels_sentences(results(partly(), partly()))
-    assert " % narrower (the most of 2); the judge's own" in sentence
+    assert " % narrower (the most of 2); on articles like these to ± " in sentence
+
+
+def test_records_of_earlier_versions_speak_of_articles_like_these():
+    def earlier(value):
+        if isinstance(value, dict):
+            return {key: earlier(part) for key, part in value.items() if "_these" not in key}
+        return [earlier(part) for part in value] if isinstance(value, list) else value
+
+    given = results(partly())
+    given.few_labels = earlier(given.few_labels)
+    (sentence,) = few_labels_sentences(given)
+    assert f"a system's mean to ± {given.few_labels[0]['labels_within']:.2f} (95 %" in sentence
+    assert "like these" not in sentence
+    (widths,) = LABELS_AND_JUDGES.tables(given)
+    assert "like these ±" not in widths.heads
 
 
 @pytest.mark.parametrize(

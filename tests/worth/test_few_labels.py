@@ -13,6 +13,7 @@ from judgebench.worth.few_labels import (
     from_labels,
     means_not_refuted,
     student,
+    unlabelled,
 )
 from tests.worth.recorded import needs_recorded, recorded
 
@@ -51,6 +52,22 @@ def test_without_ends_it_is_students_interval_drawn_to_the_other_systems() -> No
     drawn = (19 * variances + 4 * variances.mean()) / 23
     half = stats.t.ppf(0.975, 19) * np.sqrt(drawn / 20)
     assert both.high - both.value == pytest.approx(half)
+
+
+def test_of_these_very_articles_it_is_cochrans_interval() -> None:
+    """Student's interval times the root of 1 - n / N; a point where all are labelled."""
+    human = np.random.default_rng(0).normal(size=20)
+    theirs = stats.ttest_1samp(human, 0.0).confidence_interval()
+    these = from_labels(few(np.concatenate([human, np.full(30, NAN)]), scale=None), these=True)
+    assert these.high[0] - these.low[0] == pytest.approx((theirs.high - theirs.low) * np.sqrt(1 - 20 / 50))
+    whole = from_labels(few(human, scale=None), these=True)
+    assert whole.low[0] == whole.value[0] == whole.high[0]
+
+
+def test_articles_rated_in_part_count_by_their_share_of_texts() -> None:
+    human = np.array([3.0, NAN, 4.0, 5.0, NAN, NAN])
+    data = few(human, groups=np.array([0, 0, 1, 1, 2, 2]))
+    assert unlabelled(data) == pytest.approx([1 - 2 / 3 * 3 / 4])
 
 
 def test_dispersion_by_hand() -> None:

@@ -214,3 +214,25 @@ def test_on_recorded_ratings_it_holds_and_the_judge_alone_does_not(dimension: st
     assert np.mean(held) >= 0.93
     assert np.mean(alone) <= 0.35  # the issue: 31, 0, 0 and 0 %
     assert 0.02 <= np.mean(narrower) <= 0.2
+
+
+@given(st.integers(0, 50), st.integers(5, 30), st.sampled_from([None, (1.0, 5.0)]))
+@settings(max_examples=30)
+def test_intervals_of_these_very_articles_are_the_narrower_ones(seed, labelled, scale) -> None:
+    data = drawn(seed, articles=40, labelled=labelled, scale=scale)
+    records = [*predicted_means(data), *predicted_differences(data)]
+    assert all(record["predicted_these"] is not None for record in records)
+    for record in records:
+        for name in ("labels", "predicted"):
+            these, like = (record[f"{name}{end}_high"] - record[f"{name}{end}_low"] for end in ("_these", ""))
+            assert these <= like + 1e-12
+        assert record["narrower_these"] >= 0
+
+
+def test_with_a_perfect_judge_these_very_articles_are_known() -> None:
+    """The judge's mean over the articles that it read has no error: only what it gets wrong of the labels counts."""
+    data = drawn(noise=0.0)
+    for record in predicted_means(data):
+        truth = data.judge[data.systems == int(record["system"])].mean() / 2
+        assert record["predicted_these_low"] <= truth <= record["predicted_these_high"]
+        assert record["narrower_these"] > 0.6 > record["narrower"]

@@ -1,4 +1,8 @@
-"""Means of systems from few human ratings and a judge's scores of all texts: tables and sentences."""
+"""Means of systems from few human ratings and a judge's scores of all texts: tables and sentences.
+
+Shown are the means on the very articles of the run, of which humans rated a part; `like_*` holds the same of articles
+like these. Run folders of earlier versions have the latter alone, and show them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from judgebench.report.table import Col, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
+_TARGET = ", of the very texts of this run"
 _SHOWN = 5
 """Systems whose pairs a page shows, the best by labels and judge together."""
 
@@ -23,8 +28,7 @@ def judges_frame(results: Results) -> pd.DataFrame:
         return rows
     for name in ("labels", "predicted"):
         for end in ("", "_low", "_high"):
-            rows[f"{name}_rho{end}"] = [(one or {}).get(f"{name}{end}") for one in rows["spearman"]]
-    rows["rho_narrower"] = [(one or {}).get("narrower") for one in rows["spearman"]]
+            rows[f"{name}_rho{end}"] = [_these(one or {}).get(f"{name}{end}") for one in rows["spearman"]]
     rows["missed"] = [
         f"{row['misses']:.0f} of {row['counted']:.0f}" if is_known(row["misses"]) else None
         for row in rows.to_dict("records")
@@ -37,7 +41,7 @@ def means_frame(results: Results) -> pd.DataFrame:
     made = []
     for row in _chosen(results):
         head = {name: row[name] for name in ("condition", "size", "who", "setting", "range")}
-        for one in row["systems"]:
+        for one in map(_these, row["systems"]):
             labelled_texts = f"{one['labelled_texts']:,} of {one['texts']:,}"
             missed = {True: "no", False: "yes"}.get(one["judge_misses"])
             made.append(head | one | {"labelled": labelled_texts, "held": missed})
@@ -49,9 +53,9 @@ def differences_frame(results: Results) -> pd.DataFrame:
     made = []
     for row in _chosen(results):
         head = {name: row[name] for name in ("condition", "size", "who", "setting", "range")}
-        known = [one for one in row["systems"] if one["predicted"] is not None]
+        known = [one for one in map(_these, row["systems"]) if one["predicted"] is not None]
         best = {one["system"] for one in sorted(known, key=lambda one: -one["predicted"])[:_SHOWN]}
-        for one in row["differences"]:
+        for one in map(_these, row["differences"]):
             if {one["first"], one["second"]} <= best:
                 apart = {True: "yes", False: "no"}.get(one["told_apart"])
                 made.append(head | one | {"pair": f"{one['first']} - {one['second']}", "apart": apart})
@@ -61,13 +65,19 @@ def differences_frame(results: Results) -> pd.DataFrame:
 def _rows(results: Results) -> pd.DataFrame:
     if not results.few_labels:
         return pd.DataFrame()
-    rows = labelled(results.few_labels)
+    rows = labelled(map(_these, results.few_labels))
     rows["size"] = [
         f"{row['labelled_texts']:,} of {row['texts']:,} {results.examples_word} are rated, of "
         f"{row['labelled_articles']:,} of {row['articles']:,} {results.groups}"
         for row in rows.to_dict("records")
     ]
     return rows
+
+
+def _these(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
+    names = {key.replace("_these", ""): key for key in row if "_these" in key}
+    return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
 
 
 def _chosen(results: Results) -> list[dict[str, Any]]:
@@ -94,8 +104,10 @@ def _sentence(results: Results, row: Mapping[str, Any]) -> str:
     judge = f"{row['who']}, range {row['range']}"
     if not is_known(row["narrower"]):
         return f"{start}. {row['reason'] or 'No system has an interval.'}"
+    these = f" on these {row['articles']:,} {results.groups}" if is_known(row.get("like_labels_within")) else ""
     said = (
-        f"{start}; these labels alone give a system's mean to ± {two(row['labels_within'])} (95 %, mean over systems), "
+        f"{start}; these labels alone give a system's mean{these} to ± {two(row['labels_within'])} (95 %, mean over "
+        "systems), "
     )
     if row["narrower"] < 0.005:
         said += f"and no judge makes that narrower ({judge})"
@@ -103,6 +115,8 @@ def _sentence(results: Results, row: Mapping[str, Any]) -> str:
         said += f"with the judge's scores of all ({judge}) to ± {two(row['predicted_within'])}"
         said += f", intervals {percent(row['narrower'])} narrower"
         said += f" (the most of {row['several']})" if row["several"] > 1 else ""
+    if these:
+        said += f"; on {results.groups} like these to ± {two(row['like_predicted_within'])}"
     if not is_known(row["misses"]):
         return f"{said}."
     if row["counted"] == 1:
@@ -121,12 +135,16 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         if rows["labels_rho"].notna().any()
         else ""
     )
+    target, like = "", ""
+    if "like_predicted_within" in rows:
+        target = f"on the very {results.groups} of this run "
+        like = f" Like these: both, for other {results.groups} like them."
     return " ".join(
         [
-            f"Labels, both: how far the 95 % interval of a system's mean reaches to each side, over {results.groups}, "
+            f"Labels, both: how far the 95 % interval of a system's mean {target}reaches to each side, "
             "mean over systems; from the ratings alone, and with the judge's scores of all texts (prediction-powered "
-            "inference, PPI++). Narrower: by how much; a judge that correlates .5 with the humans within systems saves "
-            "a seventh at most. Judge misses: systems whose mean by both lies outside the interval of the judge's "
+            f"inference, PPI++).{like} Narrower: by how much; a judge that correlates .5 with humans within systems "
+            "saves a seventh at most. Judge misses: systems whose mean by both lies outside the interval of its "
             f"own mean, which knows nothing of its bias.{spearman} Rated {results.groups} must be a random part "
             "of all.",
             *reasons,
@@ -143,6 +161,7 @@ LABELS_AND_JUDGES = View(
         Col("range", "range", left=True),
         Col("labels ±", "labels_within", three),
         Col("both ±", "predicted_within", three),
+        Col("like these ±", "like_predicted_within", three, optional=True),
         Col("narrower", "narrower", percent),
         Col("judge misses", "missed", left=True),
         Col("labels", "labels_rho", three, ends=short, group="Spearman", optional=True),
@@ -173,8 +192,11 @@ MEANS = View(
     title="{condition}",
     size="{who}, range {range}",
     below="reason",
-    note="Means on the humans' scale: of the ratings alone, of the judge's scores mapped linearly to it, and of both; "
-    "in brackets: 95 % intervals. The judge's own says nothing of what humans would say: its bias is in it.",
+    note=lambda _, rows: (
+        f"Means on the humans' scale{_TARGET if 'like_labels' in rows else ''}: "
+        "of the ratings alone, of the judge's scores mapped linearly to it, and of both; "
+        "in brackets: 95 % intervals. The judge's own says nothing of what humans would say: its bias is in it."
+    ),
     folded="Means of systems from labels, judge and both: {condition}",
 )
 """Each system's mean three ways."""
