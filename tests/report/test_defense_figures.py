@@ -34,7 +34,8 @@ def of(draw, about=None, **more):
     Args:
         about: its record of standards.json.
     """
-    return draw(defense_records(standards=[about or standard()], **more), "joint")
+    about = about or standard()
+    return draw(defense_records(standards=[about], **more), about)
 
 
 def lines_of(axis, color):
@@ -173,9 +174,10 @@ def test_a_panel_a_detector_with_its_curve_its_choice_and_its_test():
 
 def test_titles_and_captions_stay_inside():
     long = "dimension " * 20
-    results = Results(standards=[standard(tutor="tutor-" * 30, judge="judge-" * 30, dimension=long)])
+    about = standard(tutor="tutor-" * 30, judge="judge-" * 30, dimension=long)
+    results = Results(standards=[about])
     for draw in (candidates_figure, embeddings_figure, separability_figure):
-        figure = draw(results, long)
+        figure = draw(results, about)
         figure.draw_without_rendering()
         width = figure.bbox.width
         assert all(text.get_window_extent().x1 <= width for text in figure.texts)

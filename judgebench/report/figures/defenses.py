@@ -13,23 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.figures.style import (
-    HUMANS,
-    INK,
-    MUTED,
-    STANDARDS,
-    Mark,
-    defense_marks,
-    error_bars,
-    file_name,
-    finish,
-    house_style,
-    panels,
-    point,
-    series_label,
-    shorten,
-    size_note,
-)
+from judgebench.report.figures import style
+from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, span, three, two
 from judgebench.report.table import records
 from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
@@ -47,24 +32,21 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     """
     figures: dict[str, Figure | None] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in results.metrics):
-        figures[f"front_{file_name(dimension)}"] = defense_front_figure(results, dimension)
+        figures[f"front_{style.file_name(dimension)}"] = defense_front_figure(results, dimension)
     for dimension in dict.fromkeys(str(standard["dimension"]) for standard in results.standards):
+        standard = next(standard for standard in results.standards if standard["dimension"] == dimension)
         for kind, draw in (
             ("candidates", candidates_figure),
             ("embeddings", embeddings_figure),
             ("separability", separability_figure),
             ("strengths", strengths_figure),
         ):
-            figures[f"{kind}_{file_name(dimension)}"] = draw(results, dimension)
+            figures[f"{kind}_{style.file_name(dimension)}"] = draw(results, standard)
     figures["detectors"] = detector_figure(results)
     return figures
 
 
-def _standard(results: Results, dimension: str) -> Mapping[str, Any]:
-    return next(standard for standard in results.standards if standard["dimension"] == dimension)
-
-
-def _circle(color: str, width: float) -> dict[str, Any]:
+def _ring(color: str, width: float) -> dict[str, Any]:
     """The look of an open circle around a point."""
     return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
 
@@ -75,6 +57,7 @@ _MOST_PANELS = 8
 _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
 
 
+@style.house_style()
 def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the clean texts upwards.
 
@@ -88,27 +71,43 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     parts, series = _fronts(rows)
     if not parts:
         return None
-    names = sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
-    looks = defense_marks(names)
+    looks = style.defense_marks(sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE))
     several = rows["range"].nunique() > 1
-    with house_style():
-        figure, axes = panels(min(len(parts), _MOST_PANELS), 1 if len(parts) == 1 else 2, 2.8)
-        for axis, points in zip(axes, parts, strict=False):
-            _draw_front(axis, points, looks)
-            attack, n = points["attack"].iloc[0], int(points["paired"].max())
-            axis.set_title(shorten(f"{attack}, range {points['range'].iloc[0]}" if several else attack, 40))
-            size_note(axis, f"n = {n}")
-        handles: list[Any] = [point(look.color, look.marker, 6)
-                              for look in looks.values()]  # fmt: skip
-        handles.append(Line2D([], [], color=MUTED, linewidth=1.0))
-        labels = [*("no defense" if name == NO_DEFENSE else name for name in looks), "beaten by no other in both"]
-        bounded = any(points["delta_low"].notna().any() for points in parts)
-        caption = f"{series_label(series, results.titles)}, {results.split} split: {_front_note(results, bounded)}"
-        caption += f" {FREE_TEXT_NOTE}" if (rows["shown_defense"] != rows["defense"]).any() else ""
-        if len(parts) > _MOST_PANELS:
-            caption += f" {len(parts) - _MOST_PANELS} further attacks are not drawn."
-        title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
-        return finish(figure, title, caption, handles, labels)
+
+    def draw(axis: Axes, points: pd.DataFrame) -> None:
+        places = list(zip(points["delta"].astype(float), points["spearman"].astype(float), strict=True))
+        front = [places[i] for i in unbeaten(places)]
+        axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
+        for row in records(points):
+            if look := looks.get(row["shown_defense"]):
+                axis.errorbar(
+                    [row["delta"]], [row["spearman"]], xerr=style.record_bars(row, "delta"),
+                    yerr=style.record_bars(row, "spearman"), fmt=look.marker, color=look.color, markersize=6,
+                    elinewidth=0.9, capsize=2.0, alpha=0.9, zorder=2,
+                )  # fmt: skip
+        reach = 1.3 * max(change for change, _ in places) or 1.0  # one wide interval must not crush all the rest
+        axis.set_xlim(-0.06 * reach, reach)
+        attack, n = points["attack"].iloc[0], int(points["paired"].max())
+        title = shorten(f"{attack}, range {points['range'].iloc[0]}" if several else attack, 40)
+        style.label(axis, title, f"n = {n}", "|score change| under attack", "Spearman, clean", grid="both")
+
+    legend = [(style.point(look.color, look.marker, 6), "no defense" if name == NO_DEFENSE else name)
+              for name, look in looks.items()]  # fmt: skip
+    legend.append((Line2D([], [], color=MUTED, linewidth=1.0), "beaten by no other in both"))
+    bounded = any(points["delta_low"].notna().any() for points in parts)
+    sentences = [
+        f"{style.series_label(series, results.titles)}, {results.split} split: how far the attack moves the mean score "
+        "against the clean texts under the same defense, and how well the judge agrees with the humans on these clean "
+        "texts. Upper left is best: it stays where it was, and agrees. A judge that says the same of everything stays "
+        "too.",
+        f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame." if bounded else "",
+        "n: texts scored both clean and attacked.",
+        FREE_TEXT_NOTE if (rows["shown_defense"] != rows["defense"]).any() else "",
+        f"{len(parts) - _MOST_PANELS} further attacks are not drawn." if len(parts) > _MOST_PANELS else "",
+    ]
+    title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
+    caption = " ".join(filter(None, sentences))
+    return style.small_multiples(parts[:_MOST_PANELS], draw, title, caption, legend, height=2.8)
 
 
 def _fronts(rows: pd.DataFrame) -> tuple[list[pd.DataFrame], Series]:
@@ -142,219 +141,170 @@ def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
     return best
 
 
-def _draw_front(axis: Axes, points: pd.DataFrame, looks: Mapping[str, Mark]) -> None:
-    places = list(zip(points["delta"].astype(float), points["spearman"].astype(float), strict=True))
-    front = [places[i] for i in unbeaten(places)]
-    axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
-    for row in records(points):
-        if look := looks.get(row["shown_defense"]):
-            axis.errorbar(
-                [row["delta"]], [row["spearman"]], xerr=_errors(row, "delta"), yerr=_errors(row, "spearman"),
-                fmt=look.marker, color=look.color, markersize=6, elinewidth=0.9, capsize=2.0, alpha=0.9, zorder=2,
-            )  # fmt: skip
-    axis.set_xlabel("|score change| under attack")
-    axis.set_ylabel("Spearman, clean")
-    reach = 1.3 * max(change for change, _ in places) or 1.0  # one wide interval must not crush all the rest
-    axis.set_xlim(-0.06 * reach, reach)
-    axis.grid()
-
-
-def _errors(row: Mapping[str, Any], name: str) -> np.ndarray | None:
-    middle, low, high = (number(row.get(f"{name}{end}")) for end in ("", "_low", "_high"))
-    if middle is None or low is None or high is None:
-        return None
-    return np.reshape(error_bars(middle, low, high), (2, 1))
-
-
-def _front_note(results: Results, bounded: bool) -> str:
-    sentence = (
-        "how far the attack moves the mean score against the clean texts under the same defense, and how well the "
-        "judge agrees with the humans on these clean texts. Upper left is best: it stays where it was, and agrees. A "
-        "judge that says the same of everything stays too. "
-    )
-    sentence += f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame. " if bounded else ""
-    return f"{sentence}n: texts scored both clean and attacked."
-
-
 # --- standards --------------------------------------------------------------------------------------------------------
 
 
-def candidates_figure(results: Results, dimension: str) -> Figure | None:
+@style.house_style()
+def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
     """A histogram of the candidates' scores, the bars of the high and of the low set colored, and both thresholds
     (after figure 4 of the CAP paper); None where no candidate has a score."""
-    standard = _standard(results, dimension)
     scores = np.array([score for score in standard["scores"] if score is not None], dtype=np.float64)
     if not scores.size:
         return None
     low, high = float(standard["low_threshold"]), float(standard["high_threshold"])
-    edges = np.histogram_bin_edges(scores, bins=min(40, max(8, round(2 * np.sqrt(scores.size)))))
-    parts = [scores[scores <= low], scores[(scores > low) & (scores < high)], scores[scores >= high]]
     colors = [STANDARDS["low"], "#c9cdd3", STANDARDS["high"]]
-    with house_style():
-        figure, (axis,) = panels(1, 1, 2.7)
+
+    def draw(axis: Axes, _: None) -> None:
+        edges = np.histogram_bin_edges(scores, bins=min(40, max(8, round(2 * np.sqrt(scores.size)))))
+        parts = [scores[scores <= low], scores[(scores > low) & (scores < high)], scores[scores >= high]]
         axis.hist(parts, bins=edges.tolist(), stacked=True, color=colors, edgecolor="white", linewidth=0.5)
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             axis.axvline(threshold, color=STANDARDS[side], linestyle="--", linewidth=1.3)
             axis.annotate(f" {two(threshold)} ", (threshold, 1.0), xycoords=("data", "axes fraction"), ha=align,
                           va="bottom", fontsize=8, color=STANDARDS[side])  # fmt: skip
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
-        axis.set_xlabel(f"score by {shorten(str(standard['judge']), 30)}, range {ends}")
-        axis.set_ylabel("candidates")
-        axis.grid(axis="y")
-        size_note(axis, f"n = {scores.size}", pad=14)
-        asked = int(standard["candidates"]) * len(standard["groups"])
-        caption = (
-            f"{asked} texts that {shorten(str(standard['tutor']), 40)} wrote, {standard['candidates']} for each of "
-            f"{len(standard['groups'])} {results.groups} of {standard['dataset']}, n = {scores.size} of them with a "
-            "score. Dashed: the thresholds, at or beyond which a text belongs to the high or the low set; both sets' "
-            "states make the standard vectors."
-        )
-        labels = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
-        return finish(figure, f"Scores of the tutor's candidates: {shorten(dimension, 24)}", caption,
-                      [Patch(facecolor=color) for color in colors], labels)  # fmt: skip
+        judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
+        style.label(axis, note=f"n = {scores.size}", x=judge, y="candidates", pad=14)
+
+    caption = (
+        f"{int(standard['candidates']) * len(standard['groups'])} texts that {shorten(str(standard['tutor']), 40)} "
+        f"wrote, {standard['candidates']} for each of {len(standard['groups'])} {results.groups} of "
+        f"{standard['dataset']}, n = {scores.size} of them with a score. Dashed: the thresholds, at or beyond which a "
+        "text belongs to the high or the low set; both sets' states make the standard vectors."
+    )
+    texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
+    legend = [(Patch(facecolor=color), text) for color, text in zip(colors, texts, strict=True)]
+    title = f"Scores of the tutor's candidates: {shorten(standard['dimension'], 24)}"
+    return style.small_multiples([None], draw, title, caption, legend, height=2.7)
 
 
-def embeddings_figure(results: Results, dimension: str) -> Figure | None:
+@style.house_style()
+def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
     """A point a retained text, and the mean of each set, along the first two principal components at the layer steered
     (after figure 5 of the CAP paper); None where there are no points."""
-    standard = _standard(results, dimension)
-    sides = {side: np.array(standard[f"{side}_points"], dtype=np.float64).reshape(-1, 2) for side in ("high", "low")}
+    sides = {side: np.array(standard[f"{side}_points"], dtype=np.float64).reshape(-1, 2) for side in _MARKERS}
     if not all(map(len, sides.values())):
         return None
     shares = [float(share) for share in standard["shares"]]
-    with house_style():
-        figure, (axis,) = panels(1, 1, 3.4)
-        handles, labels = [], []
+
+    def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
-            color, marker = STANDARDS[side], _MARKERS[side]
-            axis.scatter(points[:, 0], points[:, 1], s=26, marker=marker, color=color, alpha=0.65, linewidth=0)
+            color = STANDARDS[side]
+            axis.scatter(points[:, 0], points[:, 1], s=26, marker=_MARKERS[side], color=color, alpha=0.65, linewidth=0)
             x, y = points.mean(axis=0)
             axis.scatter([x], [y], s=150, marker="X", color=color, edgecolor="white", linewidth=1.2, zorder=3)
-            handles.append(point(color, marker, 6))
-            labels.append(f"{side} set, n = {len(points)}")
-        axis.set_xlabel(f"first principal component, {percent(shares[0])} of the variance")
-        axis.set_ylabel(f"second, {percent(shares[1])}")
-        axis.grid()
-        handles.append(point(MUTED, "X", 9))
-        layer, layers = standard["layer"], len(standard["separability"])
-        caption = (
-            f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, at the "
-            f"{'chosen' if layer == standard['best_layer'] else 'given'} layer {layer} of {layers}, in the plane of "
-            f"their first two principal components, which hold {percent(sum(shares))} of their variance: what lies "
-            "apart in others is not seen here. The steering vector points from the mean of the low set to that of the "
-            "high one."
-        )
-        title = f"States of the standards: {shorten(dimension, 24)}, layer {layer}"
-        return finish(figure, title, caption, handles, [*labels, "mean of a set"])
+        first = f"first principal component, {percent(shares[0])} of the variance"
+        style.label(axis, x=first, y=f"second, {percent(shares[1])}", grid="both")
+
+    legend = [(style.point(STANDARDS[side], _MARKERS[side], 6), f"{side} set, n = {len(points)}")
+              for side, points in sides.items()]  # fmt: skip
+    legend.append((style.point(MUTED, "X", 9), "mean of a set"))
+    layer, layers = standard["layer"], len(standard["separability"])
+    caption = (
+        f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, at the "
+        f"{'chosen' if layer == standard['best_layer'] else 'given'} layer {layer} of {layers}, in the plane of "
+        f"their first two principal components, which hold {percent(sum(shares))} of their variance: what lies "
+        "apart in others is not seen here. The steering vector points from the mean of the low set to that of the "
+        "high one."
+    )
+    title = f"States of the standards: {shorten(standard['dimension'], 24)}, layer {layer}"
+    return style.small_multiples([None], draw, title, caption, legend, height=3.4)
 
 
-def separability_figure(results: Results, dimension: str) -> Figure | None:
-    """Separability by layer, what chance seldom surpasses beside it, and the layer that is steered (after figure 8 of
-    the CAP paper); None where there are no layers."""
-    standard = _standard(results, dimension)
-    own, chance = (np.array(standard[name], dtype=np.float64) for name in ("separability", "chance"))
-    if not own.size:
+@style.house_style()
+def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
+    """Separability by layer with what chance seldom surpasses, and the layer that is steered (after figure 8 of the CAP
+    paper); None where there are no layers."""
+    values, chance = (np.array(standard[name], dtype=np.float64) for name in ("separability", "chance"))
+    if not values.size:
         return None
-    layers, layer, color = np.arange(1, own.size + 1), int(standard["layer"]), STANDARDS["high"]
-    with house_style():
-        figure, (axis,) = panels(1, 1, 2.7)
+    layers, layer, color = np.arange(1, values.size + 1), int(standard["layer"]), STANDARDS["high"]
+
+    def draw(axis: Axes, _: None) -> None:
         axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
         axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
-        axis.plot(layers, own, "o-", color=color, linewidth=1.4, markersize=4)
-        axis.plot([layer], [own[layer - 1]], markersize=10, linestyle="none", **_circle(INK, 1.4))
-        axis.set_xlim(0.4, own.size + 0.6)
-        axis.set_ylim(0, 1.12 * float(np.nanmax([own, chance])))
-        axis.set_xlabel(f"layer of {shorten(str(standard['tutor']), 40)}")
-        axis.set_ylabel("separability")
-        axis.grid(axis="y")
-        handles = [
-            Line2D([], [], color=color, marker="o", markersize=4),
-            Line2D([], [], color=MUTED, linestyle="--"),
-            Line2D([], [], linestyle="none", markersize=9, **_circle(INK, 1.0)),
-        ]
-        labels = ["high against low texts", "texts dealt to the sets at random: 95 % stay below"]
-        labels.append(f"steered: layer {layer}, {three(own[layer - 1])} against {three(chance[layer - 1])}")
-        best = int(standard["best_layer"])
-        other = "" if best == layer else f" Layer {best} separates best; another was asked for."
-        caption = (
-            f"Distance of the mean states of the high ({standard['high_count']} texts) and the low set "
-            f"({standard['low_count']}), over how far the texts of each lie from their mean. Small sets lie apart a "
-            "little whatever they hold: a layer tells high from low only as far as it surpasses chance, as "
-            f"{int((own > chance).sum())} of {own.size} do here; by chance, one in twenty would.{other}"
-        )
-        return finish(figure, f"Separability by layer: {shorten(dimension, 24)}", caption, handles, labels)
+        axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
+        axis.plot([layer], [values[layer - 1]], markersize=10, linestyle="none", **_ring(INK, 1.4))
+        axis.set_xlim(0.4, values.size + 0.6)
+        axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
+        style.label(axis, x=f"layer of {shorten(str(standard['tutor']), 40)}", y="separability")
+
+    legend = [
+        (Line2D([], [], color=color, marker="o", markersize=4), "high against low texts"),
+        (Line2D([], [], color=MUTED, linestyle="--"), "texts dealt to the sets at random: 95 % stay below"),
+        (Line2D([], [], linestyle="none", markersize=9, **_ring(INK, 1.0)),
+         f"steered: layer {layer}, {three(values[layer - 1])} against {three(chance[layer - 1])}"),
+    ]  # fmt: skip
+    best = int(standard["best_layer"])
+    other = "" if best == layer else f" Layer {best} separates best; another was asked for."
+    caption = (
+        f"Distance of the mean states of the high ({standard['high_count']} texts) and the low set "
+        f"({standard['low_count']}), over how far the texts of each lie from their mean. Small sets lie apart a "
+        "little whatever they hold: a layer tells high from low only as far as it surpasses chance, as "
+        f"{int((values > chance).sum())} of {values.size} do here; by chance, one in twenty would.{other}"
+    )
+    title = f"Separability by layer: {shorten(standard['dimension'], 24)}"
+    return style.small_multiples([None], draw, title, caption, legend, height=2.7)
 
 
 # --- strengths --------------------------------------------------------------------------------------------------------
 
 
-def strengths_figure(results: Results, dimension: str) -> Figure | None:
+@style.house_style()
+def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
     """Mean score of steered texts and its interval against alpha, a line a side, with the targets and the nearest
     strengths (after figure 10 of the CAP paper); None where no strength has a mean."""
-    tried = [one for one in results.strengths if one["dimension"] == dimension]
-    sides = {side: [one for one in tried if one["side"] == side and number(one["mean"]) is not None]
-             for side in ("high", "low")}  # fmt: skip
+    dimension = standard["dimension"]
+    tried = [strength for strength in results.strengths if strength["dimension"] == dimension]
+    sides = {side: [row for row in tried if row["side"] == side and number(row["mean"]) is not None]
+             for side in _MARKERS}  # fmt: skip
     sides = {side: rows for side, rows in sides.items() if rows}
     if not sides:
         return None
     scale = float(tried[0]["scale"])
-    with house_style():
-        figure, (axis,) = panels(1, 1, 3.0)
-        for side, rows in sides.items():
-            _draw_strengths(axis, rows, side, scale)
-        clipped = _bound(axis, sides, _standard(results, dimension))
-        unit = "" if scale == 1 else f", in mean lengths of the states at the layer ({scale:.3g})"
-        axis.set_xlabel(f"strength alpha{unit}")
-        axis.set_ylabel("mean score")
-        axis.grid(axis="y")
-        handles = [Line2D([], [], color=STANDARDS[side], marker=_MARKERS[side], markersize=5) for side in sides]
-        handles += [
-            Line2D([], [], color=MUTED, linestyle="--"),
-            Line2D([], [], linestyle="none", markersize=9, **_circle(MUTED, 1.0)),
-        ]
-        labels = [*(f"steered to the {side} standard" for side in sides), "target: the candidates' threshold"]
-        caption = _strengths_caption(results, tried, clipped)
-        return finish(figure, f"Scores of steered texts by strength: {shorten(dimension, 24)}", caption, handles,
-                      [*labels, "nearest to its target"])  # fmt: skip
-
-
-def _draw_strengths(axis: Axes, rows: Sequence[Mapping[str, Any]], side: str, scale: float) -> None:
-    color, means = STANDARDS[side], [row["mean"] for row in rows]
-    axis.plot([row["alpha"] / scale for row in rows], means, f"{_MARKERS[side]}-", color=color, linewidth=1.4,
-              markersize=4.5, zorder=3)  # fmt: skip
-    if bounded := [row for row in rows if number(row["low"]) is not None]:
-        alphas, low, high = ([row[name] for row in bounded] for name in ("alpha", "low", "high"))
-        axis.fill_between([alpha / scale for alpha in alphas], low, high, color=color, alpha=0.13, linewidth=0)
-    axis.axhline(rows[0]["target"], color=color, linestyle="--", linewidth=1.1)
-    for row in (row for row in rows if row["chosen"]):
-        axis.plot([row["alpha"] / scale], [row["mean"]], markersize=11, zorder=4, **_circle(color, 1.6))
-
-
-def _bound(axis: Axes, sides: Mapping[str, Sequence[Mapping[str, Any]]], standard: Mapping[str, Any]) -> bool:
-    """Keeps the axis within the score range, which intervals of few texts leave; whether any does."""
     low, high = float(standard["range_min"]), float(standard["range_max"])
     margin = 0.03 * (high - low)
+
+    def draw(axis: Axes, _: None) -> None:
+        for side, rows in sides.items():
+            color, means = STANDARDS[side], [row["mean"] for row in rows]
+            axis.plot([row["alpha"] / scale for row in rows], means, f"{_MARKERS[side]}-", color=color, linewidth=1.4,
+                      markersize=4.5, zorder=3)  # fmt: skip
+            if bounded := [row for row in rows if number(row["low"]) is not None]:
+                alphas, lows, highs = ([row[name] for row in bounded] for name in ("alpha", "low", "high"))
+                style.band(axis, [alpha / scale for alpha in alphas], lows, highs, color)
+            axis.axhline(rows[0]["target"], color=color, linestyle="--", linewidth=1.1)
+            for row in (row for row in rows if row["chosen"]):
+                axis.plot([row["alpha"] / scale], [row["mean"]], markersize=11, zorder=4, **_ring(color, 1.6))
+        # within the score range, which intervals of few texts leave
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
+        unit = "" if scale == 1 else f", in mean lengths of the states at the layer ({scale:.3g})"
+        style.label(axis, x=f"strength alpha{unit}", y="mean score")
+
+    legend: list[tuple[Any, str]] = [
+        (Line2D([], [], color=STANDARDS[side], marker=_MARKERS[side], markersize=5), f"steered to the {side} standard")
+        for side in sides
+    ]
+    legend.append((Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold"))
+    legend.append((Line2D([], [], linestyle="none", markersize=9, **_ring(MUTED, 1.0)), "nearest to its target"))
     ends = [number(row[end]) for rows in sides.values() for row in rows for end in ("low", "high")]
-    bottom, top = axis.get_ylim()
-    axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
-    return any(end is not None and not low <= end <= high for end in ends)
-
-
-def _strengths_caption(results: Results, tried: Sequence[Mapping[str, Any]], clipped: bool) -> str:
-    counts, scale = sorted({int(one["n"]) for one in tried}), float(tried[0]["scale"])
-    sentence = (
+    cut = ", cut where they leave the score range" * any(end is not None and not low <= end <= high for end in ends)
+    counts = span(sorted({int(row["n"]) for row in tried}))
+    sentences = [
         f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "
-        f"{span(counts)} at each strength; 0 is the unsteered tutor. "
-    )
-    if any(number(one["low"]) is not None for one in tried):
-        sentence += f"Bands: 95 % interval of the mean over {results.groups}, by Student's t"
-        sentence += ", cut where they leave the score range. " if clipped else ". "
+        f"{counts} at each strength; 0 is the unsteered tutor."
+    ]
+    if any(number(row["low"]) is not None for row in tried):
+        sentences.append(f"Bands: 95 % interval of the mean over {results.groups}, by Student's t{cut}.")
     written = results.references
-    written = written[(written["defense"] == "cap") & (written["dimension"] == tried[0]["dimension"])]
+    written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]
     if len(written):
-        high, low = (float(written[name].iloc[0]) / scale for name in ("alpha_high", "alpha_low"))
-        sentence += f"The run's references were steered with {high:.4g} to the high and {low:.4g} to the low standard."
-    return sentence.strip()
+        up, down = (float(written[name].iloc[0]) / scale for name in ("alpha_high", "alpha_low"))
+        sentences.append(f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the low "
+                         "standard.")  # fmt: skip
+    title = f"Scores of steered texts by strength: {shorten(dimension, 24)}"
+    return style.small_multiples([None], draw, title, " ".join(sentences), legend, height=3.0)
 
 
 # --- detectors --------------------------------------------------------------------------------------------------------
@@ -363,37 +313,34 @@ _CURVE, _CHOSEN, _TESTED = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito's pa
 _CHANCE: dict[str, Any] = {"color": HUMANS, "linestyle": (0, (1, 2)), "linewidth": 1.2}
 
 
+@style.house_style()
 def detector_figure(results: Results) -> Figure | None:
     """A panel a detector: its curve on training texts with the threshold that was chosen, and what that threshold finds
     among the test texts (after figure 9 of the CAP paper); None where there is none."""
     detectors = results.detectors
     if not detectors:
         return None
-    with house_style():
-        figure, axes = panels(len(detectors), 2, 2.9)
-        for axis, detector in zip(axes, detectors, strict=True):
-            _draw_detector(axis, detector)
-        handles = [
-            Line2D([], [], color=_CURVE, linewidth=1.4),
-            point(_CHOSEN, "o", 6),
-            point(_TESTED, "D", 5),
-            Line2D([], [], **_CHANCE),
-        ]
-        labels = ["every threshold, training texts", "the one chosen: best F1", "the same on test texts", "chance"]
-        attacks = list(dict.fromkeys(attack for one in detectors for attack in one["training"]["attacks"]))
-        helpers = dict.fromkeys(shorten(str(one["helper"]), 40) for one in detectors)
-        shown = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (", …" if len(attacks) > 6 else "")
-        counts = sorted({len(one["training"]["groups"]) for one in detectors})
-        caption = (
-            f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({shown}); both kinds of texts "
-            "weigh the same, so that chance is a precision of 0.5. Thresholds were chosen on the training texts, of "
-            f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} groups; what they find among test texts "
-            "chose nothing."
-        )
-        return finish(figure, "Detectors of attacked texts: precision and recall", caption, handles, labels)
+    legend = [
+        (Line2D([], [], color=_CURVE, linewidth=1.4), "every threshold, training texts"),
+        (style.point(_CHOSEN, "o", 6), "the one chosen: best F1"),
+        (style.point(_TESTED, "D", 5), "the same on test texts"),
+        (Line2D([], [], **_CHANCE), "chance"),
+    ]
+    attacks = list(dict.fromkeys(attack for detector in detectors for attack in detector["training"]["attacks"]))
+    helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
+    shown = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (", …" if len(attacks) > 6 else "")
+    counts = sorted({len(detector["training"]["groups"]) for detector in detectors})
+    caption = (
+        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({shown}); both kinds of texts "
+        "weigh the same, so that chance is a precision of 0.5. Thresholds were chosen on the training texts, of "
+        f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} groups; what they find among test texts "
+        "chose nothing."
+    )
+    title = "Detectors of attacked texts: precision and recall"
+    return style.small_multiples(detectors, _detector_panel, title, caption, legend, height=2.9)
 
 
-def _draw_detector(axis: Axes, detector: Mapping[str, Any]) -> None:
+def _detector_panel(axis: Axes, detector: Mapping[str, Any]) -> None:
     curve, training, test = detector["curve"], detector["training"], detector["test"]
     axis.axhline(0.5, zorder=1, **_CHANCE)
     # above the highest threshold nothing is claimed: precision is taken as 1 there, as everywhere in the literature
@@ -411,8 +358,6 @@ def _draw_detector(axis: Axes, detector: Mapping[str, Any]) -> None:
               bbox=paper)  # fmt: skip
     axis.set_xlim(-0.03, 1.03)
     axis.set_ylim(0, 1.05)
-    axis.set_xlabel(f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts")
-    axis.set_ylabel("precision")
-    axis.grid(color="#e2e2e2")
-    axis.set_title(shorten(str(detector["defense"]), 40))
+    size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
+    style.label(axis, shorten(str(detector["defense"]), 40), x=size, y="precision", grid="both")
     axis.tick_params(colors=MUTED, labelcolor=INK)

@@ -1,9 +1,8 @@
-"""Systems ranked by comparisons as figures: strengths beside the humans', and who wins against whom."""
+"""Systems ranked by comparisons as figures: strengths compared with the humans', and who wins against whom."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,8 @@ from matplotlib.figure import Figure
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
-from judgebench.report.figures.style import (
-    HUMANS,
-    MUTED,
-    finish,
-    heat_cells,
-    house_style,
-    marks,
-    panels,
-    point,
-    series_label,
-    shorten,
-)
+from judgebench.report.figures import style
+from judgebench.report.figures.style import HUMANS, MUTED, Mark
 from judgebench.report.formats import points
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results.results import Results
@@ -34,36 +23,23 @@ _MOST_WRITTEN = 16
 _MOST_DRAWN = 60
 
 
-Ends = tuple[float | None, float | None, float | None]
-"""A number and its interval."""
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One who ranks: how it is drawn, and system -> Elo."""
-
-    label: str
-    color: str
-    marker: str
-    found: Mapping[str, Ends]
-
-
 def pairwise_figures(results: Results) -> dict[tuple[str, str], Figure]:
     """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such."""
     leads = [record for record in ranking_records(results) if record["lead"]]
-    found: dict[tuple[str, str], Figure] = {}
+    figures: dict[tuple[str, str], Figure] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
-        own = [record for record in leads if record["dimension"] == dimension]
-        first = next((one["condition"] for one in own if one["attack"] == CLEAN), own[0]["condition"])
-        own = [one for one in own if one["condition"] == first and 1 < len(one["ranking"]) <= _MOST_DRAWN]
-        if not own:
+        blocks = [record for record in leads if record["dimension"] == dimension]
+        shown = next((block["condition"] for block in blocks if block["attack"] == CLEAN), blocks[0]["condition"])
+        blocks = [block for block in blocks if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN]
+        if not blocks:
             continue
-        if any(one["elo"] is not None for one in own[0]["ranking"]):
-            found["ranking", dimension] = ranking_figure(own, results.titles)
-        found["wins", dimension] = wins_figure(own, results.titles)
-    return found
+        if any(system["elo"] is not None for system in blocks[0]["ranking"]):
+            figures["ranking", dimension] = ranking_figure(blocks, results.titles)
+        figures["wins", dimension] = wins_figure(blocks, results.titles)
+    return figures
 
 
+@style.house_style()
 def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
     """Elo with its interval, a row a system, judges on the left and humans on the right; the first block's strongest on
     top.
@@ -72,59 +48,81 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
         blocks: of one condition, a judge each.
         titles: see `pairwise_figures`.
     """
-    order = [one["system"] for one in blocks[0]["ranking"]]
-    drawn = marks([block["series_id"] for block in blocks])
-    lanes = [
-        Lane(series_label(one["series_id"], titles), mark.color, mark.marker, _elo(one, ""))
-        for one in blocks
-        for mark in [drawn[one["series_id"]]]
+    order = [system["system"] for system in blocks[0]["ranking"]]
+    looks = style.marks([block["series_id"] for block in blocks])
+    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's columns
+    judges = [
+        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "") for block in blocks
     ]
-    humans = Lane("humans", HUMANS, "s", _elo(blocks[0], "human_"))
-    groups = titles.get("groups") or "articles"
-    sides = [("judge", lanes), ("humans", [humans])]
-    if all(one[0] is None for one in humans.found.values()):
+    humans = [("humans", Mark(HUMANS, "s", "-"), blocks[0], "human_")]
+    sides = [("judge", judges), ("humans", humans)]
+    if all(system["human_elo"] is None for system in blocks[0]["ranking"]):
         sides = sides[:1]
-    with house_style():
-        figure, axes = panels(len(sides), 2, 0.7 + 0.2 * max(1.2, len(lanes)) * len(order), share_y=False)
-        for axis, (name, held) in zip(axes, sides, strict=True):
-            axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
-            for number, lane in enumerate(held):
-                shift = 0.5 * (number - (len(held) - 1) / 2) / max(1, len(held) - 1)
-                _draw(axis, [lane.found[system] for system in order], shift, lane.color, lane.marker)
-            _rows(axis, order if name == "judge" else [""] * len(order))
-            axis.set_title(name)
-        shown = [lane for _, held in sides for lane in held]
-        handles = [point(one.color, one.marker, 6) for one in shown]
-        bounded = any(one[1] is not None for lane in shown for one in lane.found.values())
-        caption = f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1. "
-        caption += f"Bars: 95 % interval, {groups} resampled. " if bounded else ""
-        caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
-        caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0]['notes'])}"
-        labels = [lane.label for lane in shown]
-        return finish(figure, f"Systems ranked: {blocks[0]['condition']}", caption.strip(), handles, labels)
+
+    def draw(axis: Axes, side: tuple[str, list[Any]]) -> None:
+        name, lanes = side
+        axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
+        for number, (_, look, block, start) in enumerate(lanes):
+            shift = 0.5 * (number - (len(lanes) - 1) / 2) / max(1, len(lanes) - 1)
+            systems = {system["system"]: system for system in block["ranking"]}
+            for row, system in enumerate(order):
+                value, low, high = (systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high"))
+                if value is None:
+                    continue
+                if low is not None and high is not None:
+                    axis.plot([low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2)
+                axis.plot([value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3)
+        names = [style.shorten(system, 28) for system in order] if name == "judge" else [""] * len(order)
+        axis.set_yticks(range(len(order)), names)
+        axis.set_ylim(len(order) - 0.5, -0.5)
+        axis.tick_params(axis="y", length=0)
+        for line in range(1, len(order)):
+            axis.axhline(line - 0.5, color="#e2e2e2", linewidth=0.6, zorder=0)
+        style.label(axis, name, x="Elo", grid="x")
+
+    lanes = [lane for _, side in sides for lane in side]
+    bounded = any(system[f"{start}elo_low"] is not None for _, _, block, start in lanes for system in block["ranking"])
+    caption = f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1. "
+    caption += f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled. " if bounded else ""
+    caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
+    caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0]['notes'])}"
+    legend = [(style.point(look.color, look.marker, 6), name) for name, look, _, _ in lanes]
+    height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
+    title = f"Systems ranked: {blocks[0]['condition']}"
+    return style.small_multiples(sides, draw, title, caption.strip(), legend, height=height, share_y=False)
 
 
+@style.house_style()
 def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
     """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans.
 
     Args:
         blocks, titles: see `ranking_figure`.
     """
-    order = [one["system"] for one in blocks[0]["ranking"]]
-    maps = [(series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
+    order = [system["system"] for system in blocks[0]["ranking"]]
+    maps = [(style.series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
     maps.append(("humans", shares_of(blocks[0], order, 1)))
     maps = [(name, values) for name, values in maps if np.isfinite(values).any()]
-    with house_style():
-        figure, axes = panels(len(maps), 2, 1.0 + 0.24 * len(order), share_y=False)
-        for place, (axis, (name, values)) in enumerate(zip(axes, maps, strict=True)):
-            _matrix(axis, values, order, labels=place % 2 == 0)
-            axis.set_title(name)
-        caption = (
-            f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
-            f"{blocks[0]['size']}. Systems in the judge's order, the strongest first: "
-            "where judge and model agree, what lies above the diagonal is above 50."
-        )
-        return finish(figure, f"Who wins against whom: {blocks[0]['condition']}", caption, [], [])
+    names = [style.shorten(name, 18) for name in order]
+
+    def draw(axis: Axes, panel: tuple[int, tuple[str, np.ndarray]]) -> None:
+        place, (name, values) = panel
+        norm = Normalize(0, 1)
+        axis.imshow(values, cmap=_COLORS, norm=norm, aspect="auto")
+        if len(order) <= _MOST_WRITTEN:
+            style.heat_cells(axis, values, norm, _COLORS, points, 6.5)
+        axis.set_yticks(range(len(order)), names if place % 2 == 0 else [""] * len(order))
+        axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
+        axis.tick_params(length=0)
+        style.label(axis, name, grid="")
+
+    caption = (
+        f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
+        f"{blocks[0]['size']}. Systems in the judge's order, the strongest first: "
+        "where judge and model agree, what lies above the diagonal is above 50."
+    )
+    title, height = f"Who wins against whom: {blocks[0]['condition']}", 1.0 + 0.24 * len(order)
+    return style.small_multiples(list(enumerate(maps)), draw, title, caption, height=height, share_y=False)
 
 
 def shares_of(block: Mapping[str, Any], order: Sequence[str], side: int) -> np.ndarray:
@@ -137,40 +135,3 @@ def shares_of(block: Mapping[str, Any], order: Sequence[str], side: int) -> np.n
             first, second = number[met["first"]], number[met["second"]]
             values[first, second], values[second, first] = share, 1 - share
     return values
-
-
-def _elo(record: Mapping[str, Any], side: str) -> dict[str, Ends]:
-    """System -> Elo and the ends of its interval."""
-    return {
-        one["system"]: (one[f"{side}elo"], one[f"{side}elo_low"], one[f"{side}elo_high"]) for one in record["ranking"]
-    }
-
-
-def _draw(axis: Axes, found: Sequence[Ends], shift: float, color: str, marker: str) -> None:
-    for row, (value, low, high) in enumerate(found):
-        if value is None:
-            continue
-        if low is not None and high is not None:
-            axis.plot([low, high], [row + shift] * 2, color=color, linewidth=1.6, zorder=2)
-        axis.plot([value], [row + shift], marker, color=color, markersize=5, zorder=3)
-
-
-def _rows(axis: Axes, names: Sequence[str]) -> None:
-    axis.set_yticks(range(len(names)), [shorten(name, 28) for name in names])
-    axis.set_ylim(len(names) - 0.5, -0.5)
-    axis.set_xlabel("Elo")
-    axis.grid(axis="x")
-    axis.tick_params(axis="y", length=0)
-    for line in range(1, len(names)):
-        axis.axhline(line - 0.5, color="#e2e2e2", linewidth=0.6, zorder=0)
-
-
-def _matrix(axis: Axes, values: np.ndarray, order: Sequence[str], labels: bool) -> None:
-    norm = Normalize(0, 1)
-    axis.imshow(values, cmap=_COLORS, norm=norm, aspect="auto")
-    if len(order) <= _MOST_WRITTEN:
-        heat_cells(axis, values, norm, _COLORS, points, 6.5)
-    names = [shorten(name, 18) for name in order]
-    axis.set_yticks(range(len(order)), names if labels else [""] * len(order))
-    axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
-    axis.tick_params(length=0)

@@ -6,7 +6,7 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from judgebench.report.formats import Format
-from judgebench.results.series import Series
+from judgebench.results.series import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
 
@@ -159,9 +159,40 @@ def panels(count: int, columns: int, height: float, share_y: bool = True) -> tup
     return figure, axes[:count]
 
 
-def size_note(axis: Axes, text: str, **how: Any) -> None:
-    """A small text above a panel, on its right, such as the number of texts."""
-    axis.set_title(text, loc="right", fontweight="normal", fontsize=8, **how)
+def small_multiples(
+    parts: Sequence[Any],
+    draw: Callable[[Axes, Any], None],
+    title: str,
+    caption: str,
+    legend: Sequence[tuple[Any, str]] = (),
+    *,
+    height: float,
+    columns: int = 2,
+    share_y: bool = True,
+) -> Figure:
+    """A finished figure with a panel a part, each filled by `draw(axis, part)`.
+
+    Args:
+        legend: handles and their texts.
+        height: of a panel, in inches.
+    """
+    figure, axes = panels(len(parts), columns, height, share_y)
+    for axis, part in zip(axes, parts, strict=True):
+        draw(axis, part)
+    return finish(figure, title, caption, [handle for handle, _ in legend], [text for _, text in legend])
+
+
+def label(axis: Axes, title: str = "", note: str = "", x: str = "", y: str = "", grid: str = "y", **how: Any) -> None:
+    """The words around a panel: its title, a small note above it on the right (such as the number of texts), the names
+    of its axes; and the lines of its grid, along `grid`: x, y, both, or "" for none."""
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    if grid:
+        axis.grid(axis=grid)  # type: ignore[arg-type]
+    if title:
+        axis.set_title(title)
+    if note:
+        axis.set_title(note, loc="right", fontweight="normal", fontsize=8, **how)
 
 
 def handle(mark: Mark, size: float = 5) -> Line2D:
@@ -177,6 +208,17 @@ def point(color: str, marker: str, size: float = 6) -> Line2D:
 def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
     """Lengths of error bars, numbers or [n]: an interval need not hold its value."""
     return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
+
+
+def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
+    """[2, 1] lengths of the error bar of a record's number; None where it has no interval."""
+    value, low, high = (number(record.get(f"{name}{end}")) for end in ("", "_low", "_high"))
+    return None if value is None or low is None or high is None else np.reshape(error_bars(value, low, high), (2, 1))
+
+
+def band(axis: Axes, x: Any, low: Any, high: Any, color: str, zorder: float = 1) -> None:
+    """The area between the ends of an interval, in the light color of its line."""
+    axis.fill_between(x, low, high, color=color, alpha=0.13, linewidth=0, zorder=zorder)
 
 
 def heat_cells(axis: Axes, values: np.ndarray, norm: Normalize, colors: str, form: Format, size: float) -> None:

@@ -14,7 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from judgebench.report.figures.style import MUTED, finish, heat_cells, house_style, panels, size_note
+from judgebench.report.figures import style
+from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results
@@ -28,6 +29,7 @@ _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
 
+@style.house_style()
 def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range.
 
@@ -39,80 +41,69 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     Returns:
         None where no range has a path: scores are expectations.
     """
-    found = [(row, given) for row in rows if (given := curves(results.readings, results.scores, row))]
-    if not found:
+    paths = [(row, path) for row in rows if (path := curves(results.readings, results.scores, row))]
+    if not paths:
         return None
-    splits = [split for split in COLORS if any(split in given for _, given in found)]
-    most = 3 * max([point["kappa"] for row, _ in found for point in [*row["grid"], row]] + [1.0])
-    with house_style():
-        figure, axes = panels(len(found), 1 if len(found) == 1 else 2, 2.5)
-        for i, (axis, (row, given)) in enumerate(zip(axes, found, strict=True)):
-            _panel(axis, row, given, most)
-            if i >= len(found) - 2:
-                axis.set_xlabel("κ = λ / t")
-        handles: list[Any] = [Line2D([], [], color=COLORS[split], linewidth=1.4) for split in splits]
-        labels = [f"Spearman, {split}" for split in splits]
-        if any(row["grid"] for row, _ in found):
-            handles.append(Line2D([], [], color=COLORS["dev"], marker="o", markersize=4, linestyle="none"))
-            labels.append("grid, dev")
-        handles.append(
-            Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
-        )
-        labels.append("selected")
-        if any(row["exact"] for row, _ in found):
-            handles.append(Patch(facecolor=_OPTIMAL, alpha=0.3))
-            labels.append("exactly best, dev")
-        caption = (
-            "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
-            f"model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic "
-            f"beyond; what comes after κ = {most:.3g} is not drawn. Sizes: {_sizes(rows, results.groups)}."
-        )
-        if any(point["constant"] for row, _ in found for point in row["grid"]):
-            caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."
-        title = f"The exact path, {rows[0]['dimension']}: {rows[0]['decoding']}"
-        return finish(figure, title, caption, handles, labels)
+    splits = [split for split in COLORS if any(split in path for _, path in paths)]
+    most = 3 * max([point["kappa"] for row, _ in paths for point in [*row["grid"], row]] + [1.0])
+    legend: list[tuple[Any, str]] = [
+        (Line2D([], [], color=COLORS[split], linewidth=1.4), f"Spearman, {split}") for split in splits
+    ]
+    if any(row["grid"] for row, _ in paths):
+        legend.append((Line2D([], [], color=COLORS["dev"], marker="o", markersize=4, linestyle="none"), "grid, dev"))
+    ring = Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
+    legend.append((ring, "selected"))
+    if any(row["exact"] for row, _ in paths):
+        legend.append((Patch(facecolor=_OPTIMAL, alpha=0.3), "exactly best, dev"))
+    sizes = ", ".join(
+        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {results.groups}"
+        for split in COLORS
+        if rows[0][f"{split}_examples"]
+    )
+    caption = (
+        "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
+        f"model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic "
+        f"beyond; what comes after κ = {most:.3g} is not drawn. Sizes: {sizes}."
+    )
+    if any(point["constant"] for row, _ in paths for point in row["grid"]):
+        caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."
+
+    def draw(axis: Axes, part: tuple[int, tuple[Mapping[str, Any], Mapping[str, KappaCurve]]]) -> None:
+        place, (row, path) = part
+        _path_panel(axis, row, path, most)
+        axis.set_xlabel("κ = λ / t" if place >= len(paths) - 2 else "")
+
+    title = f"The exact path, {rows[0]['dimension']}: {rows[0]['decoding']}"
+    return style.small_multiples(list(enumerate(paths)), draw, title, caption, legend, height=2.5)
 
 
-def _panel(axis: Axes, row: Mapping[str, Any], given: Mapping[str, KappaCurve], most: float) -> None:
+def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurve], most: float) -> None:
+    """The optimal intervals, the curve of each split, the grid's points and the choice, on an axis that shows 0."""
     exact = row["exact"]
     for low, high in exact["intervals"] if exact else []:
         axis.axvspan(low, min(most, most if high is None else high), color=_OPTIMAL, alpha=0.3, linewidth=1.0, zorder=1)
     for split, color in COLORS.items():
-        if split in given:
-            inside = given[split].start < most
-            x, y = given[split].start[inside], given[split].value[inside]
+        if split in path:
+            inside = path[split].start < most
+            x, y = path[split].start[inside], path[split].value[inside]
             axis.step(np.append(x, most), np.append(y, y[-1]), where="post", color=color, linewidth=1.2, zorder=2)
     for hollow in (True, False):
         points = [(p["kappa"], p["dev"]) for p in row["grid"] if p["dev"] is not None and bool(p["constant"]) is hollow]
         if points:
             face = "white" if hollow else COLORS["dev"]
-            look: dict[str, Any] = {"color": COLORS["dev"], "markerfacecolor": face, "markersize": 3.5, "zorder": 3}
-            axis.plot(*zip(*points, strict=True), "o", **look)
+            axis.plot(*zip(*points, strict=True), "o", color=COLORS["dev"], markerfacecolor=face, markersize=3.5,
+                      zorder=3)  # fmt: skip
     for split in COLORS:
         if (value := number(row[split])) is not None:
             axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, markerfacecolor="none", markersize=8, zorder=4)
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
-    ticks = [0.0, *(10.0**power for power in range(-3, 6) if 10.0**power <= most)]
-    axis.set_xticks(ticks)
+    axis.set_xticks([0.0, *(10.0**power for power in range(-3, 6) if 10.0**power <= most)])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
-    axis.set_ylabel("Spearman")
-    axis.grid(axis="y")
-    axis.set_title(f"range {range_of(row)}")
-    if exact:
-        width = "" if exact["width"] is None else f", κ {exact['width']:.2g} wide"
-        size_note(axis, f"best on dev {exact['dev']:.3f}{width}")
-
-
-def _sizes(rows: Sequence[Mapping[str, Any]], groups_are: str) -> str:
-    sizes = [
-        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {groups_are}"
-        for split in COLORS
-        if rows[0][f"{split}_examples"]
-    ]
-    return ", ".join(sizes)
+    width = "" if not exact or exact["width"] is None else f", κ {exact['width']:.2g} wide"
+    style.label(axis, f"range {range_of(row)}", f"best on dev {exact['dev']:.3f}{width}" if exact else "", y="Spearman")
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
@@ -139,6 +130,7 @@ class HeatMap:
     undefined: Sequence[tuple[int, int]] = ()
 
 
+@style.house_style()
 def heat_map_figure(
     maps: Sequence[HeatMap], names: tuple[str, str], title: str, caption: str, framed: str = "selected"
 ) -> Figure:
@@ -148,13 +140,28 @@ def heat_map_figure(
         names: of the rows' and the columns' value, such as ("λ", "t").
         framed: what the frames mean.
     """
-    tallest = max(len(one.rows) for one in maps)
-    with house_style():
-        figure, axes = panels(len(maps), 1 if len(maps) == 1 else 2, 0.85 + 0.28 * tallest, share_y=False)
-        for axis, one in zip(axes, maps, strict=True):
-            _map_panel(axis, one, names)
-        handles = [Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)] if any(m.chosen for m in maps) else []
-        return finish(figure, title, caption, handles, [framed] * len(handles))
+
+    def draw(axis: Axes, heat: HeatMap) -> None:
+        finite = heat.values[np.isfinite(heat.values)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+        norm = Normalize(low, high if high > low else low + 1e-6)
+        axis.imshow(heat.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
+        style.heat_cells(axis, heat.values, norm, _COLORS, three, 7.5)
+        for row, column in heat.undefined:
+            axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
+        for row, column in heat.chosen:
+            frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
+            axis.add_patch(frame)
+        axis.set_xticks(range(len(heat.columns)), [f"{value:.3g}" for value in heat.columns])
+        axis.set_yticks(range(len(heat.rows)), [f"{value:.3g}" for value in heat.rows])
+        axis.tick_params(length=0)
+        style.label(axis, heat.title, x=names[1], grid="")
+        axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
+
+    chosen = any(heat.chosen for heat in maps)
+    legend = [(Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2), framed)] if chosen else []
+    height = 0.85 + 0.28 * max(len(heat.rows) for heat in maps)
+    return style.small_multiples(maps, draw, title, caption, legend, height=height, share_y=False)
 
 
 def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
@@ -184,26 +191,7 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many "
         "points is optimistic by chance."
     )
-    if any(one.undefined for one in maps):
+    if any(heat.undefined for heat in maps):
         caption += f" {DASH}: every dev text gets the same score, so there is no correlation."
     title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
     return heat_map_figure(maps, ("λ", "t"), title, caption)
-
-
-def _map_panel(axis: Axes, one: HeatMap, names: tuple[str, str]) -> None:
-    known = one.values[np.isfinite(one.values)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-    norm = Normalize(low, high if high > low else low + 1e-6)
-    axis.imshow(one.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
-    heat_cells(axis, one.values, norm, _COLORS, three, 7.5)
-    for row, column in one.undefined:
-        axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
-    for row, column in one.chosen:
-        frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
-        axis.add_patch(frame)
-    axis.set_xticks(range(len(one.columns)), [f"{value:.3g}" for value in one.columns])
-    axis.set_yticks(range(len(one.rows)), [f"{value:.3g}" for value in one.rows])
-    axis.tick_params(length=0)
-    axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
-    axis.set_xlabel(names[1])
-    axis.set_title(one.title)
