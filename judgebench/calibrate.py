@@ -1,11 +1,15 @@
 """The command line: `python -m judgebench.calibrate`, an experiment that ends in a judge card.
 
-What `python -m judgebench` takes, it takes too; where no experiment is named it is `+exp=calibrate`.
+What `python -m judgebench` takes, it takes too; where no experiment is named it is `+exp=calibrate`, and of recorded
+readings the ranges are the file's where none are typed.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -19,14 +23,40 @@ from judgebench.runtime.errors import UserError
 from judgebench.study.jobs import check_one_run
 
 
+USAGE = """\
+usage: python -m judgebench.calibrate data=NAME judge=NAME [KEY=VALUE ...]
+  python -m judgebench.calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR
+  python -m judgebench.calibrate judge=recorded judge.path=readings.parquet data=jsonl data.path=FILE 'data.scale=[1,5]'
+  python -m judgebench.calibrate --help"""
+
+
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
-    chosen = any(argument.startswith(("+exp=", "exp=")) for argument in sys.argv[1:])
-    # of recorded readings, the assistant is theirs
-    own = "judge=recorded" in sys.argv and not any(argument.startswith("assistant=") for argument in sys.argv)
-    added = [] if chosen else ["+exp=calibrate", *(["assistant=recorded"] if own else [])]
-    with handle_errors("judgebench.calibrate", added=added):
+    if not sys.argv[1:]:
+        print(USAGE, file=sys.stderr)
+        sys.exit(2)
+    with handle_errors("judgebench.calibrate", added=_added(sys.argv[1:])):
         _main()
+
+
+def _added(arguments: Sequence[str]) -> list[str]:
+    """Arguments that calibration adds where the user gives none: its experiment; of recorded readings, the file's
+    assistant and ranges."""
+    typed = {key: value for key, _, value in (argument.lstrip("+").partition("=") for argument in arguments)}
+    if "exp" in typed:
+        return []
+    added = ["+exp=calibrate"]
+    if typed.get("judge") != "recorded":
+        return added
+    if "assistant" not in typed:
+        added.append("assistant=recorded")
+    if "ranges" not in typed and "judge.path" in typed:
+        from judgebench.readings.recording import Recording  # it needs pyarrow
+
+        with suppress(UserError):  # of a file that cannot be read, which is said where the judge is checked
+            if ranges := Recording.open(typed["judge.path"]).setting("ranges"):
+                added.append(f"ranges={json.dumps(ranges)}")
+    return added
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
+from judgebench.calibrate import _added
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
 from judgebench.data.benchmarks import Mini
@@ -310,3 +311,34 @@ def test_what_a_defense_has_learned_goes_with_the_card(score, calibrate, calibra
     learned.unlink()
     code, _, err = score(*command)
     assert (code, "copy the folder defense of the run" in err) == (2, True), err
+
+
+def test_nothing_typed_prints_the_usage(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["calibrate"])
+    with pytest.raises(SystemExit) as stop:
+        calibrate_main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: python -m judgebench.calibrate data=NAME judge=NAME")
+
+
+@pytest.mark.parametrize(
+    ("typed", "added"),
+    [
+        (
+            ["judge=recorded", "judge.path=qwen2.5-coder"],
+            ["assistant=recorded", "ranges=[[0, 4], [1, 5], [2, 6], [3, 7]]"],
+        ),
+        (["judge=recorded", "judge.path=qwen2.5-coder", "ranges=[[1,5]]", "assistant=none"], []),
+        (["judge=recorded", "judge.path=nowhere"], ["assistant=recorded"]),
+        (["judge=local", "judge.path=qwen2.5-coder"], []),
+    ],
+)
+def test_recorded_readings_bring_their_assistant_and_ranges(typed, added):
+    assert _added(typed) == ["+exp=calibrate", *added]
+
+
+def test_ranges_that_a_file_lacks_are_refused_with_all_that_it_has(called):
+    typed = ("judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample", "ranges=[[1,5],[1,9]]")
+    _, _, err = called(calibrate_main, *typed, mistaken=True)
+    assert "answers under quality, 1-9, which is to be judged" in err
+    assert "has answers under quality, 0-4, 1-5, 2-6, 3-7." in err

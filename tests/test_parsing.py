@@ -20,6 +20,8 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}
 MERGED = "a0: &a0 {k: 1}\n" + "".join(
     f"a{n}: &a{n} {{{', '.join(f'k{j}: *a{n - 1}' for j in range(10))}}}\n" for n in range(1, 12)
 )
+LARGE = f"a: &a {'x' * 100_000}\n"
+ALIASES = ", ".join(["*a"] * 10_000)
 
 DEEP = "lists or objects are nested too deep to be read"
 
@@ -88,7 +90,12 @@ def test_json_that_is_none_is_one_sentence(text, reason):
     [
         ("a: &a [*a]", "an alias stands for a list or mapping that it is in"),
         (BOMB, "aliases counted as what they stand for"),
-        (MERGED, "aliases counted as what they stand for"),
+        (MERGED, "more than 100,000 values, aliases counted as what they stand for"),
+        (f"{LARGE}b: [{ALIASES}]", "more than 4,194,304 characters, aliases counted as what they stand for"),
+        (f"{LARGE}b: {{{', '.join(f'k{n}: *a' for n in range(10_000))}}}", "more than 4,194,304 characters"),
+        (f"{LARGE}b: &b [{', '.join(['*a'] * 30)}]\nc: [*b, *b]", "more than 4,194,304 characters"),
+        (f"a: &a [{'9' * 2_000_000}]\nb: [{ALIASES}]", "more than 4,194,304 characters"),
+        (f"{LARGE}b: &b {{k: *a}}\nc: [{', '.join(['{<<: *b}'] * 10_000)}]", "more than 4,194,304 characters"),
         ("[" * 50_000, DEEP),
         ("{a: " * 50_000, DEEP),
         ("- " * 5000, DEEP),

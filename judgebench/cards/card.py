@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +17,9 @@ import numpy as np
 import yaml
 
 from judgebench.cards.parts import PARTS, SHAPE, check_card_parts, with_files
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic
-from judgebench.runtime.parsing import YAML_LIMITS, check_shape, read_bytes, read_yaml
+from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
@@ -35,6 +37,8 @@ _CARD = {
 
 _LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
 _LARGEST_FILE = 2**30
+_DIGEST = "sha256"
+"""The last key of a card's file: the digest of all others. Cards of 0.1.0 have none, and are not checked."""
 
 _HEAD = """\
 # A judge card: a judge that was calibrated on human scores, and how far it can be trusted.
@@ -168,6 +172,7 @@ class JudgeCard:
         content = {"format": FORMAT} | {name: _plain(getattr(self, name)) for name in _CARD}
         content |= {"range": self.range.given, "estimate": estimate}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
         try:
             with atomic(path) as temporary:
                 temporary.write_text(text, encoding="utf-8")
@@ -176,7 +181,8 @@ class JudgeCard:
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:
-        """A card from its file; `UserError` where there is none, it is no card, or it asks for more than a judge."""
+        """A card from its file, with a warning if its content is not what calibration wrote; `UserError` where there is
+        none, it is no card, or it asks for more than a judge."""
         path = Path(path).expanduser()
         if not path.is_file():
             raise UserError(
@@ -188,11 +194,18 @@ class JudgeCard:
             raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
         check_shape(content, _CARD, name, f"it is damaged, so {anew}")
         try:
-            return replace(cls._of(content), folder=path.parent)
+            card = replace(cls._of(content), folder=path.parent)
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
         except ValueError as error:
             raise UserError(f"{name}: it is damaged ({error}); {anew}.") from error
+        if content.get(_DIGEST, digest := digest_of(content)) != digest:
+            print(
+                f"judgebench: {escape_control(name)}: it was changed after `python -m judgebench.calibrate` wrote it, "
+                "for its content does not have the SHA-256 that it states; its figures may not be those of this judge.",
+                file=sys.stderr,
+            )
+        return card
 
     @classmethod
     def _of(cls, content: Mapping[str, Any]) -> JudgeCard:
@@ -215,6 +228,13 @@ class JudgeCard:
             "files": _files(content["files"]),
         }
         return cls(**known)
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments and the order of
+    keys do not matter."""
+    values = {name: value for name, value in content.items() if name != _DIGEST}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
@@ -27,9 +27,12 @@ from judgebench.data.dataset import DataSettings
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.spec import SERVED
+from judgebench.judges.spec import RECORDED, SERVED
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import ScoreRange
+
+if TYPE_CHECKING:
+    from judgebench.readings.recording import Recording
 
 _LIGHT = {
     "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",  # so configurations and cards spell it
@@ -96,6 +99,9 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
     if "data" not in incomplete:
         with mistakes.caught():
             _check_data(config.data)
+    if asked is not None and RECORDED in asked.judge.gives:
+        with mistakes.caught():
+            _check_recorded(config, asked.judge.recording)  # type: ignore[attr-defined]
     for part in parts.values():
         with mistakes.caught():
             _check_here(getattr(part, "source", None))
@@ -247,6 +253,21 @@ def _check_data(data: DictConfig) -> None:
         if source is not None and not file.exists():
             raise UserError(f"{file}: there is no such file; data.path must be {source}, or a folder that holds it.")
         existing(file)
+
+
+def _check_recorded(config: DictConfig, recording: Recording) -> None:
+    """Refuses a dimension or range under which a file of recorded readings has none."""
+    cells = [(one["dimension"], one["range"]) for one in recording.about["conditions"]]
+    for dimension, score_range in cells_of(config):
+        if (dimension, str(score_range)) not in cells:
+            ranges: dict[str, list[str]] = {}
+            for name, answered in dict.fromkeys(cells):
+                ranges.setdefault(name, []).append(answered)
+            there = "; ".join(f"{name}, {', '.join(answered)}" for name, answered in ranges.items())
+            raise UserError(
+                f"judge.path: no row of {recording.path.name} answers under {dimension}, {score_range}, which is to be "
+                f"judged; {recording.path.name} has answers under {there}."
+            )
 
 
 def _check_here(source: Any) -> None:

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
@@ -39,6 +41,8 @@ _DISTINCT = (
     "upper",
 )
 """Columns whose values hardly repeat, so that a dictionary of them would be waste."""
+
+_LIMITS = replace(YAML_LIMITS, nan=True, halves=True, keys=True)
 
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
@@ -238,7 +242,7 @@ class RunFolder:
             )
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
-                return yaml.safe_load(path.read_text(encoding="utf-8"))
+                return read_yaml(path, str(path), limits=_LIMITS, remedy="restore the file or run again")
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             table = pq.read_table(path, columns=None if columns is None else list(columns))

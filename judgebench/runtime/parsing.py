@@ -46,8 +46,10 @@ class Limits:
     Attributes:
         size: bytes.
         depth: of nested lists and objects.
-        nodes: values and keys, where a YAML alias counts as all that it stands for.
-        halves, nan: let half surrogates, and NaN and Infinity, pass to a caller that checks them itself.
+        nodes: values and keys, where a YAML alias counts as all that it stands for. The characters of its texts count
+            so too, and may be as many as `size`.
+        halves, nan, keys: let half surrogates, NaN and Infinity, and YAML's keys that are no text pass to a caller that
+            checks them itself.
     """
 
     size: int = 64 * _MIB
@@ -55,6 +57,7 @@ class Limits:
     nodes: int = 5_000_000
     halves: bool = False
     nan: bool = False
+    keys: bool = False
 
 
 LIMITS = Limits()
@@ -267,12 +270,12 @@ class _Loader(_Nodes):
 
     def __init__(self, text: str, limits: Limits) -> None:
         super().__init__(text)
-        self._limits, self._depth, self._count = limits, 0, 0
-        self._weights: dict[int, int] = {}
+        self._limits, self._depth, self._count, self._length = limits, 0, 0, 0
+        self._weights: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """A node, or the one that an alias stands for, counted again."""
-        alias, before = self.check_event(yaml.AliasEvent), self._count
+        alias, count, length = self.check_event(yaml.AliasEvent), self._count, self._length
         self._depth += 1
         if self._depth > self._limits.depth + 1:
             raise RecursionError
@@ -280,10 +283,17 @@ class _Loader(_Nodes):
         self._depth -= 1
         if alias and id(node) not in self._weights:
             raise _Refused("an alias stands for a list or mapping that it is in")
-        self._count += self._weights[id(node)] if alias else 1
-        if self._count > self._limits.nodes:
-            raise _Refused(f"it holds more than {self._limits.nodes:,} values, aliases counted as what they stand for")
-        self._weights.setdefault(id(node), self._count - before)
+        text = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        values, characters = self._weights[id(node)] if alias else (1, text)
+        self._count += values
+        self._length += characters
+        for total, most, unit in (
+            (self._count, self._limits.nodes, "values"),
+            (self._length, self._limits.size, "characters"),
+        ):
+            if total > most:
+                raise _Refused(f"it holds more than {most:,} {unit}, aliases counted as what they stand for")
+        self._weights.setdefault(id(node), (self._count - count, self._length - length))
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -291,7 +301,7 @@ class _Loader(_Nodes):
         made: dict[Any, Any] = {}
         for key_node, value in node.value:
             key = self.construct_object(key_node, deep=True)
-            if type(key) is not str:
+            if type(key) is not str and not (self._limits.keys and isinstance(key, int)):
                 raise _Refused(f"the key {shown(key)} is no text")
             if key in made:
                 raise _Refused(f"the key {shown(key)} stands twice in one mapping")

@@ -1,6 +1,7 @@
 """The card file: what is written is read, and what is no judge is refused."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import yaml
@@ -50,6 +51,41 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     bare = card(estimate=None, scale=None)
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
+
+
+def test_a_card_that_was_changed_by_hand_says_so_once_and_is_used(tmp_path, capsys):
+    path = tmp_path / "card.yaml"
+    card().write(path)
+    text = path.read_text()
+    for same in (text, f"# mine\n{text}", text.replace("\nscale:", "\n\nscale: "), _reordered(text)):
+        path.write_text(same)
+        assert JudgeCard.read(path) == card()
+        assert capsys.readouterr().err == ""
+    for other in (
+        text.replace("spearman: 0.5", "spearman: 0.9", 1),
+        text.replace("It holds", "It also holds"),
+        text + "more: 1\n",
+        text.replace("\nsha256: ", "\nsha256: 0"),
+    ):
+        path.write_text(other)
+        JudgeCard.read(path)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1, said
+        assert "card.yaml: it was changed after" in said
+
+
+def _reordered(text: str) -> str:
+    return yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
+
+
+def test_a_card_of_an_earlier_version_is_read_silently(capsys):
+    """Written at 3e7ab7f by calibrating recorded readings of conala_sample; it states no digest."""
+    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_3e7ab7f.yaml"))
+    assert earlier.title == ("Qwen2.5-Coder-1.5B-Instruct with Qwen2.5-Coder-0.5B-Instruct, quality 1-5, contrastive")
+    assert earlier.estimate is not None
+    assert earlier.figures["test"]["spearman"] == pytest.approx(0.6112, abs=1e-3)
+    assert scoring_config(earlier, {"rows": []}, store="s").judge.path == earlier.parts["judge"]["path"]
+    assert capsys.readouterr().err == ""
 
 
 def test_a_card_of_one_task_is_refused_for_another():
@@ -140,7 +176,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
     card().write(path)
     content = yaml.safe_load(path.read_text())
     for name in content:
-        if name != "format":
+        if name not in ("format", "sha256"):
             path.write_text(yaml.safe_dump({key: value for key, value in content.items() if key != name}))
             with pytest.raises(UserError, match="damaged"):
                 JudgeCard.read(path)
