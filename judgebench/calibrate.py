@@ -22,7 +22,6 @@ from judgebench.config.keys import FOLDER
 from judgebench.runtime.errors import UserError
 from judgebench.study.jobs import check_one_run
 
-
 USAGE = """\
 usage: python -m judgebench.calibrate data=NAME judge=NAME [KEY=VALUE ...]
   python -m judgebench.calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR
