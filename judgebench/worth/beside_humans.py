@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.metrics.resampling import interval_ends, means, numbered_groups, unknown, with_interval
+from judgebench.stats.clusters import Clusters, divided
 from judgebench.worth.alternative import alternative_record
 from judgebench.worth.judge_scores import JudgeScores
 from judgebench.worth.points import POINTS_FIGURES, cross_fitted, points_record, rounded
@@ -33,7 +34,10 @@ def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         the head; scores: raw or calibrated; texts and groups behind its points; what `points.points_record` says, its
         reason as points_reason; mae_saved with its interval: the raw scores' mae less the calibrated ones', paired text
         by text, and mae_constant, of the one score for all texts that has the least; both of calibrated scores
-        alone; what `alternative.alternative_record` says of the scores, rounded to what a
+        alone; rmse, the root mean square distance from the humans' mean, and r2: 1 less its square over that of one
+        score for all texts, the mean rating of other groups' texts (rmse_constant), both with intervals; of calibrated
+        scores also rmse_unseen, r2_unseen and rmse_constant_unseen: learned from texts of other systems, so that whole
+        systems are left out; what `alternative.alternative_record` says of the scores, rounded to what a
         rater may give, its reason as alternative_reason and each of `raters` with its name (rater);
         tested_spearman_others with its interval: of these rounded scores, see `Panel.agreement`; reliability of the
         humans' means and disattenuated_spearman with intervals, of raw scores alone, with disattenuated_reason.
@@ -59,7 +63,12 @@ def _record(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
         )
     tested = scores if one.categories is None else rounded(scores, one.categories)
     record = one.head | {"scores": kind} | points | _alternative(one, tested, missing)
-    record |= _saved(one, kind, scores) | _with_others(one, tested) | _disattenuated(one, kind, drawn)
+    record |= (
+        _saved(one, kind, scores)
+        | _explained(one, kind, scores)
+        | _with_others(one, tested)
+        | _disattenuated(one, kind, drawn)
+    )
     del record["reason"]
     return record
 
@@ -74,6 +83,25 @@ def _saved(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, float |
     found = with_interval("mae_saved", means(saved, group, weights, every), interval_ends(weights.shape[1]))
     human = one.human[known]
     return found | {"mae_constant": float(np.abs(human - np.median(human)).mean())}
+
+
+def _explained(one: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, float | None]:
+    """Like compared with like: the squared distances of scores, and of constants that the same texts teach."""
+    record = unknown(["rmse", "r2", "rmse_unseen", "r2_unseen"])
+    record |= {"rmse_constant": None, "rmse_constant_unseen": None}
+    sides = {"": (scores, one.groups)}
+    if kind == CALIBRATED:
+        sides["_unseen"] = cross_fitted(one.scores, one.human, one.systems, seed=one.seed), one.systems
+    for end, (values, left_out) in sides.items():
+        constant = cross_fitted(one.scores, one.human, left_out, "constant", seed=one.seed)
+        known = np.isfinite(values) & np.isfinite(constant) & np.isfinite(one.human)
+        if one.scale is None or not known.any():
+            continue
+        clusters = Clusters.of(one.groups[known], one.resamples, one.seed)
+        errors, spread = (clusters.mean((side - one.human)[known] ** 2) for side in (values, constant))
+        record |= clusters.record({f"rmse{end}": np.sqrt(errors), f"r2{end}": 1 - divided(errors, spread)})
+        record[f"rmse_constant{end}"] = float(np.sqrt(spread[0]))
+    return record
 
 
 def _alternative(one: JudgeScores, scores: np.ndarray, missing: str | None) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def cross_fitted(
         scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is scored, but teaches
             nothing.
         groups: [N] labels; all texts of a group lie in one fold.
-        kind: `isotonic`, or `linear` with no slope below 0.
+        kind: `isotonic`, `linear` with no slope below 0, or `constant`: the mean rating whatever the score.
         folds: at most the number of groups.
 
     Returns:
@@ -68,8 +68,8 @@ def cross_fitted(
     Raises:
         ValueError: another kind, or fewer than two folds.
     """
-    if kind not in ("isotonic", "linear") or folds < 2:
-        raise ValueError(f"kind must be isotonic or linear, and folds at least 2, got {kind!r} and {folds}")
+    if kind not in ("isotonic", "linear", "constant") or folds < 2:
+        raise ValueError(f"kind must be isotonic, linear or constant, and folds at least 2, got {kind!r} and {folds}")
     scores, human = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
     known = np.isfinite(scores) & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
@@ -88,6 +88,8 @@ def cross_fitted(
 
 
 def _learned(scores: np.ndarray, human: np.ndarray, asked: np.ndarray, kind: str) -> np.ndarray:
+    if kind == "constant":
+        return np.full(len(asked), human.mean())
     values, index, counts = np.unique(scores, return_inverse=True, return_counts=True)
     means = np.bincount(index, weights=human) / counts
     if kind == "isotonic":

@@ -41,14 +41,17 @@ _SAME = 1e-9  # of the largest difference: those no farther apart are equal but 
 _DIGITS = 12
 
 
-def mean_table(values: np.ndarray, system: np.ndarray, group: np.ndarray) -> np.ndarray:
+def mean_table(
+    values: np.ndarray, system: np.ndarray, group: np.ndarray, shape: tuple[int, int] | None = None
+) -> np.ndarray:
     """[S, G] means of the texts [N] of each system and article, scaled to spread 1; NaN where there is none.
 
     Args:
         system, group: [N] numbered from 0.
+        shape: S and G, where some have no text.
     """
     values = np.asarray(values, dtype=np.float64)
-    shape = (int(system.max(initial=-1)) + 1, int(group.max(initial=-1)) + 1)
+    shape = shape or (int(system.max(initial=-1)) + 1, int(group.max(initial=-1)) + 1)
     spread = np.ptp(values) if len(values) else 0.0
     scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
     place = system * shape[1] + group

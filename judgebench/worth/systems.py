@@ -1,5 +1,6 @@
-"""Systems ranked by each judge of a run beside the humans' ranking: accuracy over pairs, clusters, means, and tests of
-two judges. See `system_level`, `system_tests` and `tied_pairs`."""
+"""Systems ranked by each judge of a run beside the humans' ranking: accuracy over pairs, compared with one rater's;
+errors of means, clusters, and tests of two judges. See `system_level`, `system_raters`, `system_tests` and
+`tied_pairs`."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from judgebench.metrics.cells import series_of
 from judgebench.metrics.paired import default_pairs
-from judgebench.metrics.resampling import holm, interval_ends, numbered_groups, percentile_interval
+from judgebench.metrics.resampling import holm, interval_ends, numbered_groups, percentile_interval, unknown
 from judgebench.worth.judge_scores import JudgeScores
 from judgebench.worth.system_level import MOST_SYSTEMS, mean_table, system_clusters, system_record
+from judgebench.worth.system_raters import raters_record
 from judgebench.worth.system_tests import boot_both, permuted_both
 
 
@@ -25,10 +27,12 @@ def system_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         - clusters, human_clusters: how many clusters of systems each tells apart, see `system_clusters`; None with one
           system;
         - means_held: the share of systems whose humans' mean lies in the 95 % interval of the judge's own mean on the
-          humans' scale, articles resampled; systems_held: how many; both None without a scale or two articles;
+          humans' scale, articles resampled; systems_held: how many; both None without a scale or two articles. A noisy
+          judge holds more, so that these are no measure of a judge;
+        - those of `system_raters.raters_record`: the judge compared with one rater, and errors of systems' means;
         - ranking: a record a system, the judge's best first: system; texts; mean of the judge on the humans' scale (in
           its range where no scale is known) and human_mean, each with `_low` and `_high`; cluster, beaten_by and
-          human_cluster, human_beaten_by; held;
+          human_cluster, human_beaten_by; held; error: the mean of judge less human, with `_low` and `_high`;
         - against: a record a correlation over systems and each series that this one is compared with, as
           `paired.default_pairs` has them: judge, decoding, lambda, temperature; systems, articles: that have a text in
           every cell; statistic; difference, this less that, with `_low` and `_high` (`boot_both`); p (`permuted_both`);
@@ -58,7 +62,8 @@ def _record(side: JudgeScores, known: dict[Any, Any]) -> dict[str, Any]:
         "ranking": [],
     }
     found = system_record(judge, human, groups, systems, side.resamples, side.seed)
-    record |= found | empty | {"against": []}
+    with_raters, errors = raters_record(side)
+    record |= found | empty | with_raters | {"against": []}
     if not rated.any():
         record["reason"] = "No text has a rating."
     if not 2 <= found["systems"] <= MOST_SYSTEMS:
@@ -80,6 +85,7 @@ def _record(side: JudgeScores, known: dict[Any, Any]) -> dict[str, Any]:
             | {f"human_{end}": human_means[name][end] for end in ("mean", "mean_low", "mean_high")}
             | {f"human_{of}": of_humans[name][of] for of in ("cluster", "beaten_by")}
             | {"held": held}
+            | (errors.get(name) or unknown(["error"]))
         )
     record |= {"clusters": ours[-1]["cluster"], "human_clusters": theirs[-1]["cluster"]}
     told = [one["held"] for one in record["ranking"] if one["held"] is not None]

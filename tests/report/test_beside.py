@@ -96,8 +96,22 @@ def test_calibration_that_takes_off_nothing_is_told(real, saved, told):
     assert sentence.startswith(
         "coherence: calibrated by the humans' ratings of other articles, gpt-4o misses the humans'"
     )
-    constant = f" one score for all texts would by {calibrated['mae_constant']:.2f}, at best."
-    assert sentence.split("]")[-1] == told + constant
+    share = " they take {:.0f} % [{:.0f}, {:.0f}] off".format(
+        *(100 * made[f"r2{end}"] for end in ("", "_low", "_high"))
+    )
+    assert f"]{told}{share} the squared error of always saying the humans' mean score." in sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [((-0.1, 0.2), "; that is not clearly better than always saying the humans' mean score (R2 0.10 [-0.10, 0.20])."),
+     ((-0.2, -0.1), "; that is worse than always saying the humans' mean score (R2 0.10 [-0.20, -0.10]).")],
+)  # fmt: skip
+def test_calibrated_scores_are_compared_with_the_mean_by_squared_distance(real, ends, words):
+    raw, calibrated = real.beside_humans
+    made = calibrated | {"r2": 0.1} | dict(zip(("r2_low", "r2_high"), ends, strict=True))
+    (sentence,) = calibration_sentences(replace(real, beside_humans=[raw, made]))
+    assert sentence.endswith(words)
 
 
 def test_a_judge_beside_which_its_favorite_passes_too_is_told():

@@ -35,7 +35,9 @@ def test_a_row_a_range_and_series_with_accuracies_clusters_and_means():
     assert main[4].startswith(f"{100 * record['pairwise_accuracy']:.0f} % [")
     assert main[3].startswith("[")
     assert main[6] == f"{record['clusters']} / {record['human_clusters']}"
-    assert pair[7] == "0 of 4"
+    strict_record = made.systems[1]
+    assert pair[7].startswith(f"{strict_record['error']:.2f} [")
+    assert f" {strict_record['error_largest']:.2f}: {strict_record['error_system']}" in pair[7]
     assert "systems resampled as well" in table.note
     assert "tied" in main[5]
 
@@ -45,13 +47,13 @@ def test_a_row_a_range_and_series_with_accuracies_clusters_and_means():
     [
         (
             [crossed(noise=0.0)],
-            "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its own means hold the "
-            "humans' in 4 of 4 systems.",
+            "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its means of systems are "
+            "off by 0.00 points on average, 0.00 at most.",
         ),
         (
             [replace(crossed(noise=0.0), scores=1 + (crossed(noise=0.0).scores - 1) / 4)],
-            "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its own means hold the "
-            "humans' in 0 of 4 systems: do not report them as human scores.",
+            "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its means of systems are "
+            "off by 1.48 points on average, 2.31 at most: do not report them as human scores.",
         ),
         (
             [crossed(noise=0.0, scale=None)],
@@ -59,7 +61,8 @@ def test_a_row_a_range_and_series_with_accuracies_clusters_and_means():
         ),
         (
             [of_systems([1, 2], [1, 3], [0, 0], ["a", "b"])],
-            "quality: main, greedy orders 100 % of pairs of systems as humans do.",
+            "quality: main, greedy orders 100 % of pairs of systems as humans do, over too few articles to tell that "
+            "from chance.",
         ),
     ],
 )
@@ -76,7 +79,7 @@ def test_of_several_judges_and_ranges_the_best_is_told_and_called_so():
     (table,) = RANKED.tables(results(low, good))
     assert table.title == "quality, main, greedy, range 1-5"
     assert table.folded
-    assert {row[-1] for row in rows_of(table)} == {"yes"}
+    assert {row[-1] for row in rows_of(table)} == {"0.00 [0.00,0.00]"}
 
 
 def test_two_judges_stand_with_their_interval_and_p():

@@ -103,10 +103,17 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
 def test_systems_are_ranked_where_more_than_half_of_their_pairs_are_right(accuracy, verdict):
     row = beside() | ends("pairwise_accuracy", *accuracy) | {"soft_pairwise_accuracy": 0.9, "systems": 4, "texts": 8}
     row |= {"articles": 20, "means_held": 0.5, "systems_held": 2, "clusters": 1, "human_clusters": 2}
-    row["ranking"] = [{"held": held} for held in (True, True, False, False)]
+    row["ranking"] = []
+    row |= {
+        "error": 0.4,
+        "error_largest": 0.9,
+        "error_largest_low": 0.8,
+        "rater_error_largest": 0.7,
+        "error_system": "a",
+    }
     sentence = told(systems=[row | {"tie_threshold": None}])
     assert f"To rank systems: {verdict}" in sentence
-    assert "intervals of its means hold the humans' for 2 of 4 systems" in sentence
+    assert "its means of systems are off by 0.40 points on average, 0.90 at most); calibrate" in sentence
     assert "To rank systems" not in told()
 
 

@@ -142,3 +142,22 @@ def test_little_is_no_error(scores, ratings):
     groups = np.arange(len(scores)) // 3
     raw, _ = both(scores, ratings, groups)
     assert raw["alternative_reason"] or raw["winning_rate"] is not None
+
+
+def test_explained_variance_compares_like_with_like():
+    """Isotonic scores and the constant are both learned from the same other texts, and compared by squares."""
+    ratings, groups, judges = panel("coherence")
+    raw, calibrated = both(judges["gpt-4o"], ratings, groups)
+    human = ratings.mean(axis=1)
+    fitted = cross_fitted(judges["gpt-4o"], human, groups)
+    constant = cross_fitted(judges["gpt-4o"], human, groups, "constant")
+    assert len(np.unique(constant)) == 5  # folds
+    spread = np.mean((constant - human) ** 2)
+    for record, scores in ((raw, judges["gpt-4o"]), (calibrated, fitted)):
+        errors = np.mean((scores - human) ** 2)
+        assert record["rmse"] == pytest.approx(np.sqrt(errors))
+        assert record["rmse_constant"] == pytest.approx(np.sqrt(spread))
+        assert record["r2"] == pytest.approx(1 - errors / spread)
+        assert record["r2_low"] < record["r2"] < record["r2_high"]
+    assert 0 < calibrated["r2_unseen"] < 1
+    assert raw["r2_unseen"] is None

@@ -165,7 +165,7 @@ def test_calibration_without_enough():
     assert np.isnan(cross_fitted(np.ones(4), np.ones(4), np.zeros(4))).all()
     few = cross_fitted(np.arange(6.0), np.array([1.0, NAN, 2.0, NAN, NAN, NAN]), np.arange(6))
     assert np.isfinite(few).all()  # unrated texts are scored by all that is known
-    with pytest.raises(ValueError, match="isotonic or linear"):
+    with pytest.raises(ValueError, match="isotonic, linear or constant"):
         cross_fitted(np.ones(4), np.ones(4), np.arange(4), "cubic")
 
 

@@ -8,7 +8,19 @@ from typing import Any
 import pandas as pd
 
 from judgebench.metrics.resampling import FEWEST
-from judgebench.report.formats import is_known, percent, points, short, signed_two, singular, spaced, text, three, two
+from judgebench.report.formats import (
+    bounded,
+    is_known,
+    percent,
+    points,
+    short,
+    signed_two,
+    singular,
+    spaced,
+    text,
+    three,
+    two,
+)
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import few_groups, sized_correlations
 from judgebench.report.views.humans import RATERS, human_figures
@@ -386,8 +398,14 @@ def _closer(fitted: Mapping[str, Any]) -> str:
 
 
 def _constant(fitted: Mapping[str, Any]) -> str:
-    constant = fitted.get("mae_constant")
-    return f"; one score for all texts would by {two(constant)}, at best" if is_known(constant) else ""
+    """What the calibrated scores are worth compared with always saying the mean rating, both by squared distance."""
+    if not is_known(fitted.get("r2")) or not is_known(fitted["r2_low"]):
+        return ""
+    share = bounded(fitted, "r2", points, percent)
+    if fitted["r2_low"] > 0:
+        return f"; they take {share} off the squared error of always saying the humans' mean score"
+    how = "worse than" if fitted["r2_high"] < 0 else "not clearly better than"
+    return f"; that is {how} always saying the humans' mean score (R2 {bounded(fitted, 'r2', two, two)})"
 
 
 def _measured(row: Mapping[str, Any], name: str) -> str:

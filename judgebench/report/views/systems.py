@@ -9,19 +9,29 @@ import pandas as pd
 from scipy import stats
 
 from judgebench.metrics.resampling import CONFIDENCE, FEWEST
-from judgebench.report.formats import bounded, is_known, no_text, p_value, percent, points, signed_three, two
+from judgebench.report.formats import (
+    bounded,
+    is_known,
+    no_text,
+    p_value,
+    percent,
+    points,
+    signed_three,
+    signed_two,
+    two,
+)
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import few_groups
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
 
-_BY_CHANCE = 0.05  # where so few of 95 % intervals hold the humans' means by chance, the judge's means are not theirs
+_BY_CHANCE = 0.05  # where so few of 95 % intervals hold 0 by chance, the judge's means are not the humans'
 
 
 def systems_frame(results: Results) -> pd.DataFrame:
     """The records of systems.json of conditions with two systems or more, a row a range and series.
 
-    Besides what `labelled` adds: `size`; `held`, such as "5 of 16"; `told`, clusters of judge / humans.
+    Besides what `labelled` adds: `size`; `off`, the largest error and its system; `told`, clusters of judge / humans.
     """
     several = {(row["dimension"], row["defense"]) for row in results.systems if row["systems"] > 1}
     rows = labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several)
@@ -29,28 +39,33 @@ def systems_frame(results: Results) -> pd.DataFrame:
         sizes = zip(rows["texts"], rows["systems"], rows["articles"], strict=True)
         word, groups = results.examples_word, results.groups
         rows["size"] = [f"{texts} {word} of {systems} systems, {many} {groups}" for texts, systems, many in sizes]
-        rows["held"] = [held_means(row) for row in records(rows)]
+        rows["off"] = [
+            f"{two(row['error_largest'])}: {row['error_system']}" if is_known(row.get("error_largest")) else None
+            for row in records(rows)
+        ]
         clusters = zip(rows["clusters"], rows["human_clusters"], strict=True)
         rows["told"] = [f"{one:.0f} / {other:.0f}" if is_known(one) else None for one, other in clusters]
         rows["tied"] = [_tied(one) for one in rows["tie_threshold"]]
     return rows
 
 
-def held_means(row: Mapping[str, Any] | None) -> str | None:
-    """Systems whose humans' mean lies in the interval of the judge's, of those with such an interval, as "5 of 16"."""
-    if row is None or not is_known(row["systems_held"]):
+def means_are_off(row: Mapping[str, Any]) -> str | None:
+    """How far the judge's means of systems lie from the humans', as "off by 0.32 points on average, 1.23 at most"."""
+    if not is_known(row.get("error")):
         return None
-    return f"{row['systems_held']:.0f} of {_with_interval(row)}"
+    return f"off by {two(row['error'])} points on average, {two(row['error_largest'])} at most"
 
 
-def _with_interval(row: Mapping[str, Any]) -> int:
-    return sum(one["held"] is not None for one in row["ranking"])
-
-
-def few_held(row: Mapping[str, Any]) -> bool:
-    """True where the judge's 95 % intervals hold fewer of the humans' means than chance would leave out."""
-    share = CONFIDENCE[1] - CONFIDENCE[0]
-    return bool(stats.binom.cdf(row["systems_held"], _with_interval(row), share) <= _BY_CHANCE)
+def misleads(row: Mapping[str, Any]) -> bool:
+    """True where the judge's means are no substitute for the humans': the largest error is clearly more than one
+    rater's; where raters are not known, fewer of the systems' errors may be 0 than chance would leave out."""
+    if not is_known(row.get("error_largest_low")):
+        return False
+    if is_known(row["rater_error_largest"]):
+        return bool(row["error_largest_low"] > row["rater_error_largest"])
+    ends = [(one["error_low"], one["error_high"]) for one in row["ranking"] if one["error_low"] is not None]
+    right = sum(low <= 0 <= high for low, high in ends)
+    return bool(stats.binom.cdf(right, len(ends), CONFIDENCE[1] - CONFIDENCE[0]) <= _BY_CHANCE)
 
 
 def _tied(threshold: float | None) -> str | None:
@@ -65,9 +80,19 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
         "Pairs: share of pairs of systems that judge and humans order alike. Soft pairs: the same with doubt, 1 less "
         "the mean distance of both p-values of a pair (soft pairwise accuracy). Texts with ties: share of pairs of "
         f"{results.examples_word} on one of the {groups} that both order or tie alike, the judge's scores tied up to "
-        "the distance that is best for it. Clusters: of systems not told apart, by the judge / by the humans. Means "
-        f"held: systems whose humans' mean lies in the judge's own 95 % interval on the humans' scale."
+        "the distance that is best for it. Clusters: of systems not told apart, by the judge / by the humans."
     ]
+    if "pairwise_ceiling" in rows and rows["pairwise_ceiling"].notna().any():
+        notes.append(
+            "As the others: share of pairs that the judge, and one rater, order as the other raters do (mean over "
+            "raters, on the texts of each)."
+        )
+    if "error" in rows and rows["error"].notna().any():
+        rater = "" if rows["rater_error"].isna().all() else f" One rater's, from the others: {_raters_errors(rows)}."
+        notes.append(
+            "Error: mean distance of the judge's means of systems from the humans', in points of their scale, and the "
+            f"largest; calibrated: by the humans' ratings of other {groups}, and of other systems.{rater}"
+        )
     if rows["pairwise_accuracy_low"].notna().any():
         notes.append(
             f"In brackets: 95 % interval, {groups} resampled, for these very systems; systems like these: systems "
@@ -76,6 +101,14 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     if rows["articles"].min() < FEWEST:
         notes.append(few_groups(groups))
     return " ".join(notes)
+
+
+def _raters_errors(rows: pd.DataFrame) -> str:
+    """By condition, for raters are the same in all of its rows."""
+    firsts = rows[rows["rater_error"].notna()].drop_duplicates("condition")
+    several = len(firsts) > 1
+    errors = zip(firsts["condition"], firsts["rater_error"], firsts["rater_error_largest"], strict=True)
+    return ", ".join(f"{f'{name} ' if several else ''}{two(mean)}, at most {two(most)}" for name, mean, most in errors)
 
 
 SYSTEMS = View(
@@ -89,9 +122,13 @@ SYSTEMS = View(
         Col("systems like these", "soft_pairwise_accuracy", no_text, ends=points,
             interval="soft_pairwise_accuracy_systems", optional=True),
         Col("pairs", "pairwise_accuracy", percent, ends=points),
+        Col("judge", "pairwise_others", percent, ends=points, group="as the others", optional=True),
+        Col("one rater", "pairwise_ceiling", percent, ends=points, group="as the others", optional=True),
         Col("texts with ties", "ties_accuracy", percent, ends=points, detail="tied"),
         Col("clusters", "told"),
-        Col("means held", "held"),
+        Col("raw", "error", two, ends=two, detail="off", group="error", optional=True),
+        Col("calibrated", "calibrated_error", two, ends=two, group="error", optional=True),
+        Col("other systems", "unseen_error", two, ends=two, group="error", optional=True),
     ),
     by=["condition"],
     title="{condition}",
@@ -141,8 +178,7 @@ def _ranked(results: Results) -> pd.DataFrame:
     for best in _best(results):
         head = {"title": f"{best['condition']}, {best['series']}, range {best['range']}"}
         for one in best["ranking"]:
-            held = {True: "yes", False: "no"}.get(one["held"], "-")
-            rows.append(head | one | {"holds": held})
+            rows.append(head | one)
     return pd.DataFrame(rows)
 
 
@@ -156,14 +192,14 @@ RANKED = View(
         Col("cluster", "cluster", str),
         Col("humans' mean", "human_mean", two, ends=two),
         Col("cluster", "human_cluster", str),
-        Col("held", "holds"),
+        Col("error", "error", signed_two, ends=signed_two, optional=True),
     ),
     by=["title"],
     title="{title}",
     note="Of the judge, decoding and range with the most pairs right. Systems of one cluster are not told apart: a new "
     "one begins with the first system that some system of the present one beats (paired permutation, Holm over all "
-    "pairs). Means are on the humans' scale where it is known. In brackets: 95 % interval. Held: the humans' mean lies "
-    "in the judge's interval.",
+    "pairs). Means are on the humans' scale where it is known. In brackets: 95 % interval. Error: judge less humans, "
+    "text by text.",
     folded="Clusters of systems: {title}",
 )
 """The ranking of systems by a dimension's best judge, beside the humans'."""
@@ -194,15 +230,17 @@ def system_sentences(results: Results) -> list[str]:
 
 def _sentence(row: Mapping[str, Any], groups: str) -> str:
     where, few = "", ""
+    others = is_known(row.get("pairwise_others"))
     if row["several"] > 1:
         where = f" in range {row['range']}"
         few = f" It is the best of {row['several']}, so this share is optimistic."
-    share = bounded(row, "pairwise_accuracy", points, percent)
+    share = bounded(row, "pairwise_others" if others else "pairwise_accuracy", points, percent)
     sentence = f"{row['condition']}: {row['series']}{where} orders {share} of pairs of systems as humans do"
-    if not is_known(row["systems_held"]):
+    if others:
+        sentence += f", one rater {bounded(row, 'pairwise_ceiling', points, percent)} as the others"
+    if means_are_off(row) is None:
         return f"{sentence}.{few}"
     if row["articles"] < FEWEST:
         return f"{sentence}, over too few {groups} to tell that from chance.{few}"
-    held = f"its own means hold the humans' in {held_means(row)} systems"
-    advice = ": do not report them as human scores" if few_held(row) else ""
-    return f"{sentence}; {held}{advice}.{few}"
+    advice = ": do not report them as human scores" if misleads(row) else ""
+    return f"{sentence}; its means of systems are {means_are_off(row)}{advice}.{few}"

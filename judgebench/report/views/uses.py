@@ -13,7 +13,7 @@ from judgebench.report.formats import bounded, is_known, percent, points, signed
 from judgebench.report.table import records
 from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, rivalled, series_key
 from judgebench.report.views.humans import human_figures
-from judgebench.report.views.systems import few_held, held_means, systems_frame
+from judgebench.report.views.systems import means_are_off, misleads, systems_frame
 from judgebench.results.results import Results
 from judgebench.worth.alternative import FEWEST_RATERS
 from judgebench.worth.beside_humans import RAW
@@ -148,10 +148,10 @@ def _report(row: Row, systems: Row | None) -> str:
     low, high = row["bias_low"], row["bias_high"]
     if not is_known(low):
         return "unknown, as its bias in points has no interval"
-    held = systems is not None and is_known(systems["means_held"])
-    lost = bool(held and systems is not None and few_held(systems))
+    off = None if systems is None else means_are_off(systems)
+    lost = systems is not None and misleads(systems)
     bias = f"bias {bounded(row, 'bias', signed_two)} points"
-    means = f", and the intervals of its means hold the humans' for {held_means(systems)} systems" if held else ""
+    means = f", and its means of systems are {off}" if off else ""
     if lost or not low <= 0 <= high:
         return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
     return f"no bias is shown on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
