@@ -12,7 +12,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
-from judgebench.attacks.learn import Lesson, tokenizer_digest
+from judgebench.attacks.adv_suffix import Lesson, tokenizer_digest
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.vocabulary import select_words
 from judgebench.components import build_component

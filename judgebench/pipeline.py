@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.attacks.learn import learn
+from judgebench.attacks.adv_suffix import learn
 from judgebench.config.fields import MEASURE
 from judgebench.config.keys import command_line, path_of
 from judgebench.data.dataset import DEV
@@ -285,11 +285,11 @@ def _learn(job: Job) -> pd.DataFrame | None:
         folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
         lesson = job.experiment.lesson()
         with job.console.status("attack") as status:
-            found = learn(search, objectives, lesson, reader, device, folder, lambda text: status.update(text))
+            phrases, trace = learn(search, objectives, lesson, reader, device, folder, lambda text: status.update(text))
         job.clock.move(job.models.seconds, "attack", "load")
         job.models.seconds = 0.0
-    job.experiment = job.experiment.attacked(found.phrases)
-    return found.trace
+    job.experiment = job.experiment.attacked(phrases)
+    return trace
 
 
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:

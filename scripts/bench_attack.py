@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from hydra.utils import instantiate
+from judgebench.attacks.walk import Journal, Walk, walk
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
@@ -31,7 +32,6 @@ from rich.table import Table
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import Search
 from judgebench.attacks.vocabulary import Gap, frequent_words, gaps_of, in_place
-from judgebench.attacks.walk import Journal, Walk, walk
 from judgebench.config.keys import FOLDER
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation

@@ -76,7 +76,7 @@ def learned(tmp_path_factory, tiny_pair):
     from judgebench.__main__ import main
 
     folder = tmp_path_factory.mktemp("learned")
-    more = ("search=gradient", "search.shortlist=0.5", "attack.beam=2", "attack.refine=1")
+    more = ("search.shortlist=0.5", "attack.beam=2", "attack.refine=1")
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -266,7 +266,7 @@ def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
 
 
 def test_a_phrase_that_makes_a_text_win(judgebench, tiny_pair, tmp_path):
-    given = ("prompt=comparative", "prompt.rivals=2", "search=halving", "search.survivors=[0.6,0.6]")
+    given = ("prompt=comparative", "prompt.rivals=2", "search.shortlist=1", "search.survivors=[0.6,0.6]")
     judgebench("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path, *given))
     phrase = phrase_of("run")
     assert phrase["learned"]["assessment"] == "comparative"

@@ -78,7 +78,7 @@ def test_mistakes_are_told(judgebench, tiny_t5_pair):
         judgebench(*judge, "assistant=early_exit", "assistant.layer=1", mistaken=True),
         "assistant=early_exit: the judge is an encoder-dec",
     )
-    gradient = judgebench(*judge, "attack=adv_suffix", "search=gradient", mistaken=True)
+    gradient = judgebench(*judge, "attack=adv_suffix", mistaken=True)
     told(gradient, "search: the gradient needs a decoder-only judge")
     tutor = judgebench(*judge, "tutor=judge", "defenses=[cap]", "data.dev_share=0.5", mistaken=True)
     told(tutor, "cannot write texts that are steered; name a decoder-only model, as tutor.path=DIR")

@@ -7,23 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judgebench.components import (
-    Catalog,
-    fill_fields,
-    read_template,
-    shipped_templates,
-    template_fields,
-    without_line_end,
-)
+from judgebench import components
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
 from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
-_TEXT, _NO_TEXT = "text", "no_text"
-_MADE_TWICE = 8
+MADE_TWICE = 8
 """Texts that are made twice, which reveals an attack that draws without a seed of the text's own."""
-FIELDS = (_TEXT, _NO_TEXT, "min_range", "max_range", "dimension")
+FIELDS = ("text", "no_text", "min_range", "max_range", "dimension")
 """Fields of a template: the judged text, its absence, the ends of the score range, the judged dimension. Where the
 judged text is compared with a rival, the ends are the rival's place and its own.
 """
@@ -71,10 +63,7 @@ class Attack:
 @dataclass(frozen=True)
 class TemplateAttack(Attack):
     """An attack by a template with `{text}`, or `{no_text}` where the judged text is left out on purpose; it may name
-    `{min_range}`, `{max_range}` and `{dimension}`.
-
-    Raises:
-        UserError: neither `{text}` nor `{no_text}`, or a field that is not one of `FIELDS`.
+    `{min_range}`, `{max_range}` and `{dimension}`. `UserError` for another field.
 
     Example:
         >>> from judgebench.types import ScoreRange
@@ -87,49 +76,42 @@ class TemplateAttack(Attack):
     template: str
 
     def __post_init__(self) -> None:
-        named = template_fields(self.template, FIELDS, f"attacks: the template of {self.name}")
-        if not {_TEXT, _NO_TEXT} & set(named):
+        fields = components.template_fields(self.template, FIELDS, f"attacks: the template of {self.name}")
+        if not {"text", "no_text"} & set(fields):
             raise UserError(
                 f"attacks: the template of {self.name} has no {{text}} in the place of the judged text; put it there, "
                 "or {no_text} if the text is to be left out."
             )
 
     def attacked(self, text: str, condition: Condition) -> str:
-        """See `Attack.attacked`. Every field is filled in one pass: what the text says is never read as a template."""
+        # every field is filled in one pass: what the text says is never read as a template
         ends = PLACES if condition.order else condition.range
-        worst, best = (ends.text(end) for end in (ends.minimum, ends.maximum))
+        worst, best = ends.text(ends.minimum), ends.text(ends.maximum)
         if condition.order == FIRST:
             worst, best = best, worst
-        values = {_TEXT: text, _NO_TEXT: "", "min_range": worst, "max_range": best, "dimension": condition.dimension}
-        return fill_fields(self.template, values)
+        values = {"text": text, "no_text": "", "min_range": worst, "max_range": best, "dimension": condition.dimension}
+        return components.fill_fields(self.template, values)
 
 
 @dataclass(frozen=True)
 class PhraseAttack(Attack):
-    """A phrase after the judged text, such as one learned against a judge (Raina et al. 2024).
-
-    Example:
-        >>> from judgebench.types import ScoreRange
-        >>> PhraseAttack("learned", "summable {text}").attacked("A text.\\n", Condition("fluency", ScoreRange(1, 5)))
-        'A text. summable {text}'
-    """
+    """A phrase after the judged text and one space, such as one learned against a judge (Raina et al. 2024)."""
 
     name: str
     phrase: str
 
     def attacked(self, text: str, condition: Condition) -> str:
-        """See `Attack.attacked`; one space stands between text and phrase."""
         return f"{text.rstrip()} {self.phrase}"
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedAttack(Attack):
-    """An attack of the user's own, held to what `Attack` promises: every text is made once, so that prompts, files and
-    report show the same one. `judged` raises `UserError` where it makes something else than text, or another text each
-    time."""
+    """An attack of the user's own, which must keep what `Attack` promises: every text is made once, so that prompts,
+    files and report show the same one. `judged` raises `UserError` where it makes something else than text, or another
+    text each time."""
 
     attack: Attack
-    _made: dict[Any, str] = field(default_factory=dict)
+    _texts: dict[Any, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -140,26 +122,24 @@ class CheckedAttack(Attack):
 
     def judged(self, example: Example, condition: Condition) -> str:
         key = (example.example_id, example.output, condition)
-        if key not in self._made:
-            made = self._checked(self.attack.judged(example, condition), example)
-            if len(self._made) < _MADE_TWICE and self.attack.judged(example, condition) != made:
-                raise UserError(
-                    f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
-                    "asked, so that what is reported would not be what was judged; draw from a seed and the text, as "
-                    'in random.Random(f"{seed} {text}").'
-                )
-            self._made[key] = made
-        return self._made[key]
-
-    def _checked(self, made: Any, example: Example) -> str:
+        if key in self._texts:
+            return self._texts[key]
+        text: Any = self.attack.judged(example, condition)
         where = f"attacks: {self.name} makes of the text of example {example.example_id}"
-        if not isinstance(made, str):
-            raise UserError(f"{where} {made!r}, which is {type(made).__name__}; it must return text.")
+        if not isinstance(text, str):
+            raise UserError(f"{where} {text!r}, which is {type(text).__name__}; it must return text.")
         try:
-            made.encode()
+            text.encode()
         except UnicodeEncodeError as error:
             raise UserError(f"{where} something that cannot be written as UTF-8 ({error}); mend its text.") from error
-        return made
+        if len(self._texts) < MADE_TWICE and self.attack.judged(example, condition) != text:
+            raise UserError(
+                f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
+                "asked, so that what is reported would not be what was judged; draw from a seed and the text, as "
+                'in random.Random(f"{seed} {text}").'
+            )
+        self._texts[key] = text
+        return text
 
 
 NONE = TemplateAttack("none", "{text}")
@@ -178,32 +158,33 @@ def shipped_attacks() -> dict[str, Attack]:
     `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the kinds of injection
     that RobustJudge (Li et al. 2025) tests, in words of our own.
     """
-    templates = shipped_templates("judgebench.attacks")
-    return {"none": NONE, **{name: TemplateAttack(name, without_line_end(text)) for name, text in templates.items()}}
+    texts = components.shipped_templates("judgebench.attacks")
+    templates = {name: TemplateAttack(name, components.without_line_end(text)) for name, text in texts.items()}
+    return {"none": NONE, **templates}
 
 
 def select_attacks(entries: Sequence[Any]) -> list[Attack]:
     """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it is not named: every
     change needs its clean base. `UserError` for an entry that names no attack, or two attacks of one name."""
-    shipped = shipped_attacks()
-    # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another character
-    readers: dict[str, Callable[[str, Path], Attack]] = {
-        "template": lambda name, file: TemplateAttack(name, without_line_end(read_template(file, "attacks"))),
-        "phrase_file": lambda name, file: PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"]),
-    }
+
+    def template(name: str, file: Path) -> Attack:
+        # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another
+        return TemplateAttack(name, components.without_line_end(components.read_template(file, "attacks")))
+
+    def learned(name: str, file: Path) -> Attack:
+        return PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"])
+
+    shipped, readers = shipped_attacks(), {"template": template, "phrase_file": learned}
     others = ", learned phrases ({phrase_file: FILE.json})"
-    catalog = Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
-    own = (TemplateAttack, PhraseAttack)
-    selected = [attack if type(attack) in own else CheckedAttack(attack) for attack in catalog.select(entries)]
+    catalog = components.Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
+    plain = (TemplateAttack, PhraseAttack)
+    selected = [attack if type(attack) in plain else CheckedAttack(attack) for attack in catalog.select(entries)]
     return selected if NONE in selected else [NONE, *selected]
 
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:
     """The JSON object of a phrase file that a config key names; "phrase" in it is text without blanks at its ends.
-
-    Raises:
-        UserError: it cannot be read, or holds no phrase.
-    """
+    `UserError` where it cannot be read, or holds no phrase."""
     check_run_file(file, key)
     content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
     phrase = content.get("phrase") if isinstance(content, dict) else None
@@ -214,9 +195,6 @@ def read_phrase(file: Path, key: str) -> dict[str, Any]:
 
 ADV_SUFFIX = "adv_suffix"
 """The name of attacks by learned phrases, before their length."""
-
-_LEARNED = {"by_length?": [str], "contexts?": [str], "systems?": [str], "learned?": {str: object}}
-"""Shape of a phrase file besides its phrase, see `check_shape`."""
 
 
 @dataclass(frozen=True)
@@ -248,14 +226,9 @@ class LearnedPhrase:
 
     def to_json(self) -> dict[str, Any]:
         """The content of a phrase file."""
-        return {
-            "phrase": self.phrase,
-            "by_length": list(self.by_length),
-            "against": self.against,
-            "contexts": sorted(self.contexts),
-            "systems": sorted(self.systems),
-            "learned": dict(self.learned),
-        }
+        texts = {"phrase": self.phrase, "by_length": list(self.by_length), "against": self.against}
+        source = {"contexts": sorted(self.contexts), "systems": sorted(self.systems), "learned": dict(self.learned)}
+        return texts | source
 
 
 @dataclass(frozen=True)
@@ -273,14 +246,15 @@ class PhraseFile:
             )
 
     def load(self) -> LearnedPhrase:
-        content = read_phrase(Path(self.phrase_file).expanduser(), "attack.phrase_file")
-        check_shape(content, _LEARNED, f"attack.phrase_file={self.phrase_file}", "leave out what is not known")
+        content, name = read_phrase(Path(self.phrase_file).expanduser(), "attack.phrase_file"), self.phrase_file
+        shape = {"by_length?": [str], "contexts?": [str], "systems?": [str], "learned?": {str: object}}
+        check_shape(content, shape, f"attack.phrase_file={name}", "leave out what is not known")
         by_length = [phrase.strip() for phrase in content.get("by_length", [content["phrase"]])]
         if not all(by_length) or by_length[-1:] != [content["phrase"]]:
             raise UserError(
-                f"attack.phrase_file={self.phrase_file}: by_length must hold the best phrases of 1, 2, ... words, none "
-                f"of them empty, and end with phrase, {content['phrase']!r}; or leave it out."
+                f"attack.phrase_file={name}: by_length must hold the best phrases of 1, 2, ... words, none of them "
+                f"empty, and end with phrase, {content['phrase']!r}; or leave it out."
             )
-        contexts, systems = (frozenset(content.get(name, ())) for name in ("contexts", "systems"))
+        contexts, systems = (frozenset(content.get(key, ())) for key in ("contexts", "systems"))
         against = str(content.get("against", "expectation"))
         return LearnedPhrase(by_length, against, contexts, systems, content.get("learned", {}))

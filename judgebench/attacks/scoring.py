@@ -73,17 +73,15 @@ class PhraseScorer:
         gaps: Sequence[Gap],
         token_budget: int,
     ):
-        self.gaps = gaps
-        self._main, self._assistant, self._objective = main, assistant, objective
-        self._exits = [main] if assistant is None else [main, assistant]
-        self._tries, self._budget = tries, token_budget
+        self.gaps, self.tries, self.objective = gaps, tries, objective
+        self._main, self._assistant, self._budget = main, assistant, token_budget
+        self._engines = list(dict.fromkeys([main.engine] + ([assistant.engine] if assistant else [])))
         self._silent: dict[Condition, torch.Tensor] = {}
 
     @property
     def tokens(self) -> int:
         """Tokens computed so far, of all models, those of gradients twice more: for the way back."""
-        engines = {id(exit_.engine): exit_.engine for exit_ in self._exits}
-        return sum(engine.computed for engine in engines.values())
+        return sum(engine.computed for engine in self._engines)
 
     @torch.no_grad()
     def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> np.ndarray:
@@ -91,9 +89,9 @@ class PhraseScorer:
         values = np.empty((len(phrases), len(at)))
         for column, number in enumerate(at):
             gap = self.gaps[number]
-            for rows in self._parts(phrases, gap):
-                prompts = [gap.filled(phrases[row]) for row in rows.tolist()]
-                main, assistant = self._logprobs(gap, prompts)
+            tokens = len(phrases) * (max(map(len, phrases)) + len(gap.tail))
+            for rows in np.array_split(np.arange(len(phrases)), max(1, -(-tokens // self._budget))):
+                main, assistant = self._logprobs(gap, [gap.filled(phrases[row]) for row in rows.tolist()])
                 values[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
         if np.isnan(values).any():
             number = at[int(np.isnan(values).any(axis=0).argmax())]
@@ -131,14 +129,14 @@ class PhraseScorer:
             estimates[members] = self._linear(before, after, tokens, around, at)
         if np.isnan(estimates).any():
             raise UserError(
-                "The judge's gradient is NaN, so no word can be chosen by it; take search=exhaustive or halving, or "
+                "The judge's gradient is NaN, so no word can be chosen by it; take search=exhaustive, or "
                 "judge.dtype=float32."
             )
         return estimates
 
     def forget(self) -> None:
         """Gives back the memory that only a search needs."""
-        for engine in (exit_.engine for exit_ in self._exits):
+        for engine in self._engines:
             if isinstance(engine, PrefixEngine):
                 forget_gradients(engine.model)
                 engine.roots.clear()
@@ -147,6 +145,7 @@ class PhraseScorer:
         self, before: Sequence[int], after: Sequence[int], words: np.ndarray, anchors: np.ndarray, at: Sequence[int]
     ) -> np.ndarray:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
+        # 1. mean value at the anchors, and for each model the mean gradient [anchors, tokens, hidden] over the gaps
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]
         base = 0.0
         slopes: dict[Any, torch.Tensor] = {}
@@ -158,16 +157,14 @@ class PhraseScorer:
             start = len(gap.head) + len(before)
             for model, slope in self._slopes(gap, prompts, slice(start, start + anchors.shape[1]), main, assistant):
                 slopes[model] = slopes.get(model, 0) + slope / len(anchors)
+        # 2. sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a, m))
         rise = np.zeros(len(words))
         for model, slope in slopes.items():
-            device, embed = slope.device, model.get_input_embeddings()
-            # sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a, m))
-            own = embed(torch.as_tensor(anchors, device=device)).float()
-            there = torch.einsum("pmh,pmh->", slope, own)
-            total = slope.sum(0)
+            embed = model.get_input_embeddings()
+            there = torch.einsum("pmh,pmh->", slope, embed(torch.as_tensor(anchors, device=slope.device)).float())
             for rows in np.array_split(np.arange(len(words)), max(1, len(words) // 4096)):
-                embedded = embed(torch.as_tensor(words[rows], device=device)).float()
-                rise[rows] += (torch.einsum("mh,wmh->w", total, embedded) - there).double().cpu().numpy()
+                embedded = embed(torch.as_tensor(words[rows], device=slope.device)).float()
+                rise[rows] += (torch.einsum("mh,wmh->w", slope.sum(0), embedded) - there).double().cpu().numpy()
         return (base + rise) / len(at)
 
     def _slopes(
@@ -179,59 +176,51 @@ class PhraseScorer:
         assistant: torch.Tensor | None,
     ) -> list[tuple[Any, torch.Tensor]]:
         """For each model that reads the phrase [prompts, positions, hidden] the gradient of the summed objective."""
-        trie = self._tries[gap.condition.range]
-        together = self._assistant is not None and self._assistant.engine is self._main.engine
+        other = self._assistant
 
         def of_main(exits: list[torch.Tensor]) -> torch.Tensor:
-            theirs = assistant
-            if together and self._assistant is not None and self._assistant.nulls is None:
-                theirs = exits[self._assistant.exit]
+            shared = other is not None and other.engine is self._main.engine and other.nulls is None
+            theirs = exits[other.exit] if other is not None and shared else assistant
             return self._worth(gap, exits[self._main.exit], theirs).sum()
 
         def of_assistant(exits: list[torch.Tensor]) -> torch.Tensor:
-            assert self._assistant is not None
-            return self._worth(gap, main, exits[self._assistant.exit]).sum()
+            assert other is not None
+            return self._worth(gap, main, exits[other.exit]).sum()
 
         slopes: list[tuple[Any, torch.Tensor]] = []
-        objectives = [of_main] if together else [of_main, of_assistant]
-        for engine, objective in zip((exit_.engine for exit_ in self._exits), objectives, strict=False):
+        for engine, objective in zip(self._engines, (of_main, of_assistant), strict=False):
             if not isinstance(engine, PrefixEngine):
-                raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.")
+                raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive.")
             began = engine.computed
+            trie = self.tries[gap.condition.range]
             slopes.append((engine.model, engine.gradient(prompts, trie, positions, objective, gap.head)))
             engine.computed += 2 * (engine.computed - began)  # the way back costs twice the way there
         return slopes
 
-    def _parts(self, phrases: Sequence[Sequence[int]], gap: Gap) -> list[np.ndarray]:
-        """Rows of phrases that are read together, about `token_budget` tokens each."""
-        longest = max(map(len, phrases)) + len(gap.tail)
-        return np.array_split(np.arange(len(phrases)), max(1, -(-len(phrases) * longest // self._budget)))
-
     def _logprobs(self, gap: Gap, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""
-        trie = self._tries[gap.condition.range]
+        trie, other = self.tries[gap.condition.range], self._assistant
         exits = self._main.engine.read([prompts], trie, gap.head)
-        other = self._assistant
+        main = exits[self._main.exit]
         if other is None:
-            return exits[self._main.exit], None
+            return main, None
         if other.nulls is not None:
             if gap.condition not in self._silent:
                 null = other.nulls[gap.condition]
                 self._silent[gap.condition] = other.engine.read([[null]], trie, null[:0])[other.exit]
-            return exits[self._main.exit], self._silent[gap.condition].expand(len(prompts), -1)
-        if other.engine is not self._main.engine:
-            theirs = other.engine.read([prompts], trie, gap.head)[other.exit]
-            return exits[self._main.exit], theirs.to(exits[self._main.exit].device)
-        return exits[self._main.exit], exits[other.exit]
+            return main, self._silent[gap.condition].expand(len(prompts), -1)
+        if other.engine is self._main.engine:
+            return main, exits[other.exit]
+        return main, other.engine.read([prompts], trie, gap.head)[other.exit].to(main.device)
 
     def _worth(self, gap: Gap, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        return self._objective.of(main, assistant, torch.tensor(worth(gap.condition)))
+        return self.objective.of(main, assistant, torch.tensor(worth(gap.condition)))
 
 
 def worth(condition: Condition) -> tuple[float, ...]:
     """[K] the worth of each candidate to who is judged: the score itself; where texts are compared, 1 for the place of
     the judged text, 0 for its rival's and 1/2 for a tie."""
     if condition.order in ORDERS:
-        own = ORDERS.index(condition.order) + 1
-        return tuple(1 - abs(answered_place(answer) - own) for answer in condition.range.values)
+        place = ORDERS.index(condition.order) + 1
+        return tuple(1 - abs(answered_place(answer) - place) for answer in condition.range.values)
     return condition.range.values

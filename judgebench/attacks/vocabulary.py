@@ -13,12 +13,12 @@ from judgebench.attacks.attack import PhraseAttack
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import read_text
-from judgebench.types import Condition, Example, Prompt
+from judgebench.types import Condition, Example
 
 PROBES = ("table", "Quickly", "seven", "under")
 """Words that begin and end differently: whatever the prompts with them have in common is not the phrase."""
 
-_AROUND = 48
+AROUND = 48
 """Characters on each side of a gap that its tokens may depend on; tokenizers split texts at blanks before all else."""
 
 
@@ -59,33 +59,29 @@ def gaps_of(
             "its article is shortened, and on such texts none is learned; raise prompt.max_tokens, or name shorter "
             "articles in attack.contexts."
         )
-    return [_cut(prompts) for prompts in zip(*probed, strict=True)]
+    gaps = []
+    for prompts in zip(*probed, strict=True):
+        example, ids, text = prompts[0].example, prompts[0].token_ids, prompts[0].text
+        head, tail = common_ends([prompt.token_ids.tolist() for prompt in prompts])
+        if head == 0 or tail == 0:
+            raise UserError(
+                f"attack: the prompt of example {example.example_id} has no place of its own for a phrase: the "
+                "tokenizer joins phrases with the text around them; choose another judge."
+            )
+        first, last = common_ends([prompt.text for prompt in prompts])
+        before, after = text[:first].rstrip()[-AROUND:], text[len(text) - last :][:AROUND]
+        gaps.append(
+            Gap(example, prompts[0].condition, ids[:head].astype(np.int32), ids[-tail:].astype(np.int32), before, after)
+        )
+    return gaps
 
 
 def in_place(builder: PromptBuilder, gaps: Sequence[Gap], phrase: str, tokens: Sequence[int]) -> bool:
     """True where the whole prompts with `phrase` read as each gap's head, `tokens` and tail: what was scored is then
     what a judge will read."""
     attack = PhraseAttack("", phrase)
-    for gap in gaps:
-        (prompt,) = builder.build([gap.example], [gap.condition], attack.judged)
-        if not np.array_equal(prompt.token_ids, gap.filled(tokens)):
-            return False
-    return True
-
-
-def _cut(prompts: Sequence[Prompt]) -> Gap:
-    ids = [prompt.token_ids.tolist() for prompt in prompts]
-    head, tail = common_ends(ids)
-    texts = [prompt.text for prompt in prompts]
-    first, last = common_ends(texts)
-    before, after = texts[0][:first].rstrip()[-_AROUND:], texts[0][len(texts[0]) - last :][:_AROUND]
-    example, condition = prompts[0].example, prompts[0].condition
-    if head == 0 or tail == 0:
-        raise UserError(
-            f"attack: the prompt of example {example.example_id} has no place of its own for a phrase: the tokenizer "
-            "joins phrases with the text around them; choose another judge."
-        )
-    return Gap(example, condition, np.array(ids[0][:head], np.int32), np.array(ids[0][-tail:], np.int32), before, after)
+    prompts = (builder.build([gap.example], [gap.condition], attack.judged)[0] for gap in gaps)
+    return all(np.array_equal(prompt.token_ids, gap.filled(tokens)) for prompt, gap in zip(prompts, gaps, strict=True))
 
 
 def common_ends(rows: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
@@ -96,19 +92,15 @@ def common_ends(rows: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
     return head, tail
 
 
-TOKENIZER, FREQUENT = "tokenizer", "frequent"
-
-
 def whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """The words of two letters or more that the tokenizer writes as one token behind a blank, by token id."""
-    special = set(tokenizer.all_special_ids)
-    tokens = sorted(set(tokenizer.get_vocab().values()) - special)
+    tokens = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
     texts = [str(tokenizer.decode([token])) for token in tokens]
-    found = [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
-    if not found:  # sentencepiece's tokenizers drop the first blank when they decode
+    words = [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
+    if not words:  # sentencepiece's tokenizers drop the first blank when they decode
         pieces = map(str, tokenizer.convert_ids_to_tokens(tokens))
-        found = [piece[1:] for piece in pieces if piece[:1] == "\u2581" and piece[1:].isalpha()]
-    return [word for word in found if len(word) > 1]
+        words = [piece[1:] for piece in pieces if piece[:1] == "\u2581" and piece[1:].isalpha()]
+    return [word for word in words if len(word) > 1]
 
 
 def frequent_words(count: int) -> list[str]:
@@ -128,36 +120,25 @@ def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int
         words: how many of them, from the first, the most frequent, or the lowest token id on; None is all (of
             `frequent` 20 000).
     """
-    if vocabulary == TOKENIZER:
-        found = whole_words(tokenizer)
-    elif vocabulary == FREQUENT:
-        found = frequent_words(words or 20_000)
+    if vocabulary == "tokenizer":
+        listed = whole_words(tokenizer)
+    elif vocabulary == "frequent":
+        listed = frequent_words(words or 20_000)
     else:
-        remedy = f"give {TOKENIZER}, {FREQUENT}, or a UTF-8 file with one word a line"
+        remedy = "give tokenizer, frequent, or a UTF-8 file with one word a line"
         text = read_text(Path(vocabulary).expanduser(), f"attack.vocabulary={vocabulary}: it", remedy=remedy)
-        found = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    found = list(dict.fromkeys(found))[:words]
-    if not found:
+        listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    if not listed:
         raise UserError(f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least.")
-    return found
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """Words that survive behind a stem in a gap, the tokens that each adds, and how many words were dropped."""
-
-    words: Sequence[str]
-    tokens: Sequence[tuple[int, ...]]
-    dropped: int
+    return list(dict.fromkeys(listed))[:words]
 
 
 def fitting(
     tokenizer: PreTrainedTokenizerBase, gap: Gap, words: Sequence[str], before: Sequence[str], after: Sequence[str]
-) -> Fitting:
-    """The words that stay what they are between the words `before` and `after` of a phrase in a gap.
-
-    A word's tokens are what it puts between tokens that are the same for other words; it survives if these same tokens
-    stand there whatever stands next to it.
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The words that stay what they are between the words `before` and `after` of a phrase in a gap, each with the
+    tokens that it adds: what it puts between tokens that are the same for other words. A word survives if these same
+    tokens stand there whatever stands next to it.
     """
 
     def encoded(inside: Sequence[str]) -> list[list[int]]:
@@ -167,9 +148,8 @@ def fitting(
     probes = encoded(PROBES)
     head, tail = common_ends(probes)
     first, last = probes[0][:head], probes[0][len(probes[0]) - tail :]
-    kept, tokens = [], []
-    for word, ids in zip(words, encoded(words), strict=True):
-        if len(ids) > head + tail and ids[:head] == first and ids[len(ids) - tail :] == last:
-            kept.append(word)
-            tokens.append(tuple(ids[head : len(ids) - tail]))
-    return Fitting(kept, tokens, len(words) - len(kept))
+    return [
+        (word, tuple(ids[head : len(ids) - tail]))
+        for word, ids in zip(words, encoded(words), strict=True)
+        if len(ids) > head + tail and ids[:head] == first and ids[len(ids) - tail :] == last
+    ]

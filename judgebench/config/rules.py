@@ -381,13 +381,13 @@ MODELS = (
     Rule(
         lambda a: a.search is not None and a.search.search.takes_gradient,
         GRADIENT,
-        "search: the gradient needs judge.engine=prefix; or take search=exhaustive or halving.",
+        "search: the gradient needs judge.engine=prefix; or take search=exhaustive or search.shortlist=1.",
     ),
     Rule(
         lambda a: a.search is not None and a.search.search.takes_gradient and a.judge.source.encoder_decoder,
         None,
         "search: the gradient needs a decoder-only judge, and this one is an encoder-decoder model "
-        "({asked.model_type}); take search=exhaustive or halving.",
+        "({asked.model_type}); take search=exhaustive or search.shortlist=1.",
     ),
     Rule(
         lambda a: a.assistant.source is not None and LOCAL in a.judge.gives,

@@ -5,22 +5,28 @@ import itertools
 import numpy as np
 import pytest
 
+from judgebench.attacks.adv_suffix import TRACE, Journal, Walk, spread
 from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.attacks.vocabulary import in_place
-from judgebench.attacks.walk import TRACE, Journal, Walk, walk
 from judgebench.decoding import Expectation, Greedy
 from judgebench.runtime.errors import UserError
 from tests.attacks.conftest import EXAMPLES
 
 WORDS = ["well", "good", "summable", "outstandingly", "the", "seven", "Quickly", "river"]
-EXHAUSTIVE = Search()
 
 
-def how(tmp_path, builder, gaps, **more):
-    settings = {"search": EXHAUSTIVE, "words": WORDS, "length": 2, "beam": 1, "refine": 0, "seed": 0}
-    settings |= {"journal": Journal(tmp_path, {"test": str(more)}), "report": lambda text: None}
-    settings |= {"holds": lambda text, tokens: in_place(builder, gaps, text, tokens)}
-    return Walk(**settings | more)
+@pytest.fixture
+def walk(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+    """A search with settings of `AdvSuffix` and `Walk`."""
+
+    def walked(**settings):
+        searched = {"length": 2, **settings}
+        parts = {"words": WORDS, "journal": Journal(tmp_path, {"test": str(settings)})}
+        parts["holds"] = lambda text, tokens: in_place(builder, gaps, text, tokens)
+        parts |= {name: searched.pop(name) for name in ("words", "journal", "holds", "report") if name in searched}
+        return Walk(scorer, smollm2_tokenizer, AdvSuffix(**searched), **parts).walk()
+
+    return walked
 
 
 def tokens_of(tokenizer, words):
@@ -35,8 +41,8 @@ def everything(scorer, gaps, smollm2_tokenizer):
     return dict(zip(phrases, values.tolist(), strict=True))
 
 
-def test_greedy_takes_the_best_word_each_time(tmp_path, scorer, builder, gaps, smollm2_tokenizer, everything):
-    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps))
+def test_greedy_takes_the_best_word_each_time(walk, scorer, gaps, everything):
+    walked = walk()
     first = max(((w,) for w in WORDS), key=everything.__getitem__)
     second = max(((*first, w) for w in WORDS), key=everything.__getitem__)
     assert [phrase.words for phrase in walked.by_length] == [first, second]
@@ -50,18 +56,16 @@ def test_greedy_takes_the_best_word_each_time(tmp_path, scorer, builder, gaps, s
     assert (walked.trace.seconds[1:] > 0).all()
 
 
-def test_a_beam_as_wide_as_the_vocabulary_finds_the_best_pair(
-    tmp_path, scorer, builder, gaps, smollm2_tokenizer, everything
-):
-    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, beam=len(WORDS)))
+def test_a_beam_as_wide_as_the_vocabulary_finds_the_best_pair(walk, everything):
+    walked = walk(beam=len(WORDS))
     best = max((p for p in everything if len(p) == 2), key=everything.__getitem__)
     assert walked.by_length[1].words == best
     assert walked.by_length[0].words == max((p for p in everything if len(p) == 1), key=everything.__getitem__)
 
 
-def test_refinement_ends_where_no_single_word_helps(tmp_path, scorer, builder, gaps, smollm2_tokenizer, everything):
-    greedy = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps))
-    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, refine=4))
+def test_refinement_ends_where_no_single_word_helps(walk, everything):
+    greedy = walk()
+    walked = walk(refine=4)
     assert walked.refined is not None
     assert walked.refined.score >= greedy.by_length[-1].score
     neighbors = [(w, walked.refined.words[1]) for w in WORDS] + [(walked.refined.words[0], w) for w in WORDS]
@@ -69,7 +73,7 @@ def test_refinement_ends_where_no_single_word_helps(tmp_path, scorer, builder, g
     assert set(walked.trace.kind) == {"clean", "word", "replace"}
 
 
-def test_a_killed_search_goes_on_at_its_next_word(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+def test_a_killed_search_goes_on_at_its_next_word(walk, tmp_path, scorer):
     class Killed(Exception):
         pass
 
@@ -77,24 +81,24 @@ def test_a_killed_search_goes_on_at_its_next_word(tmp_path, scorer, builder, gap
         if text.startswith("word 2"):
             raise Killed
 
-    whole = walk(scorer, smollm2_tokenizer, how(tmp_path / "a", builder, gaps, length=3))
+    whole = walk(length=3)
     journal = Journal(tmp_path / "b", {"one": 1})
     with pytest.raises(Killed):
-        walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=3, journal=journal, report=killing))
+        walk(length=3, journal=journal, report=killing)
     before = scorer.tokens
-    resumed = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=3, journal=journal))
+    resumed = walk(length=3, journal=journal)
     assert resumed.resumed == 2
     assert [p.words for p in resumed.by_length] == [p.words for p in whole.by_length]
     assert [p.score for p in resumed.by_length] == [p.score for p in whole.by_length]
     spent = scorer.tokens - before
-    again = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=3, journal=journal))
+    again = walk(length=3, journal=journal)
     assert again.resumed == 4
     assert scorer.tokens - before == spent  # nothing is computed twice
     assert again.trace.equals(resumed.trace)
-    longer = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=4, journal=journal))
+    longer = walk(length=4, journal=journal)
     assert longer.resumed == 4
     (tmp_path / "b" / journal.key[:16] / "word_3.parquet").write_bytes(b"PAR1 half")
-    mended = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=3, journal=journal))
+    mended = walk(length=3, journal=journal)
     assert [p.words for p in mended.by_length] == [p.words for p in whole.by_length]
 
 
@@ -106,10 +110,8 @@ def test_a_killed_search_goes_on_at_its_next_word(tmp_path, scorer, builder, gap
         Search(shortlist=0.8, contexts=[0.5, 1.0], survivors=[0.6]),
     ],
 )
-def test_what_a_cheaper_search_keeps_was_scored_everywhere(
-    search, tmp_path, scorer, builder, gaps, smollm2_tokenizer, everything
-):
-    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, search=search))
+def test_what_a_cheaper_search_keeps_was_scored_everywhere(walk, search, gaps, everything):
+    walked = walk(search=search)
     for phrase in walked.by_length:
         assert phrase.score == pytest.approx(everything[phrase.words], abs=1e-6)
     first = walked.trace[walked.trace.step == "word_1"]
@@ -120,41 +122,35 @@ def test_what_a_cheaper_search_keeps_was_scored_everywhere(
     assert first.estimate.notna().all() == (search.shortlist < 1)
 
 
-def test_a_phrase_that_reads_otherwise_in_a_whole_prompt_is_passed_over(
-    tmp_path, scorer, builder, gaps, smollm2_tokenizer, everything
-):
+def test_a_phrase_that_reads_otherwise_in_a_whole_prompt_is_passed_over(walk, everything):
     ranked = sorted(((w,) for w in WORDS), key=everything.__getitem__, reverse=True)
-    picky = how(tmp_path, builder, gaps, length=1, holds=lambda text, tokens: text != ranked[0][0])
-    walked = walk(scorer, smollm2_tokenizer, picky)
+    walked = walk(length=1, holds=lambda text, tokens: text != ranked[0][0])
     assert walked.by_length[0].words == ranked[1]
     assert walked.trace[~walked.trace.survives.astype(bool)].word.tolist() == [ranked[0][0]]
     with pytest.raises(UserError, match="no phrase reads the same in every prompt"):
-        walk(
-            scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=1, seed=1, holds=lambda text, tokens: False)
-        )
+        walk(length=1, seed=1, holds=lambda text, tokens: False)
 
 
-def test_phrases_that_read_alike_are_tried_once(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+def test_phrases_that_read_alike_are_tried_once(walk):
     words = ["so", "well done", "so well", "done"]  # "so" + "well done" is "so well" + "done"
-    walked = walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, words=words, beam=4))
+    walked = walk(words=words, beam=4)
     second = walked.trace[walked.trace.step == "word_2"]
     assert second.phrase.is_unique
     assert len(second) == len({f"{one} {other}" for one in words for other in words}) == 15
     assert second.kept.max() == 3
 
 
-def test_a_journal_of_other_words_is_not_taken(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+def test_a_journal_of_other_words_is_not_taken(walk, tmp_path):
     journal = Journal(tmp_path, {"one": 1})
-    walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, length=1, journal=journal))
-    turned = how(tmp_path, builder, gaps, length=1, journal=journal, words=WORDS[::-1])
-    walked = walk(scorer, smollm2_tokenizer, turned)
+    walk(length=1, journal=journal)
+    walked = walk(length=1, journal=journal, words=WORDS[::-1])
     assert walked.resumed == 1  # the clean texts
     assert walked.trace.word.tolist() == ["", *WORDS[::-1]]
 
 
-def test_a_vocabulary_of_which_nothing_survives(tmp_path, scorer, builder, gaps, smollm2_tokenizer):
+def test_a_vocabulary_of_which_nothing_survives(walk):
     with pytest.raises(UserError, match="none of its 1 words survives tokenization"):
-        walk(scorer, smollm2_tokenizer, how(tmp_path, builder, gaps, words=["end\n"]))
+        walk(words=["end\n"])
 
 
 def test_rounds():
@@ -216,12 +212,11 @@ def test_objectives_need_probabilities_and_decodings():
         AdvSuffix(against=["contrastive"]).objectives(decodings, "score_tokens")
 
 
-def test_gaps_take_turns_by_group(scorer, gaps):
-    from judgebench.attacks.search import _spread
-
+def test_gaps_take_turns_by_group(gaps):
+    groups = [gap.example.group_id for gap in gaps]
     for seed in range(5):
-        order = _spread(scorer, [seed])
+        order = spread(groups, [seed])
         assert sorted(order) == list(range(len(gaps)))
         assert {gaps[i].example.group_id for i in order[:2]} == {"bridge", "school"}
-    assert len({tuple(_spread(scorer, [seed])) for seed in range(20)}) > 1
-    assert np.array_equal(_spread(scorer, [3]), _spread(scorer, [3]))
+    assert len({tuple(spread(groups, [seed])) for seed in range(20)}) > 1
+    assert np.array_equal(spread(groups, [3]), spread(groups, [3]))

@@ -197,7 +197,7 @@ def test_a_tokenizer_and_a_configuration(judgebench, tmp_path, smollm2_tokenizer
 def test_a_search_whose_steps_are_cut_off_is_done_again(tmp_path):
     import pandas as pd
 
-    from judgebench.attacks.walk import Journal
+    from judgebench.attacks.adv_suffix import Journal
 
     journal = Journal(tmp_path, {"words": 3})
     journal.put("word_1", pd.DataFrame({"score": [1.0] * 50}))
