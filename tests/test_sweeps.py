@@ -56,7 +56,6 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
         "dev_spearman_coherence.png",
         "dev_spearman_coherence.svg",
     }
-    assert yaml.safe_load(Path("run/optimization_results.yaml").read_text())["best_value"] == study["best"]["values"][0]
 
 
 def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):

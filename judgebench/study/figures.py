@@ -18,8 +18,8 @@ from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
 from judgebench.study.storage import pareto_front
 
-_MOST_VALUES = 12
-_COLORS, _BEST = "YlGnBu", "#D55E00"
+_MOST_VALUES, _MOST_NAMED = 12, 8
+_COLORS, _BEST, _TRIED = "YlGnBu", "#D55E00", "#56B4E9"  # the last two of Okabe and Ito's palette
 
 Trial = Mapping[str, Any]
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.jobs.outcome`)."""
@@ -43,7 +43,8 @@ def direction_of(position: int, directions: Sequence[str]) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Swept keys with their values, as a reader knows them."""
-    return ", ".join(f"{axis_name(key)} {_number(value)}" for key, value in params.items())
+    texts = {axis_name(key): f"{value:.4g}" if isinstance(value, float) else value for key, value in params.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def axis_name(key: str) -> str:
@@ -57,10 +58,6 @@ def axis_name(key: str) -> str:
     return {"lambda": "λ", "temperature": "t"}.get(last, last)
 
 
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
     """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
 
@@ -68,7 +65,8 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     framed."""
     done = complete(trials)
     keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
-    if len(keys) != 2 or not all(_is_number(trial["params"].get(key)) for trial in done for key in keys):
+    swept = [trial["params"].get(key) for trial in done for key in keys]
+    if len(keys) != 2 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in swept):
         return {}
     points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in done:
@@ -82,17 +80,18 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
                 points_of.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
-    return {
-        f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}": _figure(
-            points, names, metric.capitalize(), dimension, split, direction_of(objective, directions)
-        )
-        for (objective, metric, dimension, split), points in points_of.items()
-    }
+    figures = {}
+    for (objective, metric, dimension, split), points in points_of.items():
+        file = f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        figures[file] = _figure(points, names, (metric, split, dimension), direction_of(objective, directions))
+    return figures
 
 
 def _figure(
-    points: Mapping[str, Points], names: tuple[str, str], metric: str, dimension: str, split: str, direction: str
+    points: Mapping[str, Points], names: tuple[str, str], subject: tuple[str, str, str], direction: str
 ) -> Figure:
+    metric, split, dimension = subject
+    metric = metric.capitalize()
     title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
     caption = (
         f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
@@ -100,19 +99,30 @@ def _figure(
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
-    heat = all(map(_is_grid, points.values()))
+    framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
+    # few distinct values tried with each other are a grid; a sampler draws values of its own for each trial
+    sizes = [[len({at[axis] for at in part}) for axis in (0, 1)] for part in points.values()]
+    heat = all(
+        max(size) <= _MOST_VALUES and 2 * len(part) >= math.prod(size)
+        for size, part in zip(sizes, points.values(), strict=True)
+    )
     if any(math.isnan(value) for part in points.values() for value in part.values()):
         caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
     if heat:
-        maps = [_map(name, part, direction) for name, part in points.items()]
-        return heat_map_figure(maps, names, title, caption, framed=_framed(direction))
-    return _dots_figure(points, names, metric, title, caption, direction)
-
-
-def _is_grid(points: Points) -> bool:
-    """True where few distinct values were tried with each other; a sampler draws values of its own for each trial."""
-    rows, columns = (len({at[axis] for at in points}) for axis in (0, 1))
-    return max(rows, columns) <= _MOST_VALUES and 2 * len(points) >= rows * columns
+        return heat_map_figure(
+            [_map(name, part, direction) for name, part in points.items()], names, title, caption, framed=framed
+        )
+    with house_style():
+        figure, axes = panels(len(points), min(2, len(points)), 2.6, share_y=False)
+        for axis, (name, part) in zip(axes, points.items(), strict=True):
+            bar = figure.colorbar(_dots(axis, part, direction), ax=axis, shrink=0.9, pad=0.02)
+            bar.set_label(metric)
+            axis.set_title(f"range {name}")
+            axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
+            axis.set_xlabel(names[1])
+        ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
+        ring.set_markeredgewidth(2)
+        return finish(figure, title, caption, [ring], [framed])
 
 
 def _best_at(points: Points, direction: str) -> list[tuple[float, float]]:
@@ -122,37 +132,16 @@ def _best_at(points: Points, direction: str) -> list[tuple[float, float]]:
     return [min(known, key=lambda at: sign * points[at])] if known else []
 
 
-def _framed(direction: str) -> str:
-    return f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
-
-
 def _map(name: str, points: Points, direction: str) -> HeatMap:
     rows, columns = (sorted({at[i] for at in points}) for i in (0, 1))
     values = np.full((len(rows), len(columns)), np.nan)
     for (row, column), value in points.items():
         values[rows.index(row), columns.index(column)] = value
     best, undefined = (
-        [(rows.index(row), columns.index(column)) for row, column in held]
-        for held in (_best_at(points, direction), [at for at, value in points.items() if math.isnan(value)])
+        [(rows.index(row), columns.index(column)) for row, column in places]
+        for places in (_best_at(points, direction), [at for at, value in points.items() if math.isnan(value)])
     )
     return HeatMap(f"range {name}", rows, columns, values, best, undefined)
-
-
-def _dots_figure(
-    points: Mapping[str, Points], names: tuple[str, str], metric: str, title: str, caption: str, direction: str
-) -> Figure:
-    with house_style():
-        figure, axes = panels(len(points), min(2, len(points)), 2.6, share_y=False)
-        for axis, (name, part) in zip(axes, points.items(), strict=True):
-            drawn = _dots(axis, part, direction)
-            bar = figure.colorbar(drawn, ax=axis, shrink=0.9, pad=0.02)
-            bar.set_label(metric)
-            axis.set_title(f"range {name}")
-            axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
-            axis.set_xlabel(names[1])
-        ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
-        ring.set_markeredgewidth(2)
-        return finish(figure, title, caption, [ring], [_framed(direction)])
 
 
 def _dots(axis: Axes, points: Points, direction: str) -> Any:
@@ -174,16 +163,6 @@ def _dots(axis: Axes, points: Points, direction: str) -> Any:
     return drawn
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_TRIED, _FRONT = "#56B4E9", "#D55E00"  # Okabe and Ito's palette
-_MOST_NAMED = 8
-
-Value = tuple[float, float]
-
-
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
     """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
     unless there are two objectives."""
@@ -192,70 +171,56 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         return None
     on_front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
     values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
-    names = [_name(done[0], objective) for objective in (0, 1)]
+    tested = {trial["number"]: place for trial in on_front if (place := _on_test(trial)) is not None}
+    # what the axes are: the first cell of each objective says its metric, split, and what was done to the texts
+    names, labels, under = [], [], ""
+    for objective, direction in enumerate(directions):
+        cell = _cells(done[0], objective)[0]
+        change = cell["metric"] in ("delta", "change")
+        names.append("Score change" if change else str(cell["metric"]).replace("_", " ").capitalize())
+        better = "less" if direction == "minimize" else "more"
+        labels.append(f"{names[-1]} on {cell['split']} ({better} is better)")
+        texts = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+        under += f"{names[-1]}: {', '.join(texts)}. " if texts else ""
     with house_style():
         figure, (axis,) = panels(1, 1, 3.2)
+        axis.set_xlabel(labels[0])
+        axis.set_ylabel(labels[1])
         axis.plot(*zip(*values.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
         at = sorted(values[trial["number"]] for trial in on_front)
-        axis.plot(*zip(*at, strict=True), "o-", color=_FRONT, markersize=6, linewidth=1.2, zorder=3)
+        axis.plot(*zip(*at, strict=True), "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
         for trial in on_front[:_MOST_NAMED]:
             place = values[trial["number"]]
             axis.annotate(f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
-        tested = {trial["number"]: where for trial in on_front if (where := _on_test(trial)) is not None}
-        for number, there in tested.items():
-            axis.plot(*there, "o", color=_FRONT, markerfacecolor="none", markersize=6, zorder=3)
-            ends = zip(values[number], there, strict=True)
+        for number, place in tested.items():
+            axis.plot(*place, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
+            ends = zip(values[number], place, strict=True)
             axis.plot(*(list(end) for end in ends), color=MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
-        splits = [_cell(done[0], objective)["split"] for objective in (0, 1)]
-        axis.set_xlabel(f"{names[0]} on {splits[0]} ({_better(directions, 0)} is better)")
-        axis.set_ylabel(f"{names[1]} on {splits[1]} ({_better(directions, 1)} is better)")
-        handles = [
-            Line2D([], [], color=_TRIED, marker="o", linestyle="none", markersize=5),
-            Line2D([], [], color=_FRONT, marker="o", linewidth=1.2, markersize=6),
-        ]
-        labels = ["a trial", "on the front"]
+        legend = {
+            "a trial": Line2D([], [], color=_TRIED, marker="o", linestyle="none", markersize=5),
+            "on the front": Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6),
+        }
         if tested:
-            handles.append(Line2D([], [], color=_FRONT, marker="o", markerfacecolor="none", linestyle="none"))
-            labels.append("the same on the test split")
+            hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
+            legend["the same on the test split"] = hollow
         shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
         caption = (
             f"{len(done)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. "
-            f"{_under(done[0])}{shown}."
+            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. {under}{shown}."
         )
-        return finish(figure, f"{names[0]} against {names[1]}", caption, handles, labels)
+        return finish(figure, f"{names[0]} against {names[1]}", caption, list(legend.values()), list(legend))
 
 
-def _cell(trial: Trial, objective: int) -> Mapping[str, Any]:
-    return next(one for one in trial["attributes"]["cells"] if one["objective"] == objective)
+def _cells(trial: Trial, objective: int) -> list[Mapping[str, Any]]:
+    return [cell for cell in trial["attributes"]["cells"] if cell["objective"] == objective]
 
 
-def _name(trial: Trial, objective: int) -> str:
-    metric = str(_cell(trial, objective)["metric"])
-    return "Score change" if metric in ("delta", "change") else metric.replace("_", " ").capitalize()
-
-
-def _under(trial: Trial) -> str:
-    clauses = []
-    for objective in (0, 1):
-        cell = _cell(trial, objective)
-        given = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-        clauses += [f"{_name(trial, objective)}: {', '.join(given)}. "] if given else []
-    return "".join(clauses)
-
-
-def _better(directions: Sequence[str], position: int) -> str:
-    return "less" if direction_of(position, directions) == "minimize" else "more"
-
-
-def _on_test(trial: Trial) -> Value | None:
+def _on_test(trial: Trial) -> tuple[float, ...] | None:
+    """A trial's two values on the test split; None where one of its cells has none, or was chosen there."""
     means = []
-    for objective in (0, 1):
-        cells: list[Mapping[str, Any]] = [
-            cell for cell in trial["attributes"]["cells"] if cell["objective"] == objective
-        ]
-        known = [float(cell["test"]) for cell in cells if cell["test"] is not None]
-        if len(known) < len(cells) or cells[0]["split"] == "test":
+    for cells in (_cells(trial, 0), _cells(trial, 1)):
+        values = [cell["test"] for cell in cells]
+        if None in values or cells[0]["split"] == "test":
             return None
-        means.append(sum(known) / len(known))
-    return means[0], means[1]
+        means.append(sum(map(float, values)) / len(values))
+    return tuple(means)

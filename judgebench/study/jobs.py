@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -21,8 +22,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
+from judgebench.config.tasks import absences, tasks_in
 from judgebench.runtime.errors import Refusal, UserError
-from judgebench.runtime.files import LOCK, UNTIL_THE_END, atomic
+from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 class JobFailed(Exception):
     """The end of a job that ended its program; `sentence` says why. Unlike SystemExit, it ends that job alone."""
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+    @property
+    def sentence(self) -> str:
+        return str(self)
 
 
 class Quiet:
@@ -108,11 +110,7 @@ def group_name(hydra_config: Any) -> str:
 
 
 def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
-    """The config key `objective`, see `parse_objective`; None where it is the default.
-
-    Raises:
-        UserError: see `parse_objective`.
-    """
+    """The config key `objective`, see `parse_objective`; None where it is the default."""
     from judgebench.metrics.objective import parse_objective
 
     objective = plain(config.get("objective"))
@@ -150,6 +148,8 @@ def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) ->
     return {"values": values, "attributes": attributes}
 
 
+# --- the end of a multirun --------------------------------------------------------------------------------------------
+
 _HYDRAS = "multirun.yaml"
 _SLURM = "submitit_launcher.SlurmLauncher"
 
@@ -173,7 +173,7 @@ class SweepSummary(Callback):
 
         self._home = _process()
         folder = Path(str(config.hydra.sweep.dir))
-        made = [one for one in (folder, *folder.parents) if not one.exists()]
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
         try:
             # how many processes a job of SLURM's has is known where it runs
@@ -217,9 +217,8 @@ class SweepSummary(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
         self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]
-        self._jobs.sort(key=lambda job: job["number"])
         shutil.rmtree(elsewhere, ignore_errors=True)
-        self._finish(config, folder, self._jobs)
+        self._finish(config, folder, sorted(self._jobs, key=lambda job: job["number"]))
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
         # takes seconds to import, and most starts are no multirun
@@ -229,13 +228,56 @@ class SweepSummary(Callback):
         finish_sweep(config, folder, trials, directions, group_name(config.hydra))
 
 
+class TaskSummary(SweepSummary):
+    """Says which tasks are left out, and at the end writes tasks.html, tasks.json and tasks.csv in the sweep's folder
+    and prints the table of all tasks."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        super().on_multirun_start(config, **kwargs)
+        for sentence in absences(config.get("tasks")):
+            print(sentence)
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        super().on_job_start(config, **kwargs)
+        job, count = int(config.hydra.job.num), len(tasks_in(config.get("tasks")).split(","))
+        print(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
+
+    def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
+        # all of this takes seconds to import, and most starts are no sweep
+        from judgebench.report.comparison import lettered, render_tasks
+        from judgebench.report.render import WIDTH, Terminal, to_terminal
+        from judgebench.report.table import records
+        from judgebench.report.views.tasks import TASKS_TABLE, tasks_frame
+        from judgebench.results.results import Results
+
+        paths = [Path(job["attributes"]["run_dir"]) for job in jobs if job.get("attributes")]
+        if not paths:
+            return
+        runs = [Results.load(path) for path in paths]
+        links = [quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/")) for path in paths]
+        frame = tasks_frame(lettered(runs))
+        names = [str(name) for name in frame]
+        content = {
+            "tasks.json": json.dumps(records(frame), indent=1, ensure_ascii=False) + "\n",
+            "tasks.csv": as_csv(names, [[row[name] for name in names] for row in records(frame)]),
+            "tasks.html": render_tasks(runs, links),
+        }
+        for name, text in content.items():
+            with atomic(folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        console = Terminal(width=max(WIDTH, Terminal().width))
+        console.print(to_terminal(TASKS_TABLE(lettered(runs))))
+        print(folder / "tasks.html")
+        print(folder)
+
+
 def _leave_nothing(folder: Path, made: list[Path]) -> None:
     """Removes a multirun's folder that holds only what Hydra writes before the first job."""
     with suppress(OSError):
         if {path.name for path in folder.iterdir()} <= {_HYDRAS, LOCK}:
             (folder / _HYDRAS).unlink(missing_ok=True)
-            for one in made:
-                one.rmdir()
+            for path in made:
+                path.rmdir()
 
 
 def _is_study(config: DictConfig) -> bool:

@@ -6,7 +6,9 @@ import importlib
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -65,15 +67,7 @@ class Settings:
             )
 
 
-_LISTED = ("GridSampler", "BruteForceSampler")
-"""Samplers of every point once, which `claims` does itself: these would hand a point to two workers."""
-
 _EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
-
-
-def is_grid(sampler: Mapping[str, Any]) -> bool:
-    """True where every point is run once, so that nothing is left to sample."""
-    return sampler_name(sampler) in _LISTED
 
 
 def sampler_name(sampler: Mapping[str, Any]) -> str:
@@ -82,6 +76,11 @@ def sampler_name(sampler: Mapping[str, Any]) -> str:
     if not isinstance(target, str) or not target:
         raise UserError(f"hydra.sweeper.sampler: {sampler!r} names no class; {_EXAMPLE}.")
     return target.rpartition(".")[2]
+
+
+def is_grid(sampler: Mapping[str, Any]) -> bool:
+    """True where every point is run once: `claims` does that itself, Optuna's samplers would give two workers one."""
+    return sampler_name(sampler) in ("GridSampler", "BruteForceSampler")
 
 
 def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int], BaseSampler]:
@@ -94,13 +93,13 @@ def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int],
     if is_grid(sampler):
         return lambda number: RandomSampler()
     made = _made(sampler)
-    own = sampler.get("seed") if sampler.get("seed") is not None else seed
-    if own is None or "seed" not in inspect.signature(type(made)).parameters:
+    seed = sampler.get("seed") if sampler.get("seed") is not None else seed
+    if seed is None or "seed" not in inspect.signature(type(made)).parameters:
         return lambda number: made
     if isinstance(made, QMCSampler):
-        shared = _made(sampler, seed=own)
+        shared = _made(sampler, seed=seed)
         return lambda number: shared
-    return lambda number: _made(sampler, seed=int(np.random.SeedSequence([own, number]).generate_state(1)[0]))
+    return lambda number: _made(sampler, seed=int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
 def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
@@ -115,10 +114,8 @@ def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
     try:
         made: BaseSampler = instantiate({**sampler, **more})
     except Exception as error:
-        cause = error.__cause__ or error
-        raise UserError(
-            f"hydra.sweeper.sampler: {target} does not take that: {' '.join(str(cause).split())}"
-        ) from error
+        cause = " ".join(str(error.__cause__ or error).split())
+        raise UserError(f"hydra.sweeper.sampler: {target} does not take that: {cause}") from error
     return made
 
 
@@ -129,12 +126,7 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True)
 class Param:
-    """One swept key.
-
-    Attributes:
-        distribution: samplers draw from it.
-        values: all values, in the order given; None where there are infinitely many.
-    """
+    """One swept key: samplers draw from its distribution; `values` are all, as given, or None of infinitely many."""
 
     distribution: BaseDistribution
     values: tuple[Value, ...] | None
@@ -147,12 +139,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Space:
-    """The search space of a sweep.
-
-    Attributes:
-        params: key -> how it is swept.
-        fixed: the overrides that every job gets, as they were given.
-    """
+    """The search space of a sweep: the swept keys, and the overrides that every job gets, as they were given."""
 
     params: Mapping[str, Param]
     fixed: tuple[str, ...]
@@ -179,53 +166,50 @@ class Space:
             UserError: what is no override, holds nothing to choose from, or names a choice twice.
         """
         parser = OverridesParser.create(config_loader=config_loader)
-        parsed: dict[str, Param | str] = {}
-        for key, given in params.items():
-            text = f"{key}={'null' if given is None else given}"
+        overrides: dict[str, Override] = {}
+        for key, value in params.items():
             try:
-                override = parser.parse_override(text)
+                override = parser.parse_override(f"{key}={'null' if value is None else value}")
             except HydraException as error:
                 reason = str(error).splitlines()[0]
-                raise UserError(f"hydra.sweeper.params.{key}: {given!r} is no override ({reason}).") from error
-            parsed[override.get_key_element()] = _swept(override) or text
-        for argument in arguments:
-            override = parser.parse_override(argument)
-            parsed[override.get_key_element()] = _swept(override) or argument
-        swept = {key: param for key, param in parsed.items() if isinstance(param, Param)}
+                raise UserError(f"hydra.sweeper.params.{key}: {value!r} is no override ({reason}).") from error
+            overrides[override.get_key_element()] = override
+        for override in map(parser.parse_override, arguments):
+            overrides[override.get_key_element()] = override
+        swept = {key: _swept(override) for key, override in overrides.items() if override.is_sweep_override()}
         if not swept:
             raise UserError(
                 "hydra.sweeper.params: nothing is swept; give at least one key several values, as in "
                 "hydra.sweeper.params={decoding.lambda: '0.1,0.5'}."
             )
-        return cls(swept, tuple(one for one in parsed.values() if isinstance(one, str)))
+        return cls(swept, tuple(str(override.input_line) for key, override in overrides.items() if key not in swept))
 
-    @property
-    def distributions(self) -> dict[str, BaseDistribution]:
-        return {key: param.distribution for key, param in self.params.items()}
-
-    def grid(self) -> Iterator[dict[str, Value]]:
-        """Every combination of values, the last key changing fastest; `UserError` where they are infinitely or too
-        many."""
-        count = 1
+    def grid(self) -> dict[str, dict[str, Value]]:
+        """Every combination of values by its `point_key`, the last key changing fastest; `UserError` where they are
+        infinitely or too many."""
         for key, param in self.params.items():
             if param.values is None:
                 raise UserError(
                     f"hydra.sweeper.params.{key}: a grid needs values that can be listed; give choice(...) or "
                     "range(...), or take another sampler."
                 )
-            count *= len(param.values)
-        if count > MOST_POINTS:
-            raise UserError(f"hydra.sweeper.params: the grid has {count} points; at most {MOST_POINTS} are supported.")
         columns = [param.values or () for param in self.params.values()]
-        for point in itertools.product(*columns):
-            yield dict(zip(self.params, point, strict=True))
+        if (count := math.prod(map(len, columns))) > MOST_POINTS:
+            raise UserError(f"hydra.sweeper.params: the grid has {count} points; at most {MOST_POINTS} are supported.")
+        points = [dict(zip(self.params, values, strict=True)) for values in itertools.product(*columns)]
+        return {point_key(point): point for point in points}
 
     def overrides(self, point: Mapping[str, Value]) -> list[str]:
         """A job's overrides: the fixed ones, then the point's."""
-        return [*self.fixed, *(f"{key}={self.params[key].text(point[key])}" for key in self.params)]
+        return [*self.fixed, *(f"{key}={param.text(point[key])}" for key, param in self.params.items())]
 
     def shown(self, point: Mapping[str, Value]) -> str:
-        return " ".join(f"{key.lstrip('+')}={_short(self.params[key].text(point[key]))}" for key in self.params)
+        """A point as people read it: numbers with five digits."""
+        texts = {key.lstrip("+"): param.text(point[key]) for key, param in self.params.items()}
+        for key, text in texts.items():
+            with suppress(ValueError):
+                texts[key] = f"{float(text):.5g}" if "." in text else text
+        return " ".join(f"{key}={text}" for key, text in texts.items())
 
     def described(self) -> dict[str, Any]:
         """Key -> its distribution, as JSON; equal for equal spaces."""
@@ -237,11 +221,9 @@ def point_key(point: Mapping[str, Value]) -> str:
     return json.dumps(dict(point), sort_keys=True)
 
 
-def _swept(override: Override) -> Param | None:
-    """The sweep of an override's key; None where it has one value."""
-    if not override.is_sweep_override():
-        return None
-    key, value = override.get_key_element(), override.value()
+def _swept(override: Override) -> Param:
+    """How an override sweeps its key."""
+    value: Any = override.value()
     tags: set[str] = getattr(value, "tags", set())
     logarithmic = "log" in tags
     if tags - {"log"} or (logarithmic and not isinstance(value, IntervalSweep)):
@@ -253,17 +235,15 @@ def _swept(override: Override) -> Param | None:
     # shuffled values keep their order: every worker of a study must see the same distribution
     if isinstance(value, ChoiceSweep):
         listed = list(value.list)
-    elif isinstance(value, RangeSweep):
-        listed = list(value.range())
     else:
-        listed = list(override.sweep_iterator())
+        listed = list(value.range() if isinstance(value, RangeSweep) else override.sweep_iterator())
     # numbers stay numbers; all else is kept as it stands in an override, quoted and escaped
     choices = tuple(item if isinstance(item, int | float | bool) else Transformer.str(item) for item in listed)
     if not choices:
         raise UserError(f"{override.input_line}: there is nothing to choose from.")
     texts = [str(choice) for choice in choices]
     if len(set(texts)) < len(texts):
-        raise UserError(f"{key}: {', '.join(texts)} names one twice.")
+        raise UserError(f"{override.get_key_element()}: {', '.join(texts)} names one twice.")
     return Param(CategoricalDistribution(choices), choices)
 
 
@@ -277,7 +257,7 @@ def _range(override: Override, value: RangeSweep) -> Param:
     if all(isinstance(number, int) for number in numbers):
         step = abs(int(value.step))
         return Param(IntDistribution(int(min(numbers)), int(max(numbers)), step=step), numbers)
-    # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and not lie beside the grid
+    # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and lie on the grid
     first, by = (Decimal(str(part)) for part in (value.start, value.step))
     steps = ((Decimal(str(value.stop)) - first) / by).to_integral_value(rounding="ROUND_CEILING")
     exact = tuple(float(first + by * i) for i in range(int(steps)))
@@ -296,10 +276,3 @@ def _interval(override: Override, value: IntervalSweep, logarithmic: bool) -> Pa
         values = tuple(range(low, high + 1)) if not logarithmic and high - low < MOST_POINTS else None
         return Param(IntDistribution(low, high, log=logarithmic), values)
     return Param(FloatDistribution(float(low), float(high), log=logarithmic), None)
-
-
-def _short(text: str) -> str:
-    try:
-        return text if "." not in text else f"{float(text):.5g}"
-    except ValueError:
-        return text

@@ -8,9 +8,10 @@ objective names the test split.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import yaml
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from judgebench.config.fields import plain
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.metrics.correlation import spearman
@@ -39,12 +41,13 @@ from judgebench.tuning.optimum import EQUAL, optimum
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 Cell = tuple[Any, ...]
+"""Objective, metric, dimension and range of a cell, which identify it."""
 Rows = list[tuple[Trial, Mapping[str, Any]]]
 """Trials, each with its record of a cell."""
 
+SUMMARY = "sweep.json"
 _CELL = ("objective", "metric", "dimension", *RANGE, LABELS)
 _SPLITS = ("dev", "test")
-_EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
 
 
 def summarize(
@@ -71,21 +74,26 @@ def summarize(
             and at the exact optima (`exact`).
     """
     done, optima = complete(trials), optima or {}
-    tried: dict[Cell, Rows] = {}
+    rows_of: dict[Cell, Rows] = {}
     for trial in done:
         for cell in trial["attributes"]["cells"]:
-            tried.setdefault(cell_of(cell), []).append((trial, cell))
+            rows_of.setdefault(cell_of(cell), []).append((trial, cell))
+    cells = {key: _cell_record(key, rows, directions, optima.get(key)) for key, rows in rows_of.items()}
+    means = []
+    for position in dict.fromkeys(key[0] for key in cells):
+        keys = [key for key in cells if key[0] == position]
+        bests = [cells[key]["best"] for key in keys]
+        mean = {"objective": position, "chosen_per_cell": None if None in bests else _split_means(bests)}
+        mean["one_setting"] = _one_setting([rows_of[key] for key in keys], direction_of(position, directions))
+        if optima.keys() >= set(keys):
+            mean["exact"] = _split_means([optima[key] for key in keys])
+        means.append(mean)
     return {
         "trials": len(done),
         "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
         "params": list(dict.fromkeys(key for trial in done for key in trial["params"])),
-        "cells": [
-            _cell_record(key, rows, direction_of(key[0], directions), optima.get(key)) for key, rows in tried.items()
-        ],
-        "means": [
-            _means(position, {key: rows for key, rows in tried.items() if key[0] == position}, directions, optima)
-            for position in dict.fromkeys(key[0] for key in tried)
-        ],
+        "cells": list(cells.values()),
+        "means": means,
     }
 
 
@@ -94,37 +102,68 @@ def cell_of(cell: Mapping[str, Any]) -> Cell:
     return tuple(cell.get(key) for key in _CELL)
 
 
+def _cell_record(key: Cell, rows: Rows, directions: Sequence[str], exact: Mapping[str, Any] | None) -> dict[str, Any]:
+    first, direction = rows[0][1], direction_of(key[0], directions)
+    split = first.get("split", DEV)
+    best: dict[str, Any] | None = None
+    if rated := [[(trial, cell)] for trial, cell in rows if cell[split] is not None]:
+        trial, cell = _first_best(rated, split, direction)[0]
+        best = {"trial": trial["number"], "params": dict(trial["params"]), "dev": cell["dev"], "test": cell["test"]}
+        best |= {"run_dir": trial["attributes"].get("run_dir")} | ({"constant": True} if cell.get("constant") else {})
+    record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
+    record |= {"split": split, "direction": direction}
+    record |= {axis: first.get(axis, "none") for axis in ("attack", "defense")} | {"best": best}
+    if best is not None and exact is not None:
+        below = max(0.0, exact["dev"] - best["dev"])
+        record |= {"exact": dict(exact), "below_exact": 0.0 if below < EQUAL else below}
+        if best.get("constant"):
+            record["below_exact"] = None
+    return record
+
+
+def _one_setting(rows_of_cells: Sequence[Rows], direction: str) -> dict[str, Any] | None:
+    """The setting that is best on average over cells, among those that have a value in each; None where none has."""
+    split = rows_of_cells[0][0][1].get("split", DEV)
+    by_trial: dict[int, Rows] = {}
+    for trial, cell in itertools.chain.from_iterable(rows_of_cells):
+        if cell[split] is not None:
+            by_trial.setdefault(trial["number"], []).append((trial, cell))
+    everywhere = [rows for rows in by_trial.values() if len(rows) == len(rows_of_cells)]
+    if not everywhere:
+        return None
+    rows = _first_best(everywhere, split, direction)
+    trial = rows[0][0]
+    return {"trial": trial["number"], "params": dict(trial["params"])} | _split_means([cell for _, cell in rows])
+
+
+def _first_best(candidates: Sequence[Rows], split: str, direction: str) -> Rows:
+    """The first of the candidates whose mean over their cells is best. Where every text has the same score there is no
+    correlation, and the 0.0 that stands for it beats nothing: a candidate with fewer such cells goes first."""
+    sign = 1.0 if direction == "minimize" else -1.0
+
+    def rank(rows: Rows) -> tuple[int, float]:
+        cells = [cell for _, cell in rows]
+        return sum(bool(cell.get("constant")) for cell in cells), sign * (_split_means(cells)[split] or 0.0)
+
+    return min(candidates, key=rank)
+
+
+def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Split -> the mean over cells; None where one of them has no value."""
+    means: dict[str, float | None] = {}
+    for split in _SPLITS:
+        values = [cell[split] for cell in cells]
+        means[split] = None if None in values or not values else sum(values) / len(values)
+    return means
+
+
+# --- the summary as people read it ------------------------------------------------------------------------------------
+
+
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
-    """The summary as people read it: a table an objective."""
+    """A table an objective, and how many trials failed."""
     count = summary["failed"]
     return [*_SWEEP.tables(summary), *([Paragraph(f"{count} trials failed; study.json says why.")] if count else [])]
-
-
-def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """A row a cell, and below them the means over an objective's cells."""
-    several = len({cell["dimension"] for cell in summary["cells"]}) > 1
-    rows = []
-
-    def shown(best: Mapping[str, Any]) -> dict[str, Any]:
-        return {split: best[split] for split in _SPLITS} | {"trial": str(best.get("trial", ""))}
-
-    for mean in summary["means"]:
-        cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
-        table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
-        for cell in cells:
-            best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            setting = f"no {cell['split']} split: nothing is chosen"
-            if cell["best"]:
-                setting = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
-            row = {"part": "cells", "dimension": cell["dimension"] if several else None, "range": str(range_of(cell))}
-            if "exact" in cell:
-                row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
-            rows.append(table | row | {"setting": setting} | shown(best))
-        for name, key in _MEANS.items():
-            if (values := mean.get(key)) is not None:
-                row = {"part": "means", "range": name, "setting": params_text(values.get("params", {}))}
-                rows.append(table | row | shown(values))
-    return pd.DataFrame(rows)
 
 
 _MEANS = {
@@ -132,6 +171,43 @@ _MEANS = {
     "mean, one setting": "one_setting",
     "mean, exact optima": "exact",
 }
+
+
+def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """A row a cell, and below them the means over an objective's cells."""
+    several = len({cell["dimension"] for cell in summary["cells"]}) > 1
+    rows = []
+    for mean in summary["means"]:
+        cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
+        table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
+        for cell in cells:
+            best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
+            row = {"part": "cells", "dimension": cell["dimension"] if several else None, "range": str(range_of(cell))}
+            row["setting"] = f"no {cell['split']} split: nothing is chosen"
+            if cell["best"]:
+                row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
+            if "exact" in cell:
+                row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
+            rows.append(table | row | {"dev": best["dev"], "test": best["test"], "trial": str(best["trial"])})
+        for name, key in _MEANS.items():
+            if (means := mean.get(key)) is not None:
+                row = {"part": "means", "range": name, "setting": params_text(means.get("params", {}))}
+                row |= {"dev": means["dev"], "test": means["test"], "trial": str(means.get("trial", ""))}
+                rows.append(table | row)
+    return pd.DataFrame(rows)
+
+
+def _title(cell: Mapping[str, Any], trials: int) -> str:
+    which = "smallest" if cell["direction"] == "minimize" else "best"
+    under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+    where = f" ({'; '.join(under)})" if under else ""
+    end = (
+        "; chosen on test itself, so the figure is optimistic" if cell["split"] == TEST else ", and what it is on test"
+    )
+    return f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of {trials} trials{end}"
+
+
+_EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
 _SWEEP = View(
     "sweep",
     "",
@@ -153,88 +229,12 @@ _SWEEP = View(
 )
 
 
-def _title(cell: Mapping[str, Any], trials: int) -> str:
-    which = "smallest" if cell["direction"] == "minimize" else "best"
-    under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-    metric = cell["metric"].capitalize().replace("_", " ")
-    where = f" ({'; '.join(under)})" if under else ""
-    title = f"{which} {metric}{where} on {cell['split']} of {trials} trials"
-    if cell["split"] == "test":
-        return f"{title}; chosen on test itself, so the figure is optimistic"
-    return f"{title}, and what it is on test"
-
-
-def _cell_record(key: Cell, rows: Rows, direction: str, exact: Mapping[str, Any] | None) -> dict[str, Any]:
-    first = rows[0][1]
-    split = first.get("split", DEV)
-    best = None
-    if rated := [(trial, cell) for trial, cell in rows if cell[split] is not None]:
-        trial, cell = _first_best([[row] for row in rated], split, direction)[0]
-        best = {"trial": trial["number"], "params": dict(trial["params"]), "dev": cell["dev"], "test": cell["test"]}
-        best |= {"run_dir": trial["attributes"].get("run_dir")} | ({"constant": True} if cell.get("constant") else {})
-    record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
-    record |= {"split": split, "direction": direction}
-    record |= {axis: first.get(axis, "none") for axis in ("attack", "defense")} | {"best": best}
-    if best is not None and exact is not None:
-        below = max(0.0, exact["dev"] - best["dev"])
-        record |= {"exact": dict(exact), "below_exact": 0.0 if below < EQUAL else below}
-        if best.get("constant"):
-            record["below_exact"] = None
-    return record
-
-
-def _first_best(candidates: Sequence[Rows], split: str, direction: str) -> Rows:
-    """The first of the candidates whose mean over their cells is best. Where every text has the same score there is no
-    correlation, and the 0.0 that stands for it beats nothing: a candidate with fewer such cells goes first."""
-    sign = 1.0 if direction == "minimize" else -1.0
-
-    def rank(rows: Rows) -> tuple[int, float]:
-        return sum(bool(cell.get("constant")) for _, cell in rows), sign * (_split_means(rows)[split] or 0.0)
-
-    return min(candidates, key=rank)
-
-
-def _means(
-    position: int,
-    tried: Mapping[Cell, Rows],
-    directions: Sequence[str],
-    optima: Mapping[Cell, Mapping[str, Any]],
-) -> dict[str, Any]:
-    direction = direction_of(position, directions)
-    best = [_cell_record(key, rows, direction, None)["best"] for key, rows in tried.items()]
-    split = next(iter(tried.values()))[0][1].get("split", DEV)
-    by_trial: dict[int, Rows] = {}
-    for rows in tried.values():
-        for trial, cell in rows:
-            by_trial.setdefault(trial["number"], []).append((trial, cell))
-    everywhere = [
-        rows
-        for rows in by_trial.values()
-        if len(rows) == len(tried) and all(cell[split] is not None for _, cell in rows)
-    ]
-    one = None
-    if everywhere:
-        rows = _first_best(everywhere, split, direction)
-        one = {"trial": rows[0][0]["number"], "params": dict(rows[0][0]["params"])} | _split_means(rows)
-    per_cell = None if None in best else _split_means([(None, cell) for cell in best])
-    means = {"objective": position, "chosen_per_cell": per_cell, "one_setting": one}
-    if tried.keys() <= optima.keys():
-        means["exact"] = _split_means([(None, optima[key]) for key in tried])
-    return means
-
-
-def _split_means(rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> dict[str, float | None]:
-    """Split -> the mean over cells; None where one of them has no value."""
-    means: dict[str, float | None] = {}
-    for split in _SPLITS:
-        values = [cell[split] for _, cell in rows]
-        means[split] = None if None in values or not values else sum(values) / len(values)
-    return means
-
+# --- the exact optimum ------------------------------------------------------------------------------------------------
 
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
 _WHERE = ("dimension", *RANGE, "attack", "defense")
 _READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
+_EXACT_FOR = {"metric": "spearman", "split": DEV, "level": "dataset", "judge": "pair"}
 
 
 def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, dict[str, Any]]:
@@ -248,11 +248,22 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     done = complete(trials)
     if not done or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS:
         return {}
-    cells = [cell for cell in done[0]["attributes"]["cells"] if _has_path(cell, directions)]
-    run = next(_folders(done), None) if cells else None
-    if run is None:
+    cells = [
+        cell
+        for cell in done[0]["attributes"]["cells"]
+        if all(cell.get(key) == value for key, value in _EXACT_FOR.items())
+        and all(cell.get(axis, "none") == "none" for axis in ("attack", "defense"))
+        and cell[DEV] is not None
+        and direction_of(cell["objective"], directions) == "maximize"
+    ]
+    # the readings of the first trial whose folder is within reach
+    paths = [Path(str(trial["attributes"].get("run_dir"))) for trial in done]
+    files = ("config.yaml", "readings.parquet", "scores.parquet")
+    path = next((path for path in paths if all((path / name).is_file() for name in files)), None)
+    if not cells or path is None:
         return {}
     try:
+        run = RunFolder(path)
         decodings = run.read("config").get("decoding") or {}
         readings, scores = run.read("readings", _READ), run.read("scores")
     except (UserError, OSError):  # half-written, or changed since
@@ -263,27 +274,13 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     for cell in cells:
         decoding = decodings.get(cell["decoding"]) or {}
         if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
-            optima[cell_of(cell)] = _optimum(_of(readings, cell), _of(scores, cell), cell, decoding.get("alpha", 0.0))
+            where = {LABELS: "", **cell, "attack": "none", "defense": "none"}
+            rows, scored = (
+                frame[np.logical_and.reduce([frame[name] == where[name] for name in with_labels(_WHERE, frame)])]
+                for frame in (readings, scores)
+            )
+            optima[cell_of(cell)] = _optimum(rows, scored, cell, decoding.get("alpha", 0.0))
     return optima
-
-
-def _has_path(cell: Mapping[str, Any], directions: Sequence[str]) -> bool:
-    given = tuple(cell.get(key) for key in ("metric", "split", "level", "judge"))
-    maximized = direction_of(cell["objective"], directions) == "maximize"
-    plain = all(cell.get(axis, "none") == "none" for axis in ("attack", "defense"))
-    return plain and maximized and cell[DEV] is not None and given == ("spearman", DEV, "dataset", "pair")
-
-
-def _folders(trials: Sequence[Trial]) -> Iterator[RunFolder]:
-    for trial in trials:
-        path = Path(str(trial["attributes"].get("run_dir")))
-        if all((path / name).is_file() for name in ("config.yaml", "readings.parquet", "scores.parquet")):
-            yield RunFolder(path)
-
-
-def _of(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
-    where = {LABELS: "", **cell, "attack": "none", "defense": "none"}
-    return frame[np.logical_and.reduce([frame[name] == where[name] for name in with_labels(_WHERE, frame)])]
 
 
 def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any], alpha: float) -> dict[str, Any]:
@@ -294,18 +291,18 @@ def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, An
         main, assistant = (
             np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
         )
-        parts[str(split)] = (main, assistant, np.array([human[one] for one in rows["example_id"]], dtype=np.float64))
-    main, assistant, rated = parts[DEV]
-    best = optimum(main, assistant, values, rated, alpha)
+        parts[str(split)] = (main, assistant, np.array([human[name] for name in rows["example_id"]], dtype=np.float64))
+    main, assistant, ratings = parts[DEV]
+    best = optimum(main, assistant, values, ratings, alpha)
     test = None
     if TEST in parts:
-        main, assistant, rated = parts[TEST]
-        test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), rated)
+        main, assistant, ratings = parts[TEST]
+        test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), ratings)
     high, width = (value if np.isfinite(value) else None for value in (best.high, best.width))
     return {"kappa": best.kappa, "dev": best.value, "test": test, "low": best.low, "high": high, "width": width}
 
 
-SUMMARY = "sweep.json"
+# --- the end of a sweep -----------------------------------------------------------------------------------------------
 
 
 def finish_sweep(
@@ -328,7 +325,12 @@ def finish_sweep(
         if (front := front_figure(trials, directions)) is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
-        _log(config, folder, summary, figures, group)
+        if config.get("logger") is not None:
+            names = [key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)]
+            whole: dict[str, Any] = plain(OmegaConf.create({key: config[key] for key in names}))
+            group = whole["logger"].get("group") or group
+            whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
+            log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
     except (OSError, UserError) as error:
         print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
     console = Terminal(width=max(WIDTH, Terminal().width))
@@ -341,8 +343,8 @@ def study_trials(folder: Path) -> tuple[list[Trial], list[str]]:
     path = folder / STUDY
     if not path.is_file():
         return [], []
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return found["trials"], found["directions"]
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content["trials"], content["directions"]
 
 
 def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
@@ -353,31 +355,17 @@ def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
         >>> [trial["params"] for trial in jobs_as_trials(jobs)]
         [{'x': 0.1}, {'x': 2}]
     """
-    given = [dict(one.partition("=")[::2] for one in job["overrides"]) for job in jobs]
-    swept = {key for one in given for key in one if any(other.get(key) != one[key] for other in given)}
+
+    def value_of(text: str) -> Any:
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            return text
+        return value if isinstance(value, bool | int | float | str) else text
+
+    overrides = [dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs]
+    swept = {key for texts in overrides for key in texts if any(other.get(key) != texts[key] for other in overrides)}
     return [
-        {**job, "params": {key: _value(text) for key, text in one.items() if key in swept}}
-        for job, one in zip(jobs, given, strict=True)
+        {**job, "params": {key: value_of(text) for key, text in texts.items() if key in swept}}
+        for job, texts in zip(jobs, overrides, strict=True)
     ]
-
-
-def _value(text: str) -> Any:
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    return value if isinstance(value, bool | int | float | str) else text
-
-
-def _log(config: DictConfig, folder: Path, summary: Mapping[str, Any], figures: Mapping[str, Any], group: str) -> None:
-    """The summary run stands in the group of the trials' runs."""
-    given = config.get("logger")
-    if given is None:
-        return
-    whole = OmegaConf.create(
-        {key: config[key] for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)},
-    )
-    plain: dict[str, Any] = OmegaConf.to_container(whole, resolve=True)  # type: ignore[assignment]
-    group = plain["logger"].get("group") or group
-    plain["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
-    log_sweep(instantiate(plain["logger"]), mask_secrets(plain), summary, figures)

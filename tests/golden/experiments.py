@@ -107,7 +107,7 @@ FROZEN = {
     "demo": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html",
     "rated": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html|config\.yaml",
     "calibrate": r"judge_card\.yaml|(metrics|tuning)\.json|config\.yaml",
-    "sweep": r"sweep\.json|optimization_results\.yaml|\d/metrics\.json",
+    "sweep": r"sweep\.json|\d/metrics\.json",
     "tasks": r"tasks\.(json|csv|html)|\d/(metrics|humans)\.json",
     "two_runs": r"report\.html|\w+/humans\.json",
 }

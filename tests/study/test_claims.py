@@ -21,7 +21,6 @@ from judgebench.study.claims import (
     Watch,
     Worker,
     failed,
-    grid_of,
 )
 from judgebench.study.space import Space
 
@@ -41,7 +40,7 @@ class Graves:
 def crew(count, graves, grid=True, most=6):
     storage = InMemoryStorage()
     study = optuna.create_study(storage=storage, direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
-    points = grid_of(SPACE) if grid else None
+    points = SPACE.grid() if grid else None
     return [Claims(study, storage, SPACE, Worker(f"w{i}", i, 0.0), points, most, graves) for i in range(count)]
 
 
@@ -90,7 +89,7 @@ def test_every_point_is_completed_once_whoever_dies(data, grid):
         finish(claims, trial)
     assert len(ran) == sum(ran.values()) == 6
     if grid:
-        assert {tuple(point.items()) for point in grid_of(SPACE).values()} == set(ran)
+        assert {tuple(point.items()) for point in SPACE.grid().values()} == set(ran)
 
 
 def test_of_two_that_take_one_point_at_once_the_first_runs_it():

@@ -31,8 +31,8 @@ MEANT = {
 
 @pytest.mark.parametrize("text", MEANT)
 def test_what_each_form_means(text):
-    assert Space.parse({"x": text}).distributions == {"x": MEANT[text]}
-    assert Space.parse({}, [f"x={text}"]).distributions == {"x": MEANT[text]}
+    assert Space.parse({"x": text}).params["x"].distribution == MEANT[text]
+    assert Space.parse({}, [f"x={text}"]).params["x"].distribution == MEANT[text]
 
 
 WRONG = {
@@ -67,8 +67,8 @@ def test_the_command_line_wins_over_the_configuration():
 
 def test_a_grid_needs_values_that_can_be_listed():
     with pytest.raises(UserError, match="x: a grid needs values"):
-        list(Space.parse({"x": "interval(0.0,1.0)"}).grid())
-    assert len(list(Space.parse({"x": "int(interval(1,3))", "y": "a,b"}).grid())) == 6
+        Space.parse({"x": "interval(0.0,1.0)"}).grid()
+    assert len(Space.parse({"x": "int(interval(1,3))", "y": "a,b"}).grid()) == 6
 
 
 @pytest.mark.parametrize("text", ["choice('a b', c)", r"a\,b,c", "'1','2'", "null,1", "{a:1},{a:2}", "true,false"])
@@ -79,7 +79,7 @@ def test_choices_arrive_as_hydra_reads_them(text):
     expected = [
         parser.parse_override(f"x={one}").value() for one in parser.parse_override(f"x={text}").sweep_string_iterator()
     ]
-    found = [parser.parse_override(space.overrides(point)[0]).value() for point in space.grid()]
+    found = [parser.parse_override(space.overrides(point)[0]).value() for point in space.grid().values()]
     assert found == expected
 
 
@@ -92,8 +92,8 @@ def test_ranges_of_whole_numbers_are_pythons(start, stop, step):
             Space.parse({"x": text})
         return
     space = Space.parse({"x": text})
-    assert [point["x"] for point in space.grid()] == expected
-    assert all(space.distributions["x"]._contains(value) for value in expected)
+    assert [point["x"] for point in space.grid().values()] == expected
+    assert all(space.params["x"].distribution._contains(value) for value in expected)
 
 
 @given(st.integers(-30, 30), st.integers(1, 40), st.sampled_from(["0.1", "0.25", "0.5", "0.01"]))
@@ -103,9 +103,9 @@ def test_ranges_of_decimal_fractions_have_no_binary_tail(first, count, step):
     exact = [Decimal(first) + Decimal(step) * i for i in range(count)]
     stop = exact[-1] + Decimal(step)
     space = Space.parse({"x": f"range({first}.0,{stop},step={step})"})
-    texts = [space.overrides(point)[0] for point in space.grid()]
+    texts = [space.overrides(point)[0] for point in space.grid().values()]
     assert [Decimal(text.removeprefix("x=")) for text in texts] == exact
-    distribution = space.distributions["x"]
+    distribution = space.params["x"].distribution
     for value in exact:
         assert distribution._contains(float(value))
 
@@ -117,7 +117,7 @@ def test_intervals_keep_their_ends(one, other, logarithmic):
         return
     text = f"interval({low!r}, {high!r})"
     space = Space.parse({"x": f"tag(log, {text})" if logarithmic else text})
-    assert space.distributions == {"x": FloatDistribution(low, high, log=logarithmic)}
+    assert space.params["x"].distribution == FloatDistribution(low, high, log=logarithmic)
 
 
 @given(st.floats(-1e9, 1e9, allow_nan=False))
