@@ -29,10 +29,7 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.paired import attack_differences, compare, default_pairs
 from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.robustness import cost_records, suffix_records
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
@@ -46,6 +43,10 @@ from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
+from judgebench.stats.evaluate import evaluate
+from judgebench.stats.paired import attack_differences, compare, default_pairs
+from judgebench.stats.robustness import cost_records, suffix_records
+from judgebench.stats.scores import Scores
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 from judgebench.worth.distributions import with_silent
@@ -152,7 +153,8 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
         resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
         pairs = default_pairs(columns, rules)
         panels = experiment.panels(**resampled)
-        metrics = evaluate(columns, dataset, **config.metrics, scale=experiment.scale, rules=rules)
+        table = Scores.of(columns)
+        metrics = evaluate(table, dataset, **config.metrics, scale=experiment.scale, rules=rules)
         selected_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
         results = Results(
             config=masked(config),
@@ -164,9 +166,9 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             ratings=ratings_frame(
                 experiment.data.examples, experiment.ratings, experiment.data.raters, experiment.data.split
             ),
-            comparisons=compare(columns, pairs, dataset, **config.metrics, chosen_on=selected_on),
-            attack_differences=attack_differences(columns, pairs, dataset, **resampled),
-            suffix=suffix_records(columns, experiment.suffixes, dataset, **resampled),
+            comparisons=compare(table, pairs, dataset, **config.metrics, chosen_on=selected_on),
+            attack_differences=attack_differences(table, pairs, dataset, **resampled),
+            suffix=suffix_records(table, experiment.suffixes, dataset, **resampled),
             pairwise=pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules),
             tuning=None if experiment.tuner is None else tuned.records,
             served=None if read.evidence is None else pd.DataFrame(read.evidence),

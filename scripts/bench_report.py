@@ -21,12 +21,13 @@ import numpy as np
 import pandas as pd
 from wordfreq import top_n_list
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, examples_frame
+from judgebench.stats.evaluate import evaluate
+from judgebench.stats.scores import Scores
 from judgebench.types import Example, ScoreRange
 
 WORDS = np.array(top_n_list("en", 5000))
@@ -93,7 +94,7 @@ def made_up(folder: RunFolder, count: int, ranges: int, systems: int = ARTICLE, 
     folder.write("scores", table)
     columns = {str(name): table[name].to_numpy() for name in table}
     begun = time.perf_counter()
-    folder.write("metrics", evaluate(columns, "made up", resamples=0))
+    folder.write("metrics", evaluate(Scores.of(columns), "made up", resamples=0))
     print(f"{'metrics, without intervals':32}{time.perf_counter() - begun:8.2f} s")
     titles = {"main": "nobody", "assistant": "nobody else"}
     folder.write("about", {"titles": titles, "scale": {"coherence": (1.0, 5.0)}, "agreement": {}})

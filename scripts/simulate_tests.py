@@ -5,7 +5,7 @@ truth: simulated scores like SummEval's, a table of each.
 
 Compared are three tests of a difference in Spearman. `z-scores`: swap the judges' standardized scores in whole articles
 and rank anew. `midranks`: swap their mid-ranks and take them as they are. `influence`: flip the sign of each article's
-share in the difference, as `judgebench.metrics.paired.compare` does. Size is the share of data sets with p <= 0.05
+share in the difference, as `judgebench.stats.paired.compare` does. Size is the share of data sets with p <= 0.05
 where both judges correlate alike with the humans; power, where they do not.
 
 A second table has how often the two 95 % intervals of Spearman at system level hold its value over all systems of a
@@ -23,12 +23,12 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from judgebench.metrics.correlation import spearman
-from judgebench.metrics.levels import correlate, correlations_at
-from judgebench.metrics.resampling import flipped_differences, flips, permutation_p_value
+from judgebench.stats.clusters import Clusters, percentile_interval
+from judgebench.stats.correlation import SPEARMAN, spearman
+from judgebench.stats.levels import Correlated, correlate, correlations_at
+from judgebench.stats.significance import flipped_differences, flips, permutation_p_value
 
 SYSTEMS, LEVEL = 12, 0.05
-_SPEARMAN = 1
 _LARGE = 4000  # articles behind a population's value
 
 
@@ -100,7 +100,7 @@ def _swapped_p(sample: Sample, sides: list[np.ndarray], swapped: np.ndarray, exa
     count = swapped.shape[1]
     twice = np.tile(sample.human, 2), np.concatenate([sample.group, sample.group + count]), np.tile(sample.system, 2)
     weights = np.block([[1 - swapped, swapped], [swapped, 1 - swapped]])
-    found = correlations_at("dataset", np.concatenate(sides), *twice, weights)[_SPEARMAN]
+    found = correlations_at("dataset", np.concatenate(sides), *twice, weights)[SPEARMAN]
     apart = spearman(sample.first, sample.human) - spearman(sample.second, sample.human)
     return permutation_p_value(apart, found[: len(swapped)] - found[len(swapped) :], exact)
 
@@ -130,13 +130,14 @@ def _unit(values: np.ndarray) -> np.ndarray:
 
 def by_influence(sample: Sample, swapped: np.ndarray, exact: bool) -> float:
     """p where the signs of the articles' shares in the difference are flipped."""
-    sides = (
-        correlate("dataset", side, sample.human, sample.group, sample.system, resamples=2)
+    clusters = Clusters.of(sample.group, resamples=2)
+    first, second = (
+        correlate("dataset", side, sample.human, clusters, sample.system, jackknife=True)
         for side in (sample.first, sample.second)
     )
-    first, second = sides
-    apart = first.minus(second)
-    return permutation_p_value(apart.values[_SPEARMAN], flipped_differences(apart, swapped)[_SPEARMAN], exact)
+    apart = first.values[:, 0] - second.values[:, 0]
+    permuted = flipped_differences(apart, first.jackknife - second.jackknife, swapped)
+    return permutation_p_value(apart[SPEARMAN], permuted[SPEARMAN], exact)
 
 
 TESTS: dict[str, Callable[[Sample, np.ndarray, bool], float]] = {
@@ -170,6 +171,11 @@ def table(count: int) -> Iterator[str]:
             yield f"| {wanted:g} | {name} | {errors} | {articles} | {' | '.join(f'{one:.3f}' for one in shares)} |"
 
 
+def over_systems(sample: Sample, resamples: int) -> Correlated:
+    """The first judge's correlations with the humans over systems."""
+    return correlate("system", sample.first, sample.human, Clusters.of(sample.group, resamples), sample.system)
+
+
 def coverage(count: int) -> Iterator[str]:
     """The lines of the table of intervals."""
     yield "| systems | articles | Spearman over all systems | articles resampled | systems and articles resampled |"
@@ -177,16 +183,17 @@ def coverage(count: int) -> Iterator[str]:
     law = Law(1.0, 0.3, FIVE)
     for systems, articles in ((6, 30), (12, 60), (30, 60)):
         many = [
-            correlate("system", one.first, one.human, one.group, one.system, resamples=0).values[_SPEARMAN]
+            over_systems(one, resamples=0).values[SPEARMAN, 0]
             for one in (drawn(articles, law, law, 0.0, seed, 300, 10**6 + seed) for seed in range(30))
         ]
         truth = float(np.mean(many))
         held = np.zeros(2)
         for seed in range(count):
             one = drawn(articles, law, law, 0.0, seed, systems, 2 * 10**6 + seed)
-            found = correlate("system", one.first, one.human, one.group, one.system, resamples=400)
-            ends = found.intervals()[_SPEARMAN], found.over_systems_intervals()[_SPEARMAN]
-            held += [low <= truth <= high for low, high in (both for both in ends if both)]
+            correlated = over_systems(one, resamples=400)
+            drawn_systems = correlated.over_systems[SPEARMAN]
+            resampled = correlated.values[SPEARMAN, 1:], drawn_systems[~np.isnan(drawn_systems)]
+            held += [low <= truth <= high for low, high in filter(None, map(percentile_interval, resampled))]
         yield f"| {systems} | {articles} | {truth:.2f} | {held[0] / count:.2f} | {held[1] / count:.2f} |"
 
 

@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, Wording, check_fields, named
-from judgebench.metrics.cells import COMPARED
 from judgebench.metrics.preference import Preferences, preferred
 from judgebench.runtime.errors import UserError
+from judgebench.stats.scores import COMPARED
 from judgebench.types import FIRST, ORDERS, SECOND
 
 HALF, DAVIDSON = TIES = ("half", "davidson")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judgebench.metrics.levels import LEVELS
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.levels import LEVELS
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _DEFAULTS: Mapping[str, Any] = {"split": "dev", "metric": "spearman", "level": "dataset"}

@@ -35,7 +35,6 @@ import numpy as np
 
 from judgebench.metrics import bradley_terry
 from judgebench.metrics.bradley_terry import ELO, ELO_MEAN, Fitted, Model
-from judgebench.metrics.cells import Cell, cells, checked
 from judgebench.metrics.comparisons import (
     DAVIDSON,
     MEAN,
@@ -48,9 +47,9 @@ from judgebench.metrics.comparisons import (
     parts,
 )
 from judgebench.metrics.preference import best_threshold
-from judgebench.metrics.resampling import RESAMPLES, unknown, weights_of, with_interval
-from judgebench.metrics.robustness import CLEAN
+from judgebench.stats.clusters import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
+from judgebench.stats.scores import CLEAN, Cell, cells, checked
 
 DEV = "dev"
 

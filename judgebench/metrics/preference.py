@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.metrics.resampling import RESAMPLES, means, unknown, weights_of, with_interval
+from judgebench.metrics.resampling import means
+from judgebench.stats.clusters import RESAMPLES, unknown, weights_of, with_interval
 from judgebench.stats.correlation import MOST_ENTRIES, ratio
 
 MEASURES = ("position_bias", "consistency", "human_agreement")

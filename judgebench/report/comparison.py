@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.cells import COLUMNS
-from judgebench.metrics.paired import compare, corrected_together
 from judgebench.report.browser.data import browse
 from judgebench.report.figures.scores import correlation_figure
 from judgebench.report.figures.style import MOST_SERIES
@@ -31,6 +29,8 @@ from judgebench.report.views.tasks import TASKS_TABLE
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import condition_text, labelled, shown_split, with_labels
 from judgebench.runtime.errors import UserError
+from judgebench.stats.paired import compare, corrected_together
+from judgebench.stats.scores import COLUMNS, Scores
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -130,8 +130,7 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
         scores = pd.concat(both, ignore_index=True)
         split = shown_split(scores["split"])
         scores = scores[(scores["split"] == split) & scores["human"].notna()]
-        columns = {str(name): scores[name].to_numpy() for name in scores}
-        records += compare(columns, pairs, one.content.dataset, ["dataset"], resamples, seed)
+        records += compare(Scores.of(scores), pairs, one.content.dataset, ["dataset"], resamples, seed)
     return corrected_together(records)
 
 

@@ -126,6 +126,7 @@ class Clusters:
     Attributes:
         number: [N] of each text's cluster, 0 to G - 1.
         weights: [1 + B, G] how often each cluster counts, see `weights_of`.
+        resamples, seed: what was asked for; there are no resamples of fewer than two clusters.
 
     Example:
         >>> clusters = Clusters.of(["a", "a", "b"], resamples=2)
@@ -137,12 +138,14 @@ class Clusters:
 
     number: np.ndarray
     weights: np.ndarray
+    resamples: int = RESAMPLES
+    seed: int = 0
 
     @classmethod
     def of(cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> Clusters:
         """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
-        return cls(number, weights_of(len(labels), resamples, seed))
+        return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
 
     @property
     def count(self) -> int:
@@ -170,9 +173,9 @@ class Clusters:
     def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see `expanded`); all three
         are None where the figure is undefined (NaN), and the ends without resamples."""
-        ends, record = expanded(self.count), {}
+        record: dict[str, float | None] = {}
         for name, values in figures.items():
-            record |= with_interval(name, values, ends)
+            record |= with_interval(name, values, expanded(self.count))
         return record
 
 

@@ -6,6 +6,7 @@ What is constant correlates 0.0, never NaN: a judge that always says the same do
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Literal
 
 import krippendorff
 import numpy as np
@@ -240,7 +241,7 @@ class DistinctPairs:
 # --- raters ---------------------------------------------------------------------------------------------------------
 
 
-def krippendorff_alpha(ratings: np.ndarray, metric: str = "interval") -> float | None:
+def krippendorff_alpha(ratings: np.ndarray, metric: Literal["interval", "ordinal"] = "interval") -> float | None:
     """Krippendorff's alpha of ratings [N, R], NaN where a rater gave none: 1 - observed / expected disagreement; 1 is
     agreement, 0 is chance. None where it is undefined: no two ratings of one example, or all ratings equal.
 

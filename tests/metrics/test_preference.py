@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.preference import AGREEMENT_MEASURES, MEASURES, Preferences, best_threshold, comparative
 from judgebench.metrics.resampling import group_weights, weights_of
 from judgebench.metrics.robustness import Paired, robustness
 from judgebench.types import ScoreRange
-from tests.metrics.test_evaluate import joined, table
+from tests.stats.test_evaluate import evaluate, joined, table
 
 ALONE = np.ones((1, 1))
 

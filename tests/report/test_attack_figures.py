@@ -5,7 +5,7 @@ import pytest
 
 from judgebench.metrics.evaluation import evaluate
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
-from tests.metrics.test_evaluate import joined, table
+from tests.stats.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}
 RULES = {"greedy": "argmax", "expectation": "expectation"}

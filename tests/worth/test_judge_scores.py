@@ -7,7 +7,7 @@ import pytest
 from judgebench.types import RANGE
 from judgebench.worth.judge_scores import Humans, judged
 from judgebench.worth.study import STUDIES, studied
-from tests.metrics.test_evaluate import joined, scores, table
+from tests.stats.test_evaluate import joined, scores, table
 
 NAMES = table(scores, scores)["example_id"]
 

@@ -7,10 +7,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from judgebench.config.fields import MOST_RESAMPLES
-from judgebench.metrics.evaluation import check_metric_settings, evaluate
-from judgebench.metrics.levels import correlate
-from judgebench.metrics.resampling import FEWEST
 from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import FEWEST, Clusters, percentile_interval
+from judgebench.stats.evaluate import check_metric_settings, evaluate
+from judgebench.stats.levels import correlate
 
 ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")
@@ -68,12 +68,10 @@ def test_a_record_has_these_keys_and_json_takes_it():
 def test_values_are_those_of_the_levels():
     columns = table(scores, scores)
     for record in evaluate(columns, "mini", resamples=50, seed=3):
-        found = correlate(
-            record["level"], *(columns[c] for c in ("score", "human", "group_id", "system_id")), resamples=50, seed=3
-        )
-        assert [record[name] for name in ("pearson", "spearman", "kendall")] == found.values.tolist()
-        assert (record["spearman_low"], record["spearman_high"]) == found.intervals()[1]
-        assert (record["kendall_bca_low"], record["kendall_bca_high"]) == found.bca_intervals()[2]
+        clusters = Clusters.of(columns["group_id"], 50, 3)
+        found = correlate(record["level"], columns["score"], columns["human"], clusters, columns["system_id"])
+        assert [record[name] for name in ("pearson", "spearman", "kendall")] == found.values[:, 0].tolist()
+        assert (record["spearman_low"], record["spearman_high"]) == percentile_interval(found.values[1, 1:])
 
 
 def test_cells_come_in_order_of_first_appearance_however_rows_are_mixed():

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.paired import DIFFERENCES, LESS, MORE, NOT_SIGNIFICANT, attack_differences
-from judgebench.metrics.resampling import group_weights
-from tests.metrics.test_evaluate import joined, scores, table
+from judgebench.stats.clusters import group_weights
+from judgebench.stats.paired import DIFFERENCES, LESS, MORE, NOT_SIGNIFICANT, attack_differences
+from tests.stats.test_evaluate import evaluate, joined, scores, table
 
 PAIR, MAIN = ("pair", "contrastive"), ("main", "greedy")
 PAIRS = [(PAIR, MAIN)]

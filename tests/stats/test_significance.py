@@ -7,112 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import stats
 
-from judgebench.metrics.levels import LEVELS, correlate
-from judgebench.metrics.resampling import (
-    FEWEST,
-    SIGNIFICANCE,
-    Resampled,
-    bca_interval,
-    flipped_differences,
-    flips,
-    group_sums,
-    group_weights,
-    groups_needed,
-    holm,
-    jackknife_weights,
-    percentile_interval,
-    permutation_p_value,
-)
-
-CORRELATIONS = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
-
-
-def data(groups=25, size=4):
-    rng = np.random.default_rng(4)
-    human = rng.integers(3, 16, groups * size) / 3
-    judge = np.clip(np.round(human + rng.normal(size=len(human))), 1, 5)
-    return judge, human, np.repeat(np.arange(groups), size), np.tile(np.arange(size), groups)
-
-
-@pytest.mark.parametrize("which", range(3))
-@pytest.mark.parametrize("size", [1, 4])
-def test_both_intervals_are_scipys(which, size):
-    judge, human, group, system = data(25, size)
-    rows = np.arange(len(judge)).reshape(25, size)
-
-    def statistic(drawn):
-        index = rows[drawn].ravel()
-        return CORRELATIONS[which](judge[index], human[index]).statistic
-
-    ours = correlate("dataset", judge, human, group, system, resamples=300, seed=7)
-    for method, found in (("percentile", ours.intervals()), ("BCa", ours.bca_intervals())):
-        theirs = stats.bootstrap(
-            (np.arange(25),), statistic, n_resamples=300, vectorized=False, method=method, rng=np.random.default_rng(7)
-        ).confidence_interval
-        assert found[which] == pytest.approx((theirs.low, theirs.high), abs=1e-10)
-
-
-@pytest.mark.parametrize("level", ["dataset", "document", "system"])
-def test_the_jackknife_leaves_out_each_group_in_turn(level):
-    judge, human, group, system = data(6, 5)
-    found = correlate(level, judge, human, group, system, resamples=10)
-    for g in range(6):
-        kept = group != g
-        without = correlate(level, judge[kept], human[kept], group[kept], system[kept], resamples=0)
-        assert found.jackknife[:, g] == pytest.approx(without.values, abs=1e-9)
-
-
-def test_bca_by_hand():
-    # Of 1000 resamples 600 lie below: z0 = 0.2533; jackknife distances -2, -1, 3: a = 18 / (6 * 14^1.5) = 0.05727.
-    resampled = np.arange(1000.0)
-    z0, a = 0.2533471, 18 / (6 * 14**1.5)
-    ends = [special.ndtr(z0 + (z0 + z) / (1 - a * (z0 + z))) for z in (-1.9599640, 1.9599640)]
-    found = bca_interval(599.5, resampled, np.array([12.0, 11.0, 7.0]))
-    assert found == pytest.approx([999 * end for end in ends], abs=1e-3)
-
-
-def test_where_nothing_varies_the_interval_is_a_point():
-    assert bca_interval(0.4, np.full(50, 0.4), np.full(9, 0.4)) == pytest.approx((0.4, 0.4), abs=1e-15)
-
-
-def test_a_value_beyond_all_resamples_has_an_interval_all_the_same():
-    low, high = bca_interval(5.0, np.linspace(0, 1, 100), np.array([1.0, 2.0, 4.0]))
-    assert 0 <= low <= high <= 1
-    assert bca_interval(0.0, np.empty(0), np.empty(0)) is None
-
-
-def test_without_bias_and_acceleration_bca_is_the_percentile_interval():
-    resampled = np.random.default_rng(0).normal(size=1001)
-    middle = float(np.median(resampled))
-    assert bca_interval(middle, resampled, np.array([1.0, -1.0])) == pytest.approx(
-        percentile_interval(resampled), abs=1e-9
-    )
-
-
-def test_a_paired_difference_goes_resample_by_resample():
-    one, other = (Resampled(*(np.random.default_rng(s).normal(size=(3, n)) for n in (1, 5, 4))) for s in (0, 1))
-    one, other = (Resampled(r.values[:, 0], r.resampled, r.jackknife) for r in (one, other))
-    gap = one.minus(other)
-    for name in ("values", "resampled", "jackknife"):
-        assert (getattr(gap, name) == getattr(one, name) - getattr(other, name)).all()
-    assert gap.standard_errors() == pytest.approx(np.std(one.resampled - other.resampled, axis=1, ddof=1))
-    with pytest.raises(ValueError, match="same groups and resamples"):
-        one.minus(Resampled(one.values, one.resampled[:, 1:], one.jackknife))
-
-
-def test_a_bca_interval_covers_the_truth_about_as_often_as_it_says():
-    rng = np.random.default_rng(7)
-    covered = 0
-    for seed in range(200):
-        judge, human = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 60).T
-        alone = np.arange(60)
-        low, high = correlate("dataset", judge, human, alone, alone, resamples=300, seed=seed).bca_intervals()[0]
-        covered += low <= 0.8 <= high
-    assert 0.88 <= covered / 200 <= 0.99
-    assert group_weights(60, 300, 0).shape == (300, 60)
-
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
+from judgebench.stats.levels import LEVELS
+from judgebench.stats.significance import flipped_differences, flips, groups_needed, holm, permutation_p_value
+from tests.stats.test_levels import correlate
 
 RECORDED = Path(__file__).parents[3] / "shared" / "data" / "tasks" / "recorded_judges_summeval.json"
 
@@ -126,8 +26,13 @@ def small_data(groups=8, size=3, seed=0):
 
 
 def apart(level, first, second, human, group, system, resamples=2):
-    one, other = (correlate(level, side, human, group, system, resamples=resamples) for side in (first, second))
-    return one.minus(other)
+    """Values [3, 1 + B], and with each group left out [3, J], of the difference."""
+    sides = [correlate(level, side, human, group, system, resamples, jackknife=True) for side in (first, second)]
+    return sides[0].values - sides[1].values, sides[0].jackknife - sides[1].jackknife
+
+
+def flipped_apart(difference, flipped):
+    return flipped_differences(difference[0][:, 0], difference[1], flipped)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -136,15 +41,15 @@ def test_all_flips_give_scipys_exact_p(level):
     difference = apart(level, first, second, human, group, system)
     every = np.stack([np.delete(np.arange(8), g) for g in range(8)])
     flipped, exact = flips(8, 1000, 0)
-    permuted = flipped_differences(difference, flipped)
+    permuted = flipped_apart(difference, flipped)
     for which in range(3):
         left_out = []
         for kept in every:
             rows = np.isin(group, kept)
             part = [column[rows] for column in (human, group, system)]
-            one, other = (correlate(level, side[rows], *part, resamples=0).values for side in (first, second))
+            one, other = (correlate(level, side[rows], *part, resamples=0).values[:, 0] for side in (first, second))
             left_out.append(one[which] - other[which])
-        shares = difference.values[which] + 7 * (np.mean(left_out) - np.array(left_out))
+        shares = difference[0][which, 0] + 7 * (np.mean(left_out) - np.array(left_out))
         theirs = stats.permutation_test(
             (shares, -shares),
             lambda x, y, axis: (x - y).mean(axis=axis) / 2,
@@ -155,31 +60,31 @@ def test_all_flips_give_scipys_exact_p(level):
         assert permuted[which] == pytest.approx(theirs.null_distribution, abs=1e-9) or sorted(
             permuted[which]
         ) == pytest.approx(sorted(theirs.null_distribution), abs=1e-9)
-        assert permutation_p_value(difference.values[which], permuted[which], exact) == pytest.approx(theirs.pvalue)
+        assert permutation_p_value(difference[0][which, 0], permuted[which], exact) == pytest.approx(theirs.pvalue)
 
 
 def test_within_documents_a_flip_is_a_swap_of_the_scores_themselves():
     first, second, human, group, system = small_data()
     swapped = np.array([[0, 1, 0, 0, 1, 1, 0, 1]])
-    permuted = flipped_differences(apart("document", first, second, human, group, system), swapped)
+    permuted = flipped_apart(apart("document", first, second, human, group, system), swapped)
     here = swapped[0][group] == 1
     some, rest = np.where(here, second, first), np.where(here, first, second)
-    assert permuted[:, 0] == pytest.approx(apart("document", some, rest, human, group, system).values, abs=1e-12)
+    assert permuted[:, 0] == pytest.approx(apart("document", some, rest, human, group, system)[0][:, 0], abs=1e-12)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_flip_is_the_difference_itself_and_all_flips_its_opposite(level):
     difference = apart(level, *small_data())
-    permuted = flipped_differences(difference, np.stack([np.zeros(8, dtype=int), np.ones(8, dtype=int)]))
-    assert permuted[:, 0] == pytest.approx(difference.values, abs=1e-12)
-    assert permuted[:, 1] == pytest.approx(-difference.values, abs=1e-12)
+    permuted = flipped_apart(difference, np.stack([np.zeros(8, dtype=int), np.ones(8, dtype=int)]))
+    assert permuted[:, 0] == pytest.approx(difference[0][:, 0], abs=1e-12)
+    assert permuted[:, 1] == pytest.approx(-difference[0][:, 0], abs=1e-12)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_judges_that_differ_in_location_and_spread_alone_are_the_same(level):
     first, _, human, group, system = small_data()
     flipped, exact = flips(8, 1000, 0)
-    permuted = flipped_differences(apart(level, first, 0.3 * first + 0.1, human, group, system), flipped)
+    permuted = flipped_apart(apart(level, first, 0.3 * first + 0.1, human, group, system), flipped)
     assert permuted == pytest.approx(np.zeros((3, 256)), abs=1e-9)
     assert permutation_p_value(0.0, permuted[0], exact) == 1.0
 
@@ -189,9 +94,7 @@ def test_drawn_flips_are_about_the_exact_ones():
     found = []
     for permutations in (4096, 4095):
         flipped, exact = flips(12, permutations, 3)
-        found.append(
-            (permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact), exact)
-        )
+        found.append((permutation_p_value(difference[0][1, 0], flipped_apart(difference, flipped)[1], exact), exact))
     assert [exact for _, exact in found] == [True, False]
     assert found[0][0] == pytest.approx(found[1][0], abs=0.02)
 
@@ -209,8 +112,9 @@ def test_recorded_judges_are_told_apart_as_their_bootstrap_says():
     difference = apart(
         "dataset", *(np.array([float(one[key]) for key in keys]) for one in sides), human, group, system, 1000
     )
-    permuted = flipped_differences(difference, flips(60, 1000, 0)[0])
-    for value, error, null in zip(difference.values, difference.standard_errors(), permuted, strict=True):
+    permuted = flipped_apart(difference, flips(60, 1000, 0)[0])
+    errors = difference[0][:, 1:].std(axis=1, ddof=1)
+    for value, error, null in zip(difference[0][:, 0], errors, permuted, strict=True):
         assert null.std() == pytest.approx(np.hypot(value / 60**0.5, error), rel=0.1)
         assert permutation_p_value(value, null, exact=False) == pytest.approx(
             2 * stats.norm.sf(abs(value) / error), abs=0.02
@@ -230,7 +134,7 @@ def test_flips():
 
 def test_p_is_fine_enough_for_holm_over_a_page_of_comparisons():
     flipped, exact = flips(60)
-    permuted = flipped_differences(apart("dataset", *small_data(60, 3)), flipped)[1]
+    permuted = flipped_apart(apart("dataset", *small_data(60, 3)), flipped)[1]
     found = np.full(500, permutation_p_value(permuted.max() + 1, permuted, exact))
     assert holm(found).max() <= 0.05
 
@@ -252,7 +156,7 @@ def test_under_the_null_p_is_uniform_enough():
         group, system = np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20)
         difference = apart("dataset", first, second, human, group, system)
         flipped, exact = flips(20, 99, seed)
-        low += permutation_p_value(difference.values[1], flipped_differences(difference, flipped)[1], exact) <= 0.1
+        low += permutation_p_value(difference[0][1, 0], flipped_apart(difference, flipped)[1], exact) <= 0.1
     assert 0.05 <= low / 300 <= 0.15
 
 
@@ -277,7 +181,7 @@ def test_holm_lies_between_the_p_and_bonferronis_and_keeps_their_order(values):
     assert (corrected[order] <= 0.05).sum() == pytest.approx(np.minimum.accumulate(steps).sum(), abs=1)
 
 
-def test_by_hand():
+def test_groups_needed_by_hand():
     # one group's spread: 0.1 * 10 / 3; 1.960 + 0.842 = 2.8016 of them over the root of the groups must be 0.1
     assert groups_needed(0.1, 0.1, 10) == np.ceil((2.8015852 * (1 / 3) / 0.1) ** 2) == 88
     assert groups_needed(-0.1, 0.1, 10) == 88
@@ -294,8 +198,7 @@ def test_fewer_groups_than_the_fewest_never_tell_a_difference():
         # the clearest difference there is: one judge is always right, the other always wrong
         flipped, exact = flips(groups, 1000, 0)
         right, system = human[held], np.tile(np.arange(12), groups)
-        one, other = (correlate("dataset", side, right, group[held], system, 2) for side in (right, -right))
-        found = flipped_differences(one.minus(other), flipped)
+        found = flipped_apart(apart("dataset", right, -right, right, group[held], system), flipped)
         assert exact
         assert (permutation_p_value(2.0, found[1], exact) <= SIGNIFICANCE) == told
 
@@ -313,25 +216,14 @@ def test_with_so_many_groups_a_difference_is_found_in_four_of_five_data_sets():
 
     def gap(groups, resamples):
         first, second, *rest = judged(groups, rng)
-        one, other = (correlate("dataset", x, *rest, resamples=resamples) for x in (first, second))
-        return one.minus(other)
+        one, other = (correlate("dataset", x, *rest, resamples=resamples).values[1] for x in (first, second))
+        return one - other
 
-    truth = gap(20_000, 0).values[1]
-    needed = [groups_needed(truth, gap(60, 300).standard_errors()[1], 60) for _ in range(50)]
+    truth = gap(20_000, 0)[0]
+    needed = [groups_needed(truth, gap(60, 300)[1:].std(ddof=1), 60) for _ in range(50)]
     groups = int(np.median(needed))
     found = 0
     for _ in range(400):
-        low, high = gap(groups, 300).intervals()[1]
+        low, high = np.quantile(gap(groups, 300)[1:], (0.025, 0.975))
         found += not low <= 0 <= high
     assert found / 400 == pytest.approx(0.8, abs=0.09)
-
-
-def test_jackknife_begins_with_the_data():
-    assert jackknife_weights(3).tolist() == [[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
-    assert jackknife_weights(1).tolist() == [[1]]
-
-
-def test_sums_of_groups():
-    group = np.array([1, 0, 1])
-    assert group_sums(np.array([1.0, 2.0, 4.0]), group, 3).tolist() == [2, 5, 0]
-    assert group_sums(np.array([[1.0], [2.0], [4.0]]), group, 3).tolist() == [[2], [5], [0]]

@@ -8,22 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from judgebench.metrics.bias import (
+from judgebench.stats.bias import (
     SMOOTHING,
     bias,
     candidate_index,
     family_records,
-    family_similarity,
     favorite,
     histogram,
     is_unstable,
-    kl_divergence,
     mapped,
     self_agreement,
     stability,
-    wasserstein,
 )
-from judgebench.metrics.resampling import Resampled
 from judgebench.types import ScoreRange
 
 FIVE = ScoreRange(1, 5)
@@ -31,19 +27,14 @@ samples = st.integers(1, 30).flatmap(lambda n: st.tuples(*[st.lists(st.floats(1,
 
 
 @given(samples)
-def test_wasserstein_is_scipys(pair):
+def test_distances_are_scipys(pair):
     first, second = map(np.array, pair)
+    record = bias(first, second, FIVE, (1, 5))
     theirs = stats.wasserstein_distance((first - 1) / 4, (second - 1) / 4)
-    assert wasserstein(first, second, FIVE) == pytest.approx(theirs, abs=1e-12)
-
-
-@given(samples)
-def test_kl_is_scipys(pair):
-    first, second = map(np.array, pair)
-    p, q = (np.bincount(np.floor(v + 0.5 + 1e-9).astype(int) - 1, minlength=5) + SMOOTHING for v in (first, second))
-    assert kl_divergence(first, second, FIVE) == pytest.approx(special.rel_entr(p / p.sum(), q / q.sum()).sum())
-    assert kl_divergence(first, second, FIVE) >= 0
-    assert kl_divergence(first, first, FIVE) == 0
+    assert record["bias_wasserstein"] == pytest.approx(theirs, abs=1e-12)
+    q, p = (np.bincount(np.floor(v + 0.5 + 1e-9).astype(int) - 1, minlength=5) + SMOOTHING for v in (first, second))
+    assert record["bias_kl"] == pytest.approx(special.rel_entr(p / p.sum(), q / q.sum()).sum())
+    assert record["bias_kl"] >= 0
 
 
 def test_bias_by_hand():
@@ -92,10 +83,7 @@ def test_the_mode_is_the_lowest_of_equals():
 def ranges(values, noise, resamples=500):
     """Spearman in several ranges, with resamples that scatter by `noise` around it."""
     rng = np.random.default_rng(0)
-    return [
-        Resampled(np.full(3, value), value + noise * rng.normal(size=(3, resamples)), np.zeros((3, 5)))
-        for value in values
-    ]
+    return [np.hstack([np.full((3, 1), value), value + noise * rng.normal(size=(3, resamples))]) for value in values]
 
 
 def test_stability_by_hand():
@@ -114,7 +102,7 @@ def test_unstable_is_what_varies_much_and_more_than_by_chance():
 def test_noise_that_ranges_share_is_no_excuse():
     """Easy articles move all ranges alike: the spread over ranges has no part of that."""
     common = np.random.default_rng(0).normal(size=(3, 500))
-    found = [Resampled(np.full(3, value), value + common, np.zeros((3, 5))) for value in (0.4, 0.2, 0.3)]
+    found = [np.hstack([np.full((3, 1), value), value + common]) for value in (0.4, 0.2, 0.3)]
     assert is_unstable(found)
 
 
@@ -125,22 +113,6 @@ def test_self_agreement_by_hand():
     assert self_agreement([one, {"b": 5.0, "c": 6.0, "d": 1.0}]) == pytest.approx(1)  # what both hold
     assert self_agreement([one, dict.fromkeys(one, 4.0)]) == 0.0
     assert self_agreement([one]) is None
-
-
-def test_family_similarity_by_hand():
-    main = np.log([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]])
-    assert family_similarity(main, main - 3) == {"logprob_correlation": pytest.approx(1), "mode_agreement": 1.0}
-    found = family_similarity(main, main[:, ::-1])
-    assert found["mode_agreement"] == 0.5  # the second example's mode lies in the middle
-    assert found["logprob_correlation"] == pytest.approx(
-        stats.pearsonr(main.mean(axis=0), main.mean(axis=0)[::-1]).statistic
-    )
-
-
-def test_an_impossible_candidate_is_left_out():
-    main = np.array([[-1.0, -2.0, -np.inf], [-2.0, -1.5, -3.0]])
-    assert family_similarity(main, main)["logprob_correlation"] == pytest.approx(1)
-    assert family_similarity(main[:, 1:], main[:, 1:])["logprob_correlation"] is None
 
 
 def readings(assistant=True):
@@ -166,7 +138,9 @@ def test_family_records_stand_for_each_condition_and_json_takes_them():
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     assert [(r["range_min"], r["n"]) for r in records] == [(0.0, 6), (1.0, 6)]
     first = [np.array(columns[name][:6]) for name in ("main_logprobs", "assistant_logprobs")]
-    assert {k: records[0][k] for k in ("logprob_correlation", "mode_agreement")} == family_similarity(*first)
+    means = [side.mean(axis=0) for side in first]
+    assert records[0]["logprob_correlation"] == pytest.approx(stats.pearsonr(*means).statistic)
+    assert records[0]["mode_agreement"] == (first[0].argmax(axis=1) == first[1].argmax(axis=1)).mean()
     assert records[1]["main_mode"] in columns["candidates"][6]
     counts = np.bincount(first[0].argmax(axis=1), minlength=5)
     assert records[0]["main_mode"] == columns["candidates"][0][counts.argmax()]
@@ -175,3 +149,12 @@ def test_family_records_stand_for_each_condition_and_json_takes_them():
 
 def test_without_an_assistant_there_is_no_family():
     assert family_records(readings(assistant=False)) == []
+
+
+def test_an_impossible_candidate_is_left_out():
+    columns = readings()
+    for side in (columns["main_logprobs"], columns["assistant_logprobs"]):
+        side[:] = [(*logprobs[:2], -np.inf, -np.inf, -np.inf) for logprobs in side]
+    assert abs(family_records(columns)[0]["logprob_correlation"]) == pytest.approx(1)
+    columns["main_logprobs"][0] = (0.0, *[-np.inf] * 4)
+    assert family_records(columns)[0]["logprob_correlation"] is None

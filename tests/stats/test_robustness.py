@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.resampling import group_weights
-from judgebench.metrics.robustness import ALL, CHANGES, SEEN, UNSEEN, Paired, Suffix, robustness, suffix_records
+from judgebench.stats.clusters import group_weights
+from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, Paired, Suffix, robustness, suffix_records
 from judgebench.types import ScoreRange
-from tests.metrics.test_evaluate import joined, scores, table
+from tests.stats.test_evaluate import evaluate, joined, scores, table
 
 RANGE = ScoreRange(1, 5)
 

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
-from judgebench.metrics.correlation import kendall, pearson, spearman
-from judgebench.metrics.levels import correlate
-from judgebench.metrics.resampling import group_weights
 from judgebench.runtime.errors import UserError
+from judgebench.stats import levels
+from judgebench.stats.clusters import Clusters, group_weights
+from judgebench.stats.correlation import kendall, pearson, spearman
 
 ALL = (pearson, spearman, kendall)
+
+
+def correlate(level, judge, human, group, system, resamples=1000, seed=0, **more):
+    return levels.correlate(level, judge, human, Clusters.of(group, resamples, seed), system, **more)
 
 
 def data(seed=0, groups=12, systems=5, whole=True):
@@ -52,7 +56,7 @@ def by_pair(judge, human, group, system):
 def test_each_level_is_what_it_says_and_so_are_its_resamples(level, directly, whole):
     columns = data(whole=whole)
     found = correlate(level, *columns, resamples=30, seed=5)
-    assert found.values == pytest.approx(directly(*columns), abs=1e-12)
+    assert found.values[:, 0] == pytest.approx(directly(*columns), abs=1e-12)
     group = columns[2]
     for b, row in enumerate(group_weights(found.groups, 30, 5)):
         index = drawn(group, row)
@@ -61,7 +65,7 @@ def test_each_level_is_what_it_says_and_so_are_its_resamples(level, directly, wh
             resample[2] = np.repeat(
                 np.arange(found.groups), [(group == g).sum() for g in group[index][first(index, group)]]
             )
-        assert found.resampled[:, b] == pytest.approx(directly(*resample), abs=1e-9)
+        assert found.values[:, 1 + b] == pytest.approx(directly(*resample), abs=1e-9)
 
 
 def first(index, group):
@@ -84,7 +88,7 @@ def test_groups_without_a_correlation_count_as_zero_and_are_counted():
     human = np.array([1, 2, 3, 1, 2, 3, 5, 5, 5.0])
     group = np.repeat(["a", "b", "c"], 3)
     found = correlate("document", judge, human, group, group, resamples=10)
-    assert found.values == pytest.approx([1 / 3] * 3)
+    assert found.values[:, 0] == pytest.approx([1 / 3] * 3)
     assert (found.constant_groups, found.constant) == (2, False)
 
 
@@ -94,7 +98,6 @@ def test_a_judge_that_always_says_the_same_is_constant_at_every_level():
         found = correlate(level, np.full(len(judge), 0.1), human, group, system, resamples=20)
         assert found.constant
         assert (found.values == 0).all()
-        assert (found.resampled == 0).all()
         assert not correlate(level, judge, human, group, system, resamples=20).constant
 
 
@@ -112,38 +115,18 @@ def test_equal_system_means_tie_whatever_the_order_of_their_sum():
     system = np.array(["a"] * 3 + ["b"] * 3)
     found = correlate("system", judge, np.arange(6.0), np.array([*"xyzxyz"]), system, resamples=50)
     assert found.constant
-    assert (found.values == 0).all()
+    assert (found.values[:, 0] == 0).all()
 
 
 def test_one_group_has_no_interval():
     judge, human, _, system = data()
     found = correlate("dataset", judge, human, np.full(len(judge), "one"), system)
-    assert found.intervals() == [None] * 3
-    assert found.values == pytest.approx(by_pair(judge, human, None, system), abs=1e-12)
+    assert found.values == pytest.approx(np.array([by_pair(judge, human, None, system)]).T, abs=1e-12)
 
 
 def test_an_unknown_level_is_refused():
     with pytest.raises(UserError, match="'article' is not one of dataset, document, system"):
         correlate("article", *data())
-
-
-def test_a_difference_is_paired():
-    judge, human, group, system = data(groups=40)
-    first_, second = (correlate("dataset", j, human, group, system) for j in (judge, judge + 0.01 * human))
-    gap = first_.minus(second)
-    assert gap.values == pytest.approx(first_.values - second.values)
-    for value, (low, high) in zip(gap.values, gap.intervals(), strict=True):
-        assert low <= value <= high
-    paired = -np.subtract(*gap.intervals()[0])
-    alone = np.subtract(*first_.intervals()[0][::-1])
-    assert paired < alone / 10
-    assert first_.minus(first_).values.tolist() == [0.0] * 3
-    assert first_.minus(first_).intervals() == [(0.0, 0.0)] * 3
-
-
-def test_unlike_resamples_are_not_paired():
-    with pytest.raises(ValueError, match="same groups"):
-        correlate("dataset", *data()).minus(correlate("dataset", *data(groups=13)))
 
 
 def test_over_systems_each_resample_draws_systems_too():
@@ -167,10 +150,9 @@ def test_over_systems_each_resample_draws_systems_too():
 
 def test_an_interval_over_systems_is_wider_than_one_for_these_systems():
     found = correlate("system", *data(groups=40, systems=10), resamples=400)
-    these, others = found.intervals(), found.over_systems_intervals()
-    assert all(wide[1] - wide[0] > 1.5 * (narrow[1] - narrow[0]) for wide, narrow in zip(others, these, strict=True))
-    assert correlate("dataset", *data(), resamples=40).over_systems_intervals() == [None] * 3
-    assert correlate("system", *data(systems=2), resamples=40).over_systems_intervals() == [None] * 3
+    assert (np.nanstd(found.over_systems, axis=1) > 1.5 * found.values[:, 1:].std(axis=1)).all()
+    for level, systems in (("dataset", 5), ("system", 2)):
+        assert correlate(level, *data(systems=systems), resamples=40).over_systems.shape == (3, 0)
 
 
 def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_beside():
@@ -181,7 +163,7 @@ def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_besid
     assert (found.constant_groups, found.human_constant_groups) == (2, 1)
     assert found.varied == pytest.approx([1 / 2] * 3)
     perfect = correlate("document", human, human, group, group, resamples=0)
-    assert perfect.values == pytest.approx([2 / 3] * 3)
+    assert perfect.values[:, 0] == pytest.approx([2 / 3] * 3)
     assert perfect.varied == pytest.approx([1.0] * 3)
     silent = correlate("document", judge, np.full(9, 2.0), group, group, resamples=0)
     assert (silent.varied, silent.human_constant_groups, silent.missing) == (None, 3, None)
@@ -202,7 +184,7 @@ def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reaso
     judge, human, group, _ = (column[rows] for column in data(systems=3))
     found = correlate(level, judge, human, group, np.full(len(judge), "one"), resamples=20)
     assert reason in found.missing
-    assert found.intervals() == found.bca_intervals() == found.over_systems_intervals() == [None] * 3
+    assert found.values.shape == (3, 1)
     assert not found.constant
 
 
@@ -214,3 +196,12 @@ def test_one_group_says_why_it_has_no_intervals(level):
     assert found.known
     assert "there is one group" in found.missing
     assert correlate(level, judge, human, group, system, resamples=0).missing is None
+
+
+@pytest.mark.parametrize("level", ["dataset", "document", "system"])
+def test_the_jackknife_leaves_out_each_group_in_turn(level):
+    judge, human, group, system = data()
+    found = correlate(level, judge, human, group, system, resamples=10, jackknife=True)
+    for g, name in enumerate(np.unique(group)):
+        rest = (column[group != name] for column in (judge, human, group, system))
+        assert found.jackknife[:, g] == pytest.approx(correlate(level, *rest, resamples=0).values[:, 0], abs=1e-9)

@@ -1,0 +1,147 @@
+"""From scores to the records of metrics.json.
+
+A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature) and level holds JSON's own
+types, never NaN. Besides these keys:
+
+- rule: `argmax` or `expectation`, what the decoding's scores are;
+- n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
+- pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, `_bca_low` and
+  `_bca_high` of its BCa interval, groups resampled; these are None with fewer than two groups or without
+  resamples; at system level they speak for these systems, and `_systems_low` and `_systems_high`, where systems
+  are resampled as well, for systems like these (None at other levels, and with fewer than three systems); at
+  document level `_varied`, the value without the groups whose humans do not differ (None at other levels);
+- missing: a sentence that says why the three are None (nobody rated, one system), or why their intervals are
+  (one group, too many systems); else None;
+- constant, constant_groups, human_constant_groups: see `Correlated`;
+- failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
+- modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
+  rated;
+- stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
+  range); tuning may choose another lambda and temperature in each;
+- flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
+- where texts are compared what `comparative` returns, alike at all levels;
+- where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
+  levels, and of this level clean_spearman and spearman_change, with `_low` and `_high` of its paired interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from judgebench.config.fields import MetricSettings
+from judgebench.metrics.preference import comparative
+from judgebench.metrics.resampling import bca_interval
+from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
+from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, unknown, with_interval
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.levels import LEVELS, Correlated, correlate
+from judgebench.stats.robustness import against_clean
+from judgebench.stats.scores import CLEAN, Cell, Scores, series_of
+from judgebench.types import CLAMPED, FAILED
+
+CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
+"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
+Spearman depends on the score range (see `is_unstable`). The last two rest on resamples, and are not raised on fewer
+than `FEWEST` groups, whose resamples say too little."""
+
+
+def evaluate(
+    scores: Scores | Mapping[str, Any],
+    dataset: str,
+    levels: Sequence[str] = LEVELS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    scale: Mapping[str, tuple[float, float] | None] | None = None,
+    rules: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Agreement of each judge under each condition with the humans.
+
+    Args:
+        scores: or its columns.
+        dataset: its name, put into each record.
+        levels, resamples, seed: see `check_metric_settings`; records over the same groups are resampled alike.
+        scale: dimension -> lowest and highest score that a human can give; without it bias is None.
+        rules: name of a decoding -> its `rule`, put into its records.
+
+    Returns:
+        A record per cell, in the order in which these appear, and level; see above.
+
+    Raises:
+        UserError: settings that `check_metric_settings` refuses.
+    """
+    check_metric_settings(levels, resamples, seed)
+    table = Scores.of(scores)
+    # 1. each cell by itself; texts that nobody rated count in the shares and the mean alone
+    parts = {cell: table.part(cell) for cell in table.cells}
+    correlated: dict[tuple[Cell, str], Correlated] = {}
+    described: dict[Cell, dict[str, Any]] = {}
+    for cell, part in parts.items():
+        rated = np.isfinite(part["human"])
+        judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
+        clusters = Clusters.of(groups, resamples, seed)
+        for level in levels:
+            correlated[cell, level] = correlate(level, judge, human, clusters, systems, jackknife=True)
+        described[cell] = {
+            "failed_share": float((part["status"] == FAILED).mean()),
+            "clamped_share": float((part["status"] == CLAMPED).mean()),
+            "mean_score": float(part["score"].mean()),
+            **favorite(part["score"], cell.range),
+            **bias(judge, human, cell.range, (scale or {}).get(cell.dimension)),
+        }
+        if "score_first" in part:
+            first, second = part["score_first"], part["score_second"]
+            described[cell] |= comparative(first, second, part["human"], part["group_id"], resamples, seed)
+    # 2. each judge over its ranges
+    records: dict[tuple[Cell, str], dict[str, Any]] = {}
+    for ranges in series_of(table.cells).values():
+        series = list(ranges.values())
+        agreement = self_agreement([dict(zip(parts[c]["example_id"], parts[c]["score"], strict=True)) for c in series])
+        for level in levels:
+            known = [correlated[cell, level].values for cell in series if correlated[cell, level].known]
+            spread, unstable = stability(known), is_unstable(known)
+            for cell in series:
+                measured = correlated[cell, level]
+                record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
+                record |= {"rule": (rules or {}).get(cell.decoding)} | _measured(measured) | described[cell]
+                record |= {"stability": spread, "self_agreement": agreement}
+                enough, high = measured.groups >= FEWEST, record["spearman_high"]
+                flags = {
+                    CONSTANT: measured.constant,
+                    CONSTANT_HUMANS: measured.constant_humans,
+                    INVERTED: enough and high is not None and high < 0,
+                    UNSTABLE: enough and unstable and measured.known,
+                }
+                record["flags"] = [flag for flag, holds in flags.items() if holds]
+                records[cell, level] = record
+    # 3. attacked texts against the clean ones
+    for cell in (cell for cell in table.cells if cell.attack != CLEAN):
+        changes = against_clean(cell, parts, correlated, levels, resamples, seed)
+        for level, changed in zip(levels, changes, strict=True):
+            records[cell, level] |= changed
+    return [records[cell, level] for cell in table.cells for level in levels]
+
+
+def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
+    """Raises `UserError` for settings that are no `MetricSettings`."""
+    # numbers of numpy are taken from who calls from Python
+    numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
+    MetricSettings(levels, *numbers)
+
+
+def _measured(measured: Correlated) -> dict[str, Any]:
+    """The part of a record that is of one level."""
+    record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
+    for name, values, left_out in zip(CORRELATIONS, measured.values, measured.jackknife, strict=True):
+        record |= with_interval(name, values) if measured.known else unknown([name])
+        ends = bca_interval(float(values[0]), values[1:], left_out) or (None, None)
+        record |= dict(zip((f"{name}_bca_low", f"{name}_bca_high"), ends, strict=True))
+    names = ("constant", "constant_groups", "human_constant_groups", "missing")
+    record |= {name: getattr(measured, name) for name in names}
+    for k, name in enumerate(CORRELATIONS):
+        record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
+        over_systems = with_interval("", np.append(0.0, measured.over_systems[k]))
+        record |= {f"{name}_systems{end}": over_systems[end] for end in ("_low", "_high")}
+    return record

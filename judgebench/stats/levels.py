@@ -1,0 +1,248 @@
+"""At which level judge and humans are compared: all pairs, within each document, or system against system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from judgebench.config.fields import LEVELS
+from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, left_out
+from judgebench.stats.correlation import (
+    correlate_rows,
+    is_constant,
+    kendall,
+    pearson,
+    resampled_correlations,
+    spearman,
+    vectors,
+)
+
+MOST_SYSTEMS = 1000
+"""Systems beyond which they have no intervals: each resample would sort all their means."""
+
+_FEWEST_SYSTEMS = 3  # of which drawn ones can differ in their correlation: two always lie on a line
+_NO_TEXTS = "No correlation: nobody rated these texts."
+_ONE_TEXT = "No correlation: there is one text, and it takes at least two."
+_ONE_SYSTEM = "No correlation over systems: all texts are of one system, and it takes at least two."
+_NO_GROUPS = "No correlation within groups: no group has two texts."
+_ONE_GROUP = "No intervals: there is one group, and resampling takes at least two."
+
+
+def shown_level(levels: Iterable[str]) -> str:
+    """The level that is shown where only one is: dataset where there is one, else the first.
+
+    Example:
+        >>> shown_level(["system", "dataset"]), shown_level(["system", "document"])
+        ('dataset', 'system')
+    """
+    names = list(dict.fromkeys(levels))
+    return LEVELS[0] if LEVELS[0] in names or not names else names[0]
+
+
+@dataclass(frozen=True)
+class Correlated:
+    """The correlations of judge and humans at one level: pearson, spearman, kendall (tau-b).
+
+    Attributes:
+        values: [3, 1 + B] of the data, then of each resample of groups.
+        n: what was correlated: pairs (dataset), groups (document), systems (system).
+        groups: distinct groups, the unit of resampling.
+        constant, constant_humans: True where the judge, or the humans, always say the same: over all pairs (dataset),
+            within every group (document), in the mean over every system (system). The values are then 0.0.
+        constant_groups: document level: groups without a correlation, which count as 0.0, because judge or humans are
+            constant there.
+        human_constant_groups: document level: those of them in which the humans are constant, as of a group's only
+            text, which say nothing about the judge.
+        varied: [3] document level: the values without those groups; None at other levels, and where all are such.
+        over_systems: [3, B] system level: the correlations where systems are resampled as well as groups; NaN where a
+            resample holds no two systems. [3, 0] at other levels, and with fewer than three systems.
+        jackknife: [3, J] with each group left out in turn, where that was asked for.
+        missing: a sentence that says why there are no correlations, or no intervals; else None.
+        known: False where there are no correlations; then values are 0.0, and nothing is resampled.
+    """
+
+    values: np.ndarray
+    n: int
+    groups: int
+    constant: bool = False
+    constant_humans: bool = False
+    constant_groups: int | None = None
+    human_constant_groups: int | None = None
+    varied: np.ndarray | None = None
+    over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
+    jackknife: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
+    missing: str | None = None
+    known: bool = True
+
+
+def correlate(
+    level: str,
+    judge: np.ndarray,
+    human: np.ndarray,
+    clusters: Clusters,
+    systems: np.ndarray,
+    jackknife: bool = False,
+) -> Correlated:
+    """Judge [N] against humans [N] at one level, in the data and in each resample of the groups.
+
+    - `dataset`: one correlation over all pairs; the CD paper's.
+    - `document`: the mean over groups of the correlation within each; G-Eval's, except that groups where it is
+      undefined count as 0.0 instead of being left out.
+    - `system`: one correlation over the systems, of judge's and humans' means. `values` keeps the systems and
+      resamples their means: it speaks for these systems. `over_systems` resamples the systems too, and speaks for
+      systems like these: "both" of Deutsch, Dror and Roth, "A Statistical Analysis of Summarization Evaluation Metrics
+      Using Resampling Methods" (TACL 2021).
+
+    Args:
+        systems: [N] labels.
+        jackknife: whether it is computed too.
+
+    Raises:
+        UserError: an unknown level.
+        ValueError: shapes that do not fit, NaN or infinite values.
+    """
+    if level not in LEVELS:
+        raise UserError(f"levels: {level!r} is not one of {', '.join(LEVELS)}.")
+    judge, human = vectors(judge, human)
+    group, count = clusters.number, clusters.count
+    if len(group) != len(judge) or len(systems) != len(judge):
+        raise ValueError(f"groups and systems must have {len(judge)} labels, got {len(group)} and {len(systems)}")
+    names, system = np.unique(np.asarray(systems), return_inverse=True)
+    n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
+
+    # 1. why there is nothing to correlate, whatever judge and humans say
+    missing = None
+    if not len(group):
+        missing = _NO_TEXTS
+    elif level == "system" and len(names) < 2:
+        missing = _ONE_SYSTEM
+    elif len(group) < 2:
+        missing = _ONE_TEXT
+    elif level == "document" and count == len(group):
+        missing = _NO_GROUPS
+    if missing:
+        return Correlated(np.zeros((3, 1)), n, count, missing=missing, known=False)
+
+    # 2. why nothing is resampled
+    weights = clusters.weights
+    if count < 2 and clusters.resamples:
+        missing = _ONE_GROUP
+    elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
+        missing = f"No intervals over systems: {len(names):,} are more than the {MOST_SYSTEMS:,} that are resampled."
+        weights = weights[:1]
+
+    # 3. correlations of the data, of the resamples, and with each group left out
+    rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
+    values = correlations_at(level, judge, human, group, system, rows)
+    if level == "dataset":
+        data = np.array([[correlation(judge, human)] for correlation in (pearson, spearman, kendall)])
+        facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
+    else:
+        data = correlations_at(level, judge, human, group, system, weights[:1])
+    if level == "document":
+        judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
+        varied = correlations_at("document", judge, human, group, system, human_varies[None])[:, 0]
+        facts = {"constant": not judge_varies.any(), "constant_humans": not human_varies.any()}
+        facts |= {"constant_groups": int((~(judge_varies & human_varies)).sum())}
+        facts |= {"human_constant_groups": int((~human_varies).sum())}
+        facts |= {"varied": varied if human_varies.any() else None}
+    elif level == "system":
+        means = (_means(side, group, system)(weights[:1])[0] for side in (judge, human))
+        facts = dict(zip(("constant", "constant_humans"), map(is_constant, means), strict=True))
+        if len(names) >= _FEWEST_SYSTEMS:
+            # another stream than those of groups and flips, which are drawn with the same seed
+            rng = np.random.default_rng([clusters.seed, 2])
+            facts["over_systems"] = _of_systems(judge, human, group, system, weights[1:], rng)
+    # the data by themselves: to the bit the same with resamples and without
+    resampled, left = values[:, 1 : len(weights)], values[:, len(weights) :]
+    return Correlated(np.hstack([data, resampled]), n, count, jackknife=left, missing=missing, **facts)
+
+
+def correlations_at(
+    level: str, judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """The correlations [3, B] of each resample at one level of `LEVELS`, see `correlate`.
+
+    Args:
+        group, system: [N] numbered from 0, without gaps.
+        weights: [B, G] how often each group was drawn, at least one in each resample.
+    """
+    if level == "dataset":
+        return resampled_correlations(judge, human, group, weights)
+    if level == "system":
+        return _of_systems(judge, human, group, system, weights, None)
+    # each group's own correlations, of as many groups of one size at a time as there are; 0.0 in a group of one text
+    count = weights.shape[1]
+    sizes = np.bincount(group, minlength=count)
+    order, starts = np.argsort(group, kind="stable"), sizes.cumsum() - sizes
+    within = np.zeros((3, count))
+    for size in np.unique(sizes[sizes > 1]):
+        here = np.flatnonzero(sizes == size)
+        rows = order[starts[here, None] + np.arange(size)]
+        within[:, here] = correlate_rows(judge[rows], human[rows])
+    return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
+
+
+def _of_systems(
+    judge: np.ndarray,
+    human: np.ndarray,
+    group: np.ndarray,
+    system: np.ndarray,
+    weights: np.ndarray,
+    rng: np.random.Generator | None,
+) -> np.ndarray:
+    """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many systems drawn from
+    it, and NaN where these are not two."""
+    means = [_means(side, group, system) for side in (judge, human)]
+    count = int(system.max()) + 1
+    correlations = np.zeros((3, len(weights)))
+    step = max(1, MOST_ENTRIES // count)
+    for start in range(0, len(weights), step):
+        x, y = (means_at(weights[start : start + step]) for means_at in means)
+        part = correlations[:, start : start + step]
+        if rng is not None:
+            drawn = rng.integers(0, count, x.shape)
+            x, y = (np.take_along_axis(side, drawn, axis=1) for side in (x, y))
+        present = ~np.isnan(x)
+        whole = present.all(axis=1)
+        part[:, whole] = correlate_rows(x[whole], y[whole])
+        for row in np.flatnonzero(~whole):  # a system whose articles were not drawn has no mean in this resample
+            of = present[row]
+            part[:, row] = correlate_rows(x[row : row + 1, of], y[row : row + 1, of])[:, 0]
+        if rng is not None:
+            last, first = np.where(present, drawn, -1).max(axis=1), np.where(present, drawn, count).min(axis=1)
+            part[:, last <= first] = np.nan
+    return correlations
+
+
+def _varies_in(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
+    """[G] whether a group holds two different values."""
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, group, values)
+    np.maximum.at(high, group, values)
+    return low < high
+
+
+def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what correlations do not see;
+    NaN where a system was not drawn.
+
+    Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they were summed in.
+    """
+    spread = np.ptp(values) if len(values) else 0.0
+    scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
+    # sparse: where each text has a group and a system of its own, the tables would grow with the square of the texts
+    sizes, sums = (sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
+
+    def at(weights: np.ndarray) -> np.ndarray:
+        drawn = weights.T.astype(np.float64)
+        mass = sizes @ drawn
+        means = np.divide(sums @ drawn, mass, out=np.full_like(mass, np.nan), where=mass > 0)
+        return np.ascontiguousarray(np.round(means, 12).T)
+
+    return at

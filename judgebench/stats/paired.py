@@ -1,0 +1,348 @@
+"""Paired differences of two series of scores: which agrees better with the humans, and which is easier to fool.
+
+Both sides are resampled together over the examples that both hold, so that what they owe to easy or hard articles
+cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from judgebench.metrics.resampling import bca_interval
+from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, SIGNIFICANCE, Clusters, percentile_interval
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.evaluate import check_metric_settings
+from judgebench.stats.levels import LEVELS, correlate
+from judgebench.stats.robustness import Paired, resampled_changes
+from judgebench.stats.scores import CLEAN, Cell, Scores, series_of
+from judgebench.stats.significance import (
+    PERMUTATIONS,
+    flipped_differences,
+    flips,
+    groups_needed,
+    holm,
+    permutation_p_value,
+)
+from judgebench.types import RANGE
+
+Series = tuple[str, str]
+"""(judge, decoding), as in the columns of scores.parquet."""
+
+IMPROVEMENT = 0.05
+"""The difference of which `groups_needed_for_0.05` speaks."""
+
+BETTER, WORSE, NOT_SIGNIFICANT = "better", "worse", "not significant"
+"""Values of `says` in records of `compare`."""
+
+DIFFERENCES = (
+    *("change", "standardized", "rate_of_means", "mean_of_rates"),
+    *("raised_share", "places_gained", "win_share"),
+)
+"""The numbers of `robustness` whose differences `attack_differences` gives."""
+
+MORE, LESS = "more", "less"
+"""Values of `says` in records of `attack_differences`, besides `not significant`: the attack gains more, or less, of
+the first than of the second."""
+
+_NEEDED_FOR = f"groups_needed_for_{IMPROVEMENT:g}"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Two series in one range, or in the mean over several.
+
+    Attributes:
+        sides: both cells, of each range.
+        arrays: measured of the two and of their resamples, by name; a mean over ranges is that of each array.
+        groups: labels of the groups, by which resamples are paired.
+        n: examples; None in a mean over ranges that differ in it.
+    """
+
+    sides: Sequence[tuple[Cell, Cell]]
+    arrays: Mapping[str, np.ndarray]
+    groups: Sequence[Any]
+    n: int | None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The columns that name the comparison: split, dimension, the columns of the range (None in a mean over
+        ranges), ranges (how many), attack, defense, and judge, decoding, lambda and temperature of `first_` and
+        `second_`: lambda and temperature are None where there is none, and in a mean where they vary over the
+        ranges."""
+        cell = self.sides[0][0]
+        ranges = cell.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
+        named = {"split": cell.split, "dimension": cell.dimension, **ranges, "ranges": len(self.sides)}
+        named |= {"attack": cell.attack, "defense": cell.defense}
+        for name, cells in zip(("first", "second"), zip(*self.sides, strict=True), strict=True):
+            settings = zip(*(cell.knobs for cell in cells), strict=True)
+            lambda_, temperature = (values[0] if len(set(values)) == 1 else None for values in settings)
+            named |= {f"{name}_judge": cells[0].judge, f"{name}_decoding": cells[0].decoding}
+            named |= {f"{name}_lambda": lambda_, f"{name}_temperature": temperature}
+        return named
+
+
+def compare(
+    scores: Scores | Mapping[str, Any],
+    pairs: Sequence[tuple[Series, Series]],
+    dataset: str,
+    levels: Sequence[str] = LEVELS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    chosen_on: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
+
+    Args:
+        scores: or its columns.
+        pairs: see `default_pairs`. A cell that lacks one of them, or ratings of what both have scored, gives no record,
+            nor does a level at which nothing can be correlated. lambda and temperature, which tuning may choose in
+            each range, are no part of a series; only where a cell holds several settings is each compared.
+        dataset: its name, put into each record.
+        levels, resamples, seed: see `check_metric_settings`. All differences over the same groups are resampled alike.
+        chosen_on: the splits by which settings were tuned; nothing is tested on these.
+
+    Returns:
+        A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
+        ranges, where there are two or more over the same groups, comes the mean over them, resampled and flipped
+        jointly. JSON's own types, never NaN: dataset, level, the keys of `Gap.named`, and
+
+        - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
+        - first, second: the two values; difference: first - second;
+        - low, high: its 95 % percentile interval; bca_low, bca_high: its BCa interval; se: its standard error;
+        - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`; p_holm: the same,
+          Holm-corrected over the table: all pairs, ranges and means of one split, dimension, attack, defense, level and
+          statistic; comparisons: how many these are;
+        - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see there;
+        - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most 0.05, else `not
+          significant`.
+
+        With fewer than two groups, or without resamples, all from low on are None; where nothing is tested, all from p
+        on. comparisons is 0 then.
+
+    Raises:
+        UserError: settings that `check_metric_settings` refuses.
+    """
+    check_metric_settings(levels, resamples, seed)
+    table = Scores.of(scores)
+    records: list[dict[str, Any]] = []
+    for (split, *_), matched in _tables(table, pairs):
+        permutations = 0 if split in chosen_on else PERMUTATIONS
+        shared = [[(cells, _shared_rows(table, cells, rated=True)) for cells in ranges] for ranges in matched]
+        for level in levels:
+            gaps: list[Gap] = []
+            for ranges in shared:
+                rated = [(cells, rows) for cells, rows in ranges if rows]
+                of_level = (_correlation_gap(level, table, *side, resamples, seed, permutations) for side in rated)
+                known = [gap for gap in of_level if gap]
+                gaps += _with_mean(known) if len(known) == len(rated) else known
+            head = {"dataset": dataset, "split": split, "level": level}
+            records += corrected_together([head | record for gap in gaps for record in _correlation_records(gap, seed)])
+    return records
+
+
+def attack_differences(
+    scores: Scores | Mapping[str, Any],
+    pairs: Sequence[tuple[Series, Series]],
+    dataset: str,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Change by each attack of the first series of a pair less that of the second, on the texts that both have scored
+    both clean and attacked.
+
+    Args:
+        scores, pairs, dataset, resamples, seed: see `compare`. A cell that lacks the clean scores of one series gives
+            no record.
+
+    Returns:
+        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
+        pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
+        resampled jointly. JSON's own types, never NaN: dataset, the keys of `Gap.named`, and
+
+        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
+        - first, second: the two values, see `robustness`; difference: first - second;
+        - low, high: its 95 % percentile interval; se: its standard error;
+        - groups_needed: with which so large a difference is told from 0, see there;
+        - says: `more` or `less` where the interval lies wholly above or below 0, else `not significant`. Each interval
+          speaks of its own difference: of twenty true zeros one is expected to be told apart.
+
+        From first on all are None where a side's number is unknown (a rate of scores that are not above 0, a rank in
+        groups of one text); from low on, with fewer than two groups or without resamples.
+    """
+    table = Scores.of(scores)
+    records: list[dict[str, Any]] = []
+    for (_, _, attack, _), matched in _tables(table, pairs):
+        for ranges in matched if attack != CLEAN else ():
+            # 1. each change of both sides, range by range
+            gaps = []
+            for cells in ranges:
+                needed = [part for cell in cells for part in (cell.clean, cell)]
+                if not all(cell in table.cells for cell in needed) or not (rows := _shared_rows(table, needed)):
+                    continue
+                parts = [table.part(cells[0], of_cell) for of_cell in rows]
+                paired = [Paired.of(*parts[:2]), Paired.of(*parts[2:])]
+                clusters = Clusters.of(paired[0].groups, resamples, seed)
+                changes = [resampled_changes(side, cells[0].range, clusters) for side in paired]
+                arrays = {name: np.stack([side[name] for side in changes]) for name in DIFFERENCES}
+                gaps.append(Gap([cells], arrays, np.unique(paired[0].groups).tolist(), len(rows[0])))
+            widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
+            # 2. records of them, and of their mean
+            for gap in _with_mean(gaps) if len(widths) == 1 else gaps:
+                for name, (first, second) in gap.arrays.items():
+                    record = {"dataset": dataset} | gap.named
+                    record |= {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
+                    records.append(record | _change_difference(first, second, len(gap.groups)))
+    return records
+
+
+def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:
+    """The comparisons of a run: each decoding of the pair with the main model's first one of the same rule.
+
+    Where the main model has none, the decoding is compared with nothing: the difference would be the rule's as much as
+    the contrast's. Where the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting
+    for all ranges loses.
+
+    Args:
+        columns: judge and decoding of the scores.
+        rules: name of each decoding -> its `rule`, see `judgebench.decoding.scores.rules_of`.
+
+    Example:
+        >>> columns = {"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])}
+        >>> default_pairs(columns, {"greedy": "argmax", "contrastive": "argmax"})
+        [(('pair', 'contrastive'), ('main', 'greedy'))]
+    """
+    series = list(dict.fromkeys(zip(map(str, columns["judge"]), map(str, columns["decoding"]), strict=True)))
+    contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
+    pairs: list[tuple[Series, Series]] = []
+    for judge, decoding in contrasting:
+        base = next((other for other in series if other[0] == "main" and rules[other[1]] == rules[decoding]), None)
+        pairs += [((judge, decoding), base)] if base else []
+    per_range = [((judge, name), (judge, f"{name}_per_range")) for judge, name in contrasting]
+    return pairs + [both for both in per_range if both[1] in contrasting]
+
+
+def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by Holm's correction over
+    all of one level and statistic instead of over each table."""
+    corrected: list[dict[str, Any]] = [dict(record) for record in records]
+    for family in {(record["level"], record["statistic"]) for record in corrected}:
+        members = [record for record in corrected if (record["level"], record["statistic"]) == family]
+        tested = [record for record in members if record["p"] is not None]
+        for record, p_holm in zip(tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True):
+            record["p_holm"] = p_holm
+        for record in members:
+            record |= {"comparisons": len(tested), "groups_needed": None, _NEEDED_FOR: None, "says": None}
+            if record["se"] is None or record["p_holm"] is None:
+                continue
+            for name, size in (("groups_needed", record["difference"]), (_NEEDED_FOR, IMPROVEMENT)):
+                record[name] = groups_needed(size, record["se"], record["groups"])
+            significant = record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]
+            record["says"] = (BETTER if record["low"] > 0 else WORSE) if significant else NOT_SIGNIFICANT
+    return corrected
+
+
+def _tables(
+    scores: Scores, pairs: Sequence[tuple[Series, Series]]
+) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
+    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range.
+
+    A pair stands there several times where a table holds several settings of a judge and decoding.
+    """
+    series = series_of(scores.cells)
+    for table in dict.fromkeys(key[:4] for key in series):
+        here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
+        matched = [
+            (here[first], here[second])
+            for one, other in pairs
+            for first in here
+            for second in here
+            if (first[:2], second[:2]) == (tuple(one), tuple(other))
+        ]
+        yield table, [[(cell, second[at]) for at, cell in first.items() if at in second] for first, second in matched]
+
+
+def _shared_rows(scores: Scores, cells: Sequence[Cell], rated: bool = False) -> list[np.ndarray]:
+    """For each cell the rows [n] of the (rated) examples that all of them hold, in one order; empty where none is."""
+    rows = [scores.cells[cell] for cell in cells]
+    if rated:
+        rows = [of_cell[np.isfinite(scores.columns["human"][of_cell])] for of_cell in rows]
+    ids = [scores.columns["example_id"][of_cell] for of_cell in rows]
+    common = reduce(np.intersect1d, ids)
+    places = (np.intersect1d(names, common, assume_unique=True, return_indices=True)[1] for names in ids)
+    return [of_cell[at] for of_cell, at in zip(rows, places, strict=True)] if len(common) else []
+
+
+def _with_mean(gaps: list[Gap]) -> list[Gap]:
+    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
+    if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
+        return gaps
+    sides = [cells for gap in gaps for cells in gap.sides]
+    arrays = {name: np.mean([gap.arrays[name] for gap in gaps], axis=0) for name in gaps[0].arrays}
+    return [*gaps, Gap(sides, arrays, gaps[0].groups, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
+
+
+def _correlation_gap(
+    level: str,
+    scores: Scores,
+    cells: tuple[Cell, Cell],
+    rows: Sequence[np.ndarray],
+    resamples: int,
+    seed: int,
+    permutations: int,
+) -> Gap | None:
+    """values [2, 3] of both; difference [3, 1 + B], jackknife [3, J] and permuted [3, P] of first - second, P being 0
+    where nothing is tested; None where nothing can be correlated at this level."""
+    human, groups, systems = (scores.columns[name][rows[0]] for name in ("human", "group_id", "system_id"))
+    clusters = Clusters.of(groups, resamples, seed)
+    sides = [correlate(level, scores.columns["score"][own], human, clusters, systems, jackknife=True) for own in rows]
+    if not sides[0].known:
+        return None
+    difference, jackknife = sides[0].values - sides[1].values, sides[0].jackknife - sides[1].jackknife
+    permuted = np.zeros((3, 0))
+    if jackknife.shape[1] and permutations:
+        permuted = flipped_differences(difference[:, 0], jackknife, flips(jackknife.shape[1], permutations, seed)[0])
+    values = np.stack([side.values[:, 0] for side in sides])
+    arrays = {"values": values, "difference": difference, "jackknife": jackknife, "permuted": permuted}
+    return Gap([cells], arrays, np.unique(groups).tolist(), sides[0].n)
+
+
+def _correlation_records(gap: Gap, seed: int) -> list[dict[str, Any]]:
+    """The records of one gap, before they are corrected together."""
+    records = []
+    permuted, jackknife = gap.arrays["permuted"], gap.arrays["jackknife"]
+    exact = permuted.shape[1] > 0 and flips(jackknife.shape[1], PERMUTATIONS, seed)[1]
+    for k, statistic in enumerate(CORRELATIONS):
+        value, resampled = float(gap.arrays["difference"][k, 0]), gap.arrays["difference"][k, 1:]
+        first, second = gap.arrays["values"][:, k].tolist()
+        low, high = percentile_interval(resampled) or (None, None)
+        bca_low, bca_high = bca_interval(value, resampled, jackknife[k]) or (None, None)
+        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
+        record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
+        record |= {"bca_low": bca_low, "bca_high": bca_high}
+        record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
+        record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
+        records.append(record | {"p_holm": None})
+    return records
+
+
+def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> dict[str, Any]:
+    """The numbers of a record of `attack_differences`, of [1 + B] of both sides."""
+    difference = first - second
+    names = ("first", "second", "difference", "low", "high", "se", "groups_needed", "says")
+    record: dict[str, Any] = dict.fromkeys(names)
+    if np.isnan(difference[0]):
+        return record
+    record |= {"first": float(first[0]), "second": float(second[0]), "difference": float(difference[0])}
+    known = difference[1:][~np.isnan(difference[1:])]
+    if len(known) < 2:
+        return record
+    low, high = np.quantile(known, CONFIDENCE).tolist()
+    error = float(known.std(ddof=1))
+    needed = groups_needed(record["difference"], error, groups)
+    says = MORE if low > 0 else LESS if high < 0 else NOT_SIGNIFICANT
+    return record | {"low": low, "high": high, "se": error, "groups_needed": needed, "says": says}
