@@ -143,7 +143,7 @@ class PromptBuilder:
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
-        self._chats = ChatFormat(tokenizer, template_options, closed)
+        self._chat = ChatFormat(tokenizer, template_options, closed)
         self._defenses: dict[str, Defense] = {}
         self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
@@ -163,8 +163,9 @@ class PromptBuilder:
         if not isinstance(config, Mapping):
             raise UserError(f"prompt: {config!r} is no group of settings; conf/prompt/paper.yaml shows one.")
         known_keys(config, _KEYS, "prompt")
-        if missing := [key for key in _KEYS if key not in config]:
-            raise UserError(f"prompt.{missing[0]} is not given; conf/prompt/paper.yaml shows what it is.")
+        for key in _KEYS:
+            if key not in config:
+                raise UserError(f"prompt.{key} is not given; conf/prompt/paper.yaml shows what it is.")
         maximum = config["max_tokens"]
         if maximum is not None and (type(maximum) is not int or maximum < 1):
             raise UserError(f"prompt.max_tokens must be null or a whole number of at least 1, got {maximum!r}.")
@@ -190,8 +191,14 @@ class PromptBuilder:
         groups: dict[str, list[Example]] = {}
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
-        built = [self._of_group(group, conditions, judged or _as_it_is) for group in groups.values()]
+        judged = judged or (lambda example, condition: example.output)
+        built = [self._of_group(group, conditions, judged) for group in groups.values()]
         return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
+
+    def null(self, condition: Condition) -> Prompt:
+        """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
+        the condition is, and not attacked."""
+        return self.build([_NOTHING], [condition])[0]
 
     def under(self, defenses: Sequence[Defense]) -> PromptBuilder:
         """The same with these defenses for conditions to name, beside `none`."""
@@ -205,57 +212,68 @@ class PromptBuilder:
         other._control, other._frames = control or ControlTokens(self.tokenizer), {}
         return other
 
-    def null(self, condition: Condition) -> Prompt:
-        """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
-        the condition is."""
-        return self._of_group([_NOTHING], [condition], _as_it_is)[0][0]  # what is judged about nothing is not attacked
-
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged
     ) -> list[list[Prompt]]:
         """[conditions][examples of the group] prompts, all of them short enough."""
-        built, longest = self._with_source(group, conditions, judged, None, 0)
-        excess = len(longest.token_ids) - self._max_tokens
-        if excess <= 0:
-            return built
-        if self._truncate == "error":
-            raise _too_long(longest, self._max_tokens, "set prompt.truncate=source to shorten its article")
-        if not self.tokenizer.is_fast:
-            raise _too_long(longest, self._max_tokens, "only a fast tokenizer can shorten its article")
-        source = group[0].source
-        encoded = tokenized(self.tokenizer, [source], split_special_tokens=True, return_offsets_mapping=True)
-        ends = [end for _, end in encoded["offset_mapping"][0]]
-        cut = 0
-        while excess > 0:
-            if cut == len(ends):
-                raise _too_long(longest, self._max_tokens, "it does not fit even without its article")
+        source, kept, ends, cut = group[0].source, None, None, 0
+        while True:
+            built = [self._under(condition, group, judged, kept, cut) for condition in conditions]
+            longest = max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
+            excess = len(longest.token_ids) - self._max_tokens
+            if excess <= 0:
+                return built
+            # what is too long loses so many of the article's last tokens, until all prompts of the group fit
+            remedy = ""
+            if self._truncate == "error":
+                remedy = "set prompt.truncate=source to shorten its article"
+            elif not self.tokenizer.is_fast:
+                remedy = "only a fast tokenizer can shorten its article"
+            elif ends is None:
+                encoded = tokenized(self.tokenizer, [source], split_special_tokens=True, return_offsets_mapping=True)
+                ends = [end for _, end in encoded["offset_mapping"][0]]
+            if ends is not None and cut == len(ends):
+                remedy = "it does not fit even without its article"
+            if ends is None or remedy:
+                raise UserError(
+                    f"The prompt of example {longest.example.example_id} ({longest.condition}) has "
+                    f"{len(longest.token_ids)} tokens, and the judge reads at most {self._max_tokens}; {remedy}."
+                )
             cut = min(cut + excess, len(ends))
             kept = source[: ends[len(ends) - cut - 1]] if cut < len(ends) else ""
-            built, longest = self._with_source(group, conditions, judged, kept, cut)
-            excess = len(longest.token_ids) - self._max_tokens
-        return built
-
-    def _with_source(
-        self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged, source: str | None, cut: int
-    ) -> tuple[list[list[Prompt]], Prompt]:
-        """[conditions][examples of the group] prompts, and the longest of them."""
-        built = [self._under(condition, group, judged, source, cut) for condition in conditions]
-        return built, max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
 
     def _under(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
     ) -> list[Prompt]:
-        plain = self._filled(condition, group, judged, source)
-        spelled = [self._control.broken(filled) for filled in self._chats(plain)]
-        asked = [filled for filled, _ in spelled]
-        encoded = encode_texts(self.tokenizer, [filled.text for filled in asked])
-        shared = asked[0].prefix
-        choices = self._letters(condition.dimension, condition.range)
+        """The prompts of a group under one condition, with its article shortened to `source` by `cut` tokens."""
+        rubric = self._rubrics[condition.dimension]
+        defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
+        # the rubric about each example, as the defense has it
+        texts = [judged(example, condition) for example in group]
+        asked = group
+        if defense is not None:
+            texts = [defense.text(text, example, condition) for text, example in zip(texts, group, strict=True)]
+            if self.comparative:
+                asked = [replace(one, rival=defense.text(one.rival, one, condition)) for one in group]
+            others = {text for example in asked for text in (example.source, example.context, example.rival)}
+            rubric = defense.rubric(rubric, [*texts, *sorted(others)])
+        more = {} if defense is None else defense.more(asked[0], condition)
+        plain = [
+            fill(rubric, condition.range, example, source, text, condition.order, more)
+            for example, text in zip(asked, texts, strict=True)
+        ]
+        # in the chat template, then as tokens, of which none that the example says is a control token
+        spelled = [self._control.broken(self._chat(filled)) for filled in plain]
+        encoded = encode_texts(self.tokenizer, [filled.text for filled, _ in spelled])
+        shared, choices = spelled[0][0].prefix, self._letters(condition.dimension, condition.range)
         prompts = []
         for example, frame, (filled, named), whole in zip(group, plain, spelled, encoded, strict=True):
-            more = self._cuts(condition, example, filled)
+            cuts: list[int] = []
+            if defense is not None:
+                for first, last in filled.judged:
+                    cuts += [first + place for place in defense.cuts(filled.text[first:last], example)]
             allowed, where = self._allowed(frame), f"example {example.example_id}"
-            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, more, whole)
+            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + named, choices))
@@ -272,36 +290,9 @@ class PromptBuilder:
         if frame not in self._frames:
             if len(self._frames) >= _MOST_FRAMES:
                 self._frames.clear()
-            (ids,) = encode_texts(self.tokenizer, [filled.text for filled in self._chats([Filled("", frame, ())])])
+            (ids,) = encode_texts(self.tokenizer, [self._chat(Filled("", frame, ())).text])
             self._frames[frame] = self._control.count(ids)
         return self._frames[frame]
-
-    def _filled(
-        self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None
-    ) -> list[Filled]:
-        """The rubric about each example of a group, as its defense has it."""
-        rubric, defense = self._rubrics[condition.dimension], self._defense(condition)
-        texts = [judged(example, condition) for example in group]
-        if defense is not None:
-            texts = [defense.text(text, example, condition) for text, example in zip(texts, group, strict=True)]
-            if self.comparative:
-                group = [replace(one, rival=defense.text(one.rival, one, condition)) for one in group]
-            others = {text for one in group for text in (one.source, one.context, one.rival)}
-            rubric = defense.rubric(rubric, [*texts, *sorted(others)])
-        more = {} if defense is None else defense.more(group[0], condition)
-        return [
-            fill(rubric, condition.range, example, source, text, condition.order, more)
-            for example, text in zip(group, texts, strict=True)
-        ]
-
-    def _cuts(self, condition: Condition, example: Example, filled: Filled) -> list[int]:
-        """Positions at which the condition's defense breaks tokens of the texts to be judged."""
-        defense = self._defense(condition)
-        if defense is None:
-            return []
-        return [
-            first + place for first, last in filled.judged for place in defense.cuts(filled.text[first:last], example)
-        ]
 
     def _letters(self, dimension: str, score_range: ScoreRange) -> Mapping[str, float]:
         """The rubric's multiple choice; see `Prompt.choices`."""
@@ -309,17 +300,3 @@ class PromptBuilder:
         if cell not in self._choices:
             self._choices[cell] = choices_of(fill(self._rubrics[dimension], score_range, _NOTHING).text, score_range)
         return self._choices[cell]
-
-    def _defense(self, condition: Condition) -> Defense | None:
-        return None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
-
-
-def _as_it_is(example: Example, condition: Condition) -> str:
-    return example.output
-
-
-def _too_long(longest: Prompt, limit: int, remedy: str) -> UserError:
-    return UserError(
-        f"The prompt of example {longest.example.example_id} ({longest.condition}) has {len(longest.token_ids)} "
-        f"tokens, and the judge reads at most {limit}; {remedy}."
-    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from judgebench.prompts.rubrics import Filled
-from judgebench.prompts.tokens import AT_ONCE, ControlTokens, Span, tokenized
+from judgebench.prompts.tokens import ControlTokens, Span, tokenized
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.timing import SECONDS, NeverEnds, within
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 if TYPE_CHECKING:
@@ -35,27 +34,16 @@ class ChatFormat:
         self._bos, eos = _plain_marks(tokenizer)
         self._eos = eos if closed else ""
 
-    def __call__(self, filled: Sequence[Filled]) -> list[Filled]:
-        """Each as a model reads it."""
-        try:
-            parts = [filled[start : start + AT_ONCE] for start in range(0, len(filled), AT_ONCE)]
-            read: list[list[Filled]] = [within(partial(list, map(self._in_chat, part))) for part in parts]
-            return [chat for part in read for chat in part]
-        except NeverEnds:
-            raise UserError(
-                f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
-                f"has not come to an end after {SECONDS:g} seconds; mend it, or give another."
-            ) from None
-
-    def _in_chat(self, filled: Filled) -> Filled:
+    def __call__(self, filled: Filled) -> Filled:
+        """A text as a model reads it."""
         # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
         content = filled.text.strip()
         trimmed = len(filled.text) - len(filled.text.lstrip())
-        if self._tokenizer.chat_template is None:
-            text, places = self._bos + content + self._eos, [len(self._bos)]
-        else:
+        text = self._bos + content + self._eos
+        places = [len(self._bos)]
+        if self._tokenizer.chat_template is not None:
             text = self._templated(content)
-            places = _places(content, text)
+            places = [match.start() for match in re.finditer(re.escape(content), text)] if content else [0]
         if not places:
             raise UserError(
                 "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
@@ -68,8 +56,8 @@ class ChatFormat:
 
         # a template may give what it is told twice, and the example speaks in both places
         said = tuple(span for at in places for span in moved(filled.said, at))
-        own = max(len(filled.prefix) + places[0] - trimmed, places[0])
-        return Filled(text[:own], text[own:], said, tuple(moved(filled.judged, places[0])))
+        start = max(len(filled.prefix) + places[0] - trimmed, places[0])
+        return Filled(text[:start], text[start:], said, tuple(moved(filled.judged, places[0])))
 
     def _templated(self, content: str) -> str:
         turn = [{"role": "user", "content": content}]
@@ -96,8 +84,8 @@ def text_prompts(
     prompts = []
     for example in examples:
         text = before + example.output
-        own = int(bool(before))
-        ids, broken = control.spell(text, [(len(before), len(text))], own, f"example {example.example_id}")
+        said, allowed = [(len(before), len(text))], int(bool(before))
+        ids, broken = control.spell(text, said, allowed, f"example {example.example_id}")
         if len(ids) > max_tokens:
             raise UserError(
                 f"The text of example {example.example_id} has {len(ids)} tokens, and the model reads at most "
@@ -105,15 +93,6 @@ def text_prompts(
             )
         prompts.append(Prompt(example, _ALONE, "", text, ids, 0, broken))
     return prompts
-
-
-def _places(part: str, text: str) -> list[int]:
-    """Positions of a part in a text."""
-    places, at = [], text.find(part)
-    while at >= 0:
-        places.append(at)
-        at = text.find(part, at + len(part)) if part else -1
-    return places
 
 
 def _plain_marks(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:

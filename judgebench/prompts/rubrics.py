@@ -24,8 +24,6 @@ _BOTH = (("Summary_1", "Summary_2"), ("Response_1", "Response_2"))
 _COMPARED = tuple(field for both in _BOTH for field in both)
 _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 
-Text = Callable[[], str]
-
 REFERENCES = ("Reference_low", "Reference_high")
 """Fields that only the form of a rubric may have in which texts are held against references."""
 COT, WITH_REFERENCES = FORMS = ("cot", "references")
@@ -83,20 +81,23 @@ def load_rubrics(
             dimension; or the templates themselves by the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
     """
-    there = _texts(collection)
-    named = collection if isinstance(collection, str) else "text"
-    have = sorted(name for name in there if not name.endswith(tuple(f".{form}" for form in FORMS)))
-    variants = _variants(variants, {*have, *dimensions}, f"prompt.rubrics={named}")
+    texts = _texts(collection)
+    title = collection if isinstance(collection, str) else "text"
+    names = sorted(name for name in texts if not name.endswith(tuple(f".{form}" for form in FORMS)))
+    variants = _variants(variants, {*names, *dimensions}, f"prompt.rubrics={title}")
     rubrics = {}
     for dimension in dimensions:
         name = variants.get(dimension, dimension)
-        if name not in have:
+        if name not in names:
             key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
-            raise UserError(f"{key}: there is no rubric {name!r} in prompt.rubrics={named}; it has {', '.join(have)}.")
-        template = _template(there[name], f"Rubric {name}.txt in {named}")
-        forms = {form: f"{name}.{form}" for form in FORMS if f"{name}.{form}" in there}
-        worded = {form: _form(there[own], form, f"Rubric {own}.txt in {named}") for form, own in forms.items()}
-        rubrics[dimension] = Rubric(dimension, template, worded)
+            raise UserError(f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has {', '.join(names)}.")
+        forms = {}
+        for form in ("", *FORMS):
+            file = f"{name}.{form}" if form else name
+            if file in texts:
+                references = REFERENCES if form == WITH_REFERENCES else ()
+                forms[form] = _template(texts[file], f"Rubric {file}.txt in {title}", references)
+        rubrics[dimension] = Rubric(dimension, forms.pop(""), forms)
     return rubrics
 
 
@@ -176,8 +177,8 @@ def fill(
         at = match.end()
     parts.append(template[at:])
     text = "".join(parts)
-    own = to_judge[0][0] if to_judge else len(text)
-    return Filled(text[:own], text[own:], tuple(said), tuple(to_judge))
+    start = to_judge[0][0] if to_judge else len(text)
+    return Filled(text[:start], text[start:], tuple(said), tuple(to_judge))
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
@@ -196,15 +197,15 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
     """
     if score_range.worded:  # its letters are the scores
         return {}
-    found: dict[str, set[float]] = {}
-    for pattern in (_AT_THE_END, _BESIDE):  # what stands beside the letter says more than what ends its line
+    values_of: dict[str, set[float]] = {}
+    for pattern in (_AT_THE_END, _BESIDE):  # what stands next to the letter says more than what ends its line
         here: dict[str, set[float]] = {}
         for match in pattern.finditer(_MARKUP.sub("", text)):
             here.setdefault(match["letter"], set()).add(float(match["score"].replace("−", "-")))
-        found |= here
-    scores = {letter: min(values) for letter, values in sorted(found.items())}
+        values_of |= here
+    scores = {letter: min(values) for letter, values in sorted(values_of.items())}
     whole = len(scores) > 1 and "".join(scores) == _LETTERS[: len(scores)]
-    single = all(len(values) == 1 for values in found.values()) and len(set(scores.values())) == len(scores)
+    single = all(len(values) == 1 for values in values_of.values()) and len(set(scores.values())) == len(scores)
     return scores if whole and single and set(scores.values()) <= set(score_range.values) else {}
 
 
@@ -239,20 +240,13 @@ def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:
     return dict(given)
 
 
-def _form(text: Text, form: str, where: str) -> str:
-    references = REFERENCES if form == WITH_REFERENCES else ()
-    template = _template(text, where, references)
-    if missing := [name for name in references if f"{{{{{name}}}}}" not in template]:
-        raise UserError(f"{where} has no {{{{{missing[0]}}}}}; it must name both references.")
-    return template
-
-
-def _template(text: Text, where: str, more: Sequence[str] = ()) -> str:
+def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:
+    """A template whose fields are known, which names a text to be judged, or two, and all `references`."""
     try:
         template = text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields, known = _fields(template), {*_KNOWN, *more}
+    fields, known = _fields(template), {*_KNOWN, *references}
     if unknown := sorted(fields - known):
         raise UserError(
             f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(known))}; "
@@ -266,6 +260,9 @@ def _template(text: Text, where: str, more: Sequence[str] = ()) -> str:
             f"{where} must compare {{{{Summary_1}}}} with {{{{Summary_2}}}}, or {{{{Response_1}}}} with "
             "{{Response_2}}, and name no other text to be judged."
         )
+    for name in references:
+        if name not in fields:
+            raise UserError(f"{where} has no {{{{{name}}}}}; it must name both references.")
     return template
 
 
@@ -273,10 +270,10 @@ def _fields(template: str) -> set[str]:
     return {field for field, _ in _FIELD.findall(template) if field}
 
 
-def _texts(collection: Any) -> dict[str, Text]:
+def _texts(collection: Any) -> dict[str, Callable[[], str]]:
     """Name -> function that gives the rubric's text, of every file of a collection."""
     if isinstance(collection, Mapping):
-        if not collection or not all(isinstance(one, str) for pair in collection.items() for one in pair):
+        if not collection or not all(isinstance(text, str) for pair in collection.items() for text in pair):
             raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
         return {name: partial(str, text) for name, text in collection.items()}
     folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
@@ -285,13 +282,13 @@ def _texts(collection: Any) -> dict[str, Text]:
             f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with one "
             "<dimension>.txt a dimension."
         )
-    own = [item for item in folder.iterdir() if item.name.endswith(".txt")]
-    return {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in own}
+    templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
+    return {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates}
 
 
 def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
     """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's own by its path."""
     if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
         return shipped / collection
-    own = Path(collection).expanduser()
-    return own if collection.strip() and own.is_dir() else None
+    path = Path(collection).expanduser()
+    return path if collection.strip() and path.is_dir() else None

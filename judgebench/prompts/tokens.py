@@ -16,13 +16,9 @@ import numpy as np
 
 from judgebench.prompts.rubrics import Filled
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.timing import SECONDS, NeverEnds, within
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
-
-AT_ONCE = 100
-"""Texts for which the time limit is meant."""
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")
@@ -58,29 +54,22 @@ _LIKE_ANY_CONTROL = (
 
 def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:
     """The encodings of some texts, without the special tokens that the tokenizer would add; `UserError` where
-    it breaks down, or does not come to an end. `options` are those of its call."""
+    it breaks down. `options` are those of its call."""
     try:
-        return within(lambda: tokenizer(list(texts), **{"add_special_tokens": False, **options}))
-    except NeverEnds:
-        raise UserError(
-            f"{_named(tokenizer)} has not come to an end after {SECONDS:g} seconds on a few prompts: its "
-            "patterns take endlessly long on some texts; give another model."
-        ) from None
+        return tokenizer(list(texts), **{"add_special_tokens": False, **options})
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # no Exception: so the library calls a fault of its own
             raise
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{_named(tokenizer)} breaks down on a text ({reason}); give another model.") from error
+        name, reason = tokenizer.name_or_path or "without a name", " ".join(str(error).split())[:200]
+        raise UserError(
+            f"The tokenizer {name} (judge.path) breaks down on a text ({reason}); give another model."
+        ) from error
 
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text; see `tokenized`."""
-    parts = [texts[start : start + AT_ONCE] for start in range(0, len(texts), AT_ONCE)]
-    return [ids for part in parts for ids in tokenized(tokenizer, part)["input_ids"]]
-
-
-def _named(tokenizer: PreTrainedTokenizerBase) -> str:
-    return f"The tokenizer {tokenizer.name_or_path or 'without a name'} (judge.path)"
+    rows: list[list[int]] = tokenized(tokenizer, texts)["input_ids"] if texts else []
+    return rows
 
 
 class ControlTokens:
@@ -131,14 +120,14 @@ class ControlTokens:
     def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
         """Positions at which a prompt must be cut, so that no name of a control token that touches a span [start, end)
         of what the example says stays whole."""
-        found, at = [], 0
+        places, at = [], 0
         while match := self._names.search(text, at):
             start, end = match.span()
-            own = any(first < end and start < last for first, last in said)
-            at = start + 1 if own else end
-            if own:
-                found.append(at)
-        return found
+            touches = any(first < end and start < last for first, last in said)
+            at = start + 1 if touches else end
+            if touches:
+                places.append(at)
+        return places
 
     def count(self, ids: Sequence[int] | np.ndarray) -> int:
         """Number of control tokens among some tokens."""
@@ -176,16 +165,16 @@ class ControlTokens:
             ids = np.array(self.encode(text, cuts) if cuts or whole is None else whole, np.int32)
             if self.count(ids) <= allowed:
                 return ids, broken
-            found = self._formed(text, cuts, said) - places
-            if not found:
+            formed = self._formed(text, cuts, said) - places
+            if not formed:
                 named = [token for token in ids.tolist() if token in self._ids]
                 raise UserError(
                     f"{where}: the text holds a control token ({self._tokenizer.decode(named[-1:])!r}) that this "
                     "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
                     " remove it from the text."
                 )
-            places |= found
-            broken += len(found)
+            places |= formed
+            broken += len(formed)
 
     def _formed(self, text: str, cuts: Sequence[int], said: Sequence[Span]) -> set[int]:
         """Positions that cut the control tokens that the tokenizer makes of an example's text; none where it does not
@@ -194,30 +183,27 @@ class ControlTokens:
             return set()
         parts = _parts(text, cuts)
         encoded = tokenized(self._tokenizer, parts, return_offsets_mapping=True)
-        found = set()
+        places = set()
         for at, ids, spans in zip([0, *cuts], encoded["input_ids"], encoded["offset_mapping"], strict=True):
             for token, (start, end) in zip(ids, spans, strict=True):
                 touches = any(first < at + end and at + start < last for first, last in said)
                 if token in self._ids and touches and end - start > 1:
-                    found.add(at + start + 1)
-        return found
+                    places.add(at + start + 1)
+        return places
 
     def _inner(self, parts: Sequence[str]) -> list[list[int]]:
         """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
         rows = encode_texts(self._tokenizer, parts)
-        if self._starts_with_space:
-            started = encode_texts(self._tokenizer, [self._mark + part for part in parts])
-            return [self._behind(row, whole) for row, whole in zip(rows, started, strict=True)]
-        return rows
-
-    def _behind(self, row: list[int], whole: list[int]) -> list[int]:
-        """The tokens of a part behind the mark; `row` are those of the part alone, `whole` of both."""
+        if not self._starts_with_space:
+            return rows
+        # behind a mark no part begins a text; the mark's own tokens are taken off again
+        marked = encode_texts(self._tokenizer, [self._mark + part for part in parts])
         long = len(self._marked)
-        if whole[:long] != self._marked:
-            return row
-        if whole == row:  # the part begins with an unknown character too, and one token stands for all in a row
-            return row[long - 1 :]
-        return whole[long:]
+        for i, whole in enumerate(marked):
+            if whole[:long] == self._marked:
+                # where the part begins with an unknown character too, one token stands for all in a row
+                rows[i] = rows[i][long - 1 :] if whole == rows[i] else whole[long:]
+        return rows
 
     def _plainly(self, text: str) -> list[int]:
         return encode_texts(self._tokenizer, [text])[0]
@@ -235,8 +221,8 @@ class SpelledNames(ControlTokens):
 
     def __init__(self, counting: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase | None = None):
         super().__init__(counting)
-        own = [] if tokenizer is None else [ControlTokens(tokenizer).pattern]
-        self._names = re.compile("|".join([*own, *_LIKE_ANY_CONTROL]))
+        names = [] if tokenizer is None else [ControlTokens(tokenizer).pattern]
+        self._names = re.compile("|".join([*names, *_LIKE_ANY_CONTROL]))
 
     def broken(self, filled: Filled) -> tuple[Filled, int]:
         """A prompt with `BREAK` after the first character of each name that the example says, and how many it says."""
@@ -249,9 +235,9 @@ class SpelledNames(ControlTokens):
         def moved(at: int) -> int:
             return at + sum(place < at for place in places)
 
-        spans = [tuple((moved(first), moved(last)) for first, last in held) for held in (filled.said, filled.judged)]
-        own = moved(len(filled.prefix))
-        return Filled(whole[:own], whole[own:], spans[0], spans[1]), len(places)
+        said, judged = (tuple((moved(a), moved(b)) for a, b in spans) for spans in (filled.said, filled.judged))
+        start = moved(len(filled.prefix))
+        return Filled(whole[:start], whole[start:], said, judged), len(places)
 
     def spell(
         self,
