@@ -136,7 +136,7 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
 
 def _answers(compared: Compared) -> list[Block]:
     frame = comparison_frame(compared.differences, compared.groups)
-    return [Facts([("Is one better?", comparison_sentences(frame, compared.groups))], answers=True)]
+    return [Facts([("Is one better?", comparison_sentences(frame))], answers=True)]
 
 
 def _config_frame(compared: Compared) -> pd.DataFrame:

@@ -96,9 +96,10 @@ def test_the_range_that_is_told_is_the_most_lopsided():
 
 
 @pytest.mark.parametrize(("groups", "told"), [(6, False), (5, True)])
-def test_the_best_of_too_few_groups_is_not_significant(groups, told):
+def test_the_interval_of_too_few_groups_is_too_narrow(groups, told):
     (sentence,) = best_sentences(of(record(groups=groups)))
-    assert ("in range 1-5, not significantly different from 0 (1440 examples of 5 articles)" in sentence) == told
+    assert "in range 1-5 (" in sentence
+    assert ("Fewer than 6 articles: the interval is too narrow." in sentence) == told
     assert "[0.400, 0.600]" in sentence
 
 
@@ -110,7 +111,11 @@ def test_the_best_judge_is_named_with_its_interval_and_with_what_picking_it_does
     assert told.startswith(f"coherence: {best['judge']}, {best['decoding']}")
     at = f"range {best['range_min']:g}-{best['range_max']:g}"
     assert f"Spearman {value:.3f} [{value - 0.06:.3f}, {value + 0.05:.3f}] in {at}" in told
-    assert told.endswith(f"(144 examples of 18 articles). It is the best of {len(rows)}, so this figure is optimistic.")
+    count = sum(one["judge"] != "assistant" for one in rows)
+    assert told.endswith(
+        f"(144 examples of 18 articles). It is the best of {count} combinations of judge, decoding and range, so this "
+        "figure is optimistic."
+    )
 
 
 def test_one_judge_alone_is_not_called_the_best(run):
@@ -125,7 +130,7 @@ def test_one_judge_alone_is_not_called_the_best(run):
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
-        ({"spearman_low": -0.1}, "not significantly different from 0"),
+        ({"spearman_low": -0.1}, "in range 1-5, which may be chance (144 examples"),
         ({"spearman_low": -0.4, "spearman_high": -0.2}, "range 1-5, against the humans (144 examples"),
         ({"spearman_low": None, "spearman_high": None}, "without an interval"),
     ],

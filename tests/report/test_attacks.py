@@ -133,8 +133,7 @@ UNKNOWN = dict.fromkeys(("first", "second", "difference", "low", "high", "se", "
     [
         (
             [record()],
-            "+0.03 [-0.01,+0.08], against main, greedy: no significant difference over 18 articles (80 % power "
-            "takes 71 articles).",
+            "+0.03 [-0.01,+0.08], against main, greedy: no significant difference over 18 articles.",
         ),
         (
             [CLEAR, SPREADS],

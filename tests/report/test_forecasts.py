@@ -71,7 +71,7 @@ def test_overconfidence_is_told_with_its_interval_and_an_example():
     assert "where it says 90 %, the humans agree in " in first
     (modest,) = [one for one in forecast_sentences(results(knowing(0.5, noise=-0.4))) if "modest" in one]
     assert "it gives its likeliest score 50 % on average" in modest
-    (right,) = [one for one in forecast_sentences(results(knowing(0.9))) if "confidence is right" in one]
+    (right,) = [one for one in forecast_sentences(results(knowing(0.9))) if "confidence is not clearly wrong" in one]
     assert "better than the shares that the humans give over all texts" in right
 
 
@@ -87,14 +87,14 @@ def test_a_person_is_sent_the_unsure_texts_only_where_that_helps():
     assert "(90 % were asked for)" in told
     even = results(side({"main": np.log(np.full((60, 5), 0.2))}))
     assert any(
-        "where it is unsure it errs no more, as far as these texts can tell" in s for s in forecast_sentences(even)
+        "it does not clearly err more where it is less sure" in s for s in forecast_sentences(even)
     )
 
 
 def test_few_groups_claim_nothing():
     (first, *rest) = forecast_sentences(results(side(groups=3)))
-    assert first.endswith("with so few groups nobody can say whether its probabilities are right.")
-    assert all("as far as these texts can tell" in one for one in rest)
+    assert first.endswith("with so few groups it is unknown whether its probabilities are right.")
+    assert all("does not clearly err more" in one for one in rest)
 
 
 @pytest.mark.parametrize(

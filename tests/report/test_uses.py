@@ -40,9 +40,9 @@ def told(raw=None, fitted=None, metrics=None, ceiling=(0.7, 0.6, 0.8), systems=(
 @pytest.mark.parametrize(
     ("difference", "verdict"),
     [
-        ((-0.2, -0.3, -0.1), "yes, better than chance, but a person does it better"),
-        ((-0.1, -0.2, 0.1), "yes, better than chance; that a person does it better or worse is not shown"),
-        ((0.2, 0.1, 0.3), "yes, better than a person does"),
+        ((-0.2, -0.3, -0.1), "better than chance, but worse than a person"),
+        ((-0.1, -0.2, 0.1), "yes, better than chance, and no difference from a person is shown"),
+        ((0.2, 0.1, 0.3), "yes, better than a person"),
     ],
 )
 def test_the_order_of_texts_is_judged_beside_one_person(difference, verdict):
@@ -52,9 +52,9 @@ def test_the_order_of_texts_is_judged_beside_one_person(difference, verdict):
 
 
 def test_without_a_person_to_compare_with_chance_is_the_measure():
-    assert "To order texts: yes, better than chance (Spearman 0.500 [0.400, 0.600]); how well a person" in told()
+    assert "To order texts: better than chance (Spearman 0.500 [0.400, 0.600]); how well a person" in told()
     lost = {"spearman_low": -0.1, "spearman_high": 0.4}
-    assert "To order texts: no, for its order may be chance (Spearman 0.500 [-0.100, 0.400])." in told(metrics=lost)
+    assert "To order texts: not shown; its order may be chance (Spearman 0.500 [-0.100, 0.400])." in told(metrics=lost)
     against = ends("spearman", -0.3, -0.4, -0.2)
     assert "To order texts: no, it orders them against the humans (Spearman -0.300 [-0." in told(metrics=against)
     alone = {"spearman_low": None, "spearman_high": None}
@@ -65,7 +65,8 @@ def test_without_a_person_to_compare_with_chance_is_the_measure():
     ("raw", "fitted", "verdict"),
     [
         ({"passes": True}, {}, "yes by the alternative annotator test, it lies at least as close to the other raters "
-         "as the rater left out on 45 % [40, 50] of texts; but a judge that always says 5 passes, too, with 40 %."),
+         "as the rater left out on 45 % [40, 50] of texts; but a judge that always says 5 passes, too, with 40 %: "
+         "the test asks little here."),
         ({"passes": True, "favorite_winning_rate": 0.0, "tested": 2}, {}, "yes by the alternative annotator test, it "
          "lies at least as close to the other raters as the rater left out on 45 % [40, 50] of texts; the test is "
          "meant for 3 raters or more, and here are 2."),
@@ -96,7 +97,7 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
             "yes, better than chance, for these systems: it orders 90 % [80, 100] of pairs as humans do.",
         ),
         ((0.6, 0.4, 0.8), "not shown; it orders 60 % [40, 80] of pairs as humans do, which may be chance."),
-        ((0.2, 0.1, 0.4), "no; it orders 20 % [10, 40] of pairs as humans do, which is less than chance would."),
+        ((0.2, 0.1, 0.4), "no; it orders 20 % [10, 40] of pairs as humans do, fewer than by chance."),
         ((0.6, None, None), "unknown; it orders 60 % of pairs as humans do, without an interval."),
     ],
 )
@@ -121,7 +122,7 @@ def test_scores_are_human_ones_where_they_are_not_biased():
     biased = "To report its scores as human ones: no, not as they are (bias +0.50 [+0.30, +0.70] points); calibrate"
     assert biased in told()
     fair = told(beside(bias=(0.1, -0.1, 0.3)))
-    assert "no bias is shown on average (bias +0.10 [-0.10, +0.30] points); a single one is off by 0.80 points." in fair
+    assert "no clear bias on average (bias +0.10 [-0.10, +0.30] points); a single score is off by 0.80 points." in fair
     assert "unknown, as its bias in points has no interval." in told(beside(bias=(0.1, None, None)))
 
 
@@ -129,7 +130,7 @@ def test_the_best_of_several_is_said_to_be_optimistic():
     made = replace(of(record()), beside_humans=[one for scores in ("raw", "calibrated") for one in (
         beside(scores), beside(scores, decoding="expectation"))])  # fmt: skip
     (sentence,) = use_sentences(made)
-    assert sentence.endswith(". Judge and range are the best of 2 on these texts, so this is optimistic.")
+    assert sentence.endswith(". This is the best of 2 judges and decodings on these texts, so all of it is optimistic.")
     assert "optimistic" not in told()
 
 

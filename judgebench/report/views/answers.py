@@ -9,12 +9,13 @@ import pandas as pd
 
 from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.metrics.resampling import FEWEST
+from judgebench.report.formats import is_known
 from judgebench.report.table import Block, Facts, Paragraph, records
 from judgebench.report.views.attacks import attack_sentences, gap_sentences
 from judgebench.report.views.beside import calibration_sentences, points_sentences, stand_in_sentences
 from judgebench.report.views.bias import favorite_sentences
 from judgebench.report.views.comparisons import change_sentences
-from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.correlations import best_of, sized_correlations, without_assistants
 from judgebench.report.views.defenses import defense_sentences, preparation_sentences
 from judgebench.report.views.errors import error_sentences
 from judgebench.report.views.few_labels import few_labels_sentences
@@ -90,7 +91,7 @@ def _parts(results: Results) -> list[pd.DataFrame]:
 
 
 def _best(results: Results, rows: pd.DataFrame) -> str:
-    known = records(rows[rows["spearman"].notna()])
+    known = without_assistants(records(rows[rows["spearman"].notna()]))
     if not known:
         return ""
     best = max(known, key=lambda row: row["spearman"])
@@ -108,12 +109,16 @@ def _best(results: Results, rows: pd.DataFrame) -> str:
         sentence += f" in range {best['range']}, without an interval"
     else:
         sentence += f" [{best['spearman_low']:.3f}, {best['spearman_high']:.3f}] in range {best['range']}"
-        if best["spearman_high"] < 0 and rows["groups"].min() >= FEWEST:
+        if best["spearman_high"] < 0:
             sentence += ", against the humans"
-        elif best["spearman_low"] <= 0 or rows["groups"].min() < FEWEST:
-            sentence += ", not significantly different from 0"
-    picked = f" It is the best of {len(known)}, so this figure is optimistic." if len(known) > 1 else ""
-    return " ".join(filter(None, [f"{sentence} ({best['size']}).{picked}", human_sentence(results, best)]))
+        elif best["spearman_low"] <= 0:
+            sentence += ", which may be chance"
+    sentences = [f"{sentence} ({best['size']})."]
+    if is_known(best["spearman_low"]) and rows["groups"].min() < FEWEST:
+        sentences.append(f"Fewer than {FEWEST} {results.groups}: the interval is too narrow.")
+    if len(known) > 1:
+        sentences.append(f"It is {best_of(known)}, so this figure is optimistic.")
+    return " ".join(filter(None, [*sentences, human_sentence(results, best)]))
 
 
 def _spread(rows: pd.DataFrame) -> str:
@@ -193,7 +198,7 @@ def _no_flags(rows: pd.DataFrame, answers: bool) -> str:
     several = rows["range"].nunique() > 1
     looked_for = ["says the same of every text"]
     looked_for += ["answers with other texts than scores"] if answers else []
-    looked_for += ["ranks texts against the humans"] if enough else []
+    looked_for += ["clearly ranks texts against the humans"] if enough else []
     looked_for += ["depends on the score range by more than noise"] if enough and several else []
     *others, last = looked_for
     listed = f"{', '.join(others)} or {last}" if others else last

@@ -269,11 +269,10 @@ def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles"
     where = f" in {'the ' if row['mean'] else 'range '}{row['range']}" if several else ""
     sentence = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
     sentence += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
-    sentence += f" (80 % power takes {rounded_up(row['needed'])} {groups})." if is_known(row["needed"]) else "."
     if is_known(row["standardized"]):
-        sentence += f" In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
-        sentence += f"{_verdict(row, 'standardized_', groups)}."
-    return sentence
+        sentence += f". In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
+        sentence += f"{_verdict(row, 'standardized_', groups)}"
+    return f"{sentence}."
 
 
 def _verdict(row: Mapping[str, Any], of: str, groups: str) -> str:

@@ -362,9 +362,9 @@ def _in_points(results: Results, row: Mapping[str, Any], humans: Mapping[str, Ma
     if not is_known(low) or few:
         why = f"over only {row['groups']:.0f} {results.groups if row['groups'] > 1 else singular(results.groups)}"
         why = why if few else "without an interval"
-        lean = f"is {way} on average, {why}," if two(bias) != two(0) else "leans to neither side"
+        lean = f"is {way} on average, {why}," if two(bias) != two(0) else "has no bias on average"
     elif low <= 0 <= high:
-        lean = f"leans to neither side by more than chance (bias {signed_two(bias)}{_ends(row, 'bias', signed_two)})"
+        lean = f"has no clear bias ({signed_two(bias)}{_ends(row, 'bias', signed_two)})"
     else:
         ends = (low, high) if bias > 0 else (-high, -low)
         lean = f"is {way} {spaced(*ends, two)}"

@@ -11,7 +11,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.formats import is_known, no_text, p_value, rounded_up, signed_three, spaced, three
+from judgebench.report.formats import no_text, p_value, rounded_up, signed_three, spaced, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
@@ -94,18 +94,10 @@ def _remark(row: dict[str, Any], groups: str) -> str:
     return f"the interval leaves out 0, but p{' after Holm' if corrected else ''} is above {SIGNIFICANCE}"
 
 
-def _because(row: dict[str, Any], groups: str) -> str:
-    """The remark of a sentence about a difference that is not significant.
-
-    Example:
-        >>> _because({"remark": "", "needed": 1234, "groups": 60}, "articles")
-        ' (80 % power takes 1,300 articles; here 60)'
-    """
-    if row["remark"]:
-        return f" ({row['remark']})"
-    if not is_known(row["needed"]):
-        return ""
-    return f" (80 % power takes {rounded_up(row['needed'])} {groups}; here {row['groups']})"
+def _because(row: dict[str, Any]) -> str:
+    """The remark of a sentence about a difference that is not significant. How many groups would make this very
+    difference significant is not said: that number is p over again."""
+    return f" ({row['remark']})" if row["remark"] else ""
 
 
 def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> str:
@@ -185,10 +177,9 @@ def other_statistics(results: Results) -> list[Block]:
 
 
 def change_sentences(results: Results) -> list[str]:
-    """One sentence a comparison against the main model: where contrasting changes Spearman significantly, and
-    how much data the rest needs."""
+    """One sentence a comparison against the main model: where contrasting changes Spearman significantly."""
     return [
-        _change_sentence(records(part), results.groups)
+        _change_sentence(records(part))
         for part in _compared(comparison_frame(unattacked(results.comparisons), results.groups))
         if str(part["second_judge"].iloc[0]) == "main"
     ]
@@ -198,7 +189,7 @@ def _compared(frame: pd.DataFrame) -> Sequence[pd.DataFrame]:
     return [part for _, part in frame.groupby(_BY, sort=False)] if len(frame) else []
 
 
-def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
+def _change_sentence(block: list[dict[str, Any]]) -> str:
     rows, means = ([row for row in block if row["mean"] is mean] for mean in (False, True))
     head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
     changes = [row["difference"] for row in rows]
@@ -208,7 +199,7 @@ def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
         return f"{head} changes Spearman by {extent}; without an interval, chance cannot be ruled out."
     if len(rows) == 1:
         row = rows[0]
-        verdict = f"significantly {row['says']}" if row["significant"] else f"not significant{_because(row, groups)}"
+        verdict = f"significantly {row['says']}" if row["significant"] else f"not significant{_because(row)}"
         return f"{head} changes Spearman by {in_range(row)}: {verdict}."
     clear = [row for row in rows if row["significant"]]
     sentence = f"{head} changes Spearman significantly in "
@@ -218,24 +209,26 @@ def _change_sentence(block: list[dict[str, Any]], groups: str) -> str:
         sentence += f"none of {len(rows)} ranges: the changes are {spread}"
     for mean in means:
         sentence += f". The mean over the ranges changes by {difference_text(mean)}: {mean['verdict']}"
-        sentence += _because(mean, groups)
+        sentence += _because(mean)
     return f"{sentence}."
 
 
-def comparison_sentences(frame: pd.DataFrame, groups: str) -> list[str]:
+def comparison_sentences(frame: pd.DataFrame) -> list[str]:
     """One sentence a comparison of two runs: where they differ significantly."""
     sentences = []
     for block in map(records, _compared(frame)):
         rows = [row for row in block if not row["mean"]] or block
         clear = [row for row in rows if row["significant"]]
-        head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']},"
+        head = f"{block[0]['condition']}: {block[0]['first_name']}, against {block[0]['second_name']}"
         if clear:
             changes = "; ".join(in_range(row) for row in clear)
-            found = f"differs significantly in Spearman in {len(clear)} of {len(rows)} ranges: {changes}."
+            found = f", differs significantly in Spearman in {len(clear)} of {len(rows)} ranges: {changes}."
         else:
             widest = max(rows, key=lambda row: abs(row["difference"]))
-            found = f"shows no significant difference: at most {in_range(widest)}{_because(widest, groups)}."
-        sentences.append(f"{head} {found}")
+            one = f"the difference in Spearman, {in_range(widest)}, is not significant"
+            several = f"no difference in Spearman is significant; the largest of {len(rows)} is {in_range(widest)}"
+            found = f": {one if len(rows) == 1 else several}{_because(widest)}."
+        sentences.append(f"{head}{found}")
     return sentences or ["No two of these runs have judged the same examples under the same condition."]
 
 

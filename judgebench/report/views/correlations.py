@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from judgebench.report.formats import is_known, no_text, percent_one, short, sin
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
-from judgebench.results.results import Results
+from judgebench.results.results import Records, Results
 from judgebench.results.series import labelled
 
 _CONDITION = ["dimension", "attack", "defense"]
@@ -156,6 +157,27 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     if results.titles.get("note") and level == results.level:
         notes.append(str(results.titles["note"]))
     return " ".join(notes)
+
+
+def without_assistants(rows: Records) -> list[Mapping[str, Any]]:
+    """The rows among which a page picks the best: assistants are no judges to choose, unless a run has nothing else."""
+    judges = [row for row in rows if row["judge"] != "assistant"]
+    return judges or list(rows)
+
+
+def best_of(rows: Records) -> str:
+    """The number of rows that the best was picked from, and what they are.
+
+    Example:
+        >>> best_of([{"range": one, "series": other} for one in ("1-5", "0-4") for other in ("main", "pair")])
+        'the best of 4 combinations of judge, decoding and range'
+    """
+    series, ranges = (len({str(row[name]) for row in rows}) for name in ("series", "range"))
+    if ranges == 1:
+        kinds = "judges and decodings"
+    else:
+        kinds = "ranges" if series == 1 else "combinations of judge, decoding and range"
+    return f"the best of {len(rows)} {kinds}"
 
 
 def few_groups(groups: str) -> str:

@@ -121,7 +121,7 @@ def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
     sentence = f"{bare['attack']} changes the mean score of {bare['series']} in range {bare['range']} by "
     sentence += f"{estimate_text(bare, 'change')} without a defense"
     if bare["change_low"] is not None and bare["change_low"] <= 0:
-        return f"{sentence}, which is no gain beyond chance, so there is nothing to defend against."
+        return f"{sentence}, a gain that may be chance."
     least = min(defended, key=lambda row: abs(row["change"]))
     name, several = least["shown_defense"], len(defended) > 1
     if abs(least["change"]) >= abs(bare["change"]):
@@ -131,7 +131,7 @@ def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
     sentence += estimate_text(least, "change")
     before, after = bare["clean_spearman"], least["clean_spearman"]
     if before is not None and after is not None:
-        sentence += f". The cost where nobody attacks: Spearman {three(after)} instead of {three(before)}"
+        sentence += f". On clean texts its Spearman is {three(after)} instead of {three(before)}, without an interval"
     return f"{sentence}."
 
 
@@ -247,7 +247,7 @@ def _moved(row: Mapping[str, Any], groups: str) -> str:
     ends = f"{difference}, {row['n']} {groups}"
     if not row["significant"]:
         return (
-            f"{sentence}the judge does not tell CAP's good references from its poor ones by more than chance ({ends})."
+            f"{sentence}the judge does not clearly score CAP's good references above or below its poor ones ({ends})."
         )
     side = "above" if row["difference"] > 0 else "below"
     return (

@@ -150,12 +150,13 @@ def _left_out(results: Results) -> list[str]:
 
 _TOLD: Mapping[str, tuple[str, str]] = {
     "length": (
-        "longer texts get {points} points {more} than the humans give, per doubling of length",
+        "a text twice as long gets {points} {more}, relative to the humans",
         "length",
     ),
-    "format": ("texts with all lines marked up (lists, headings, bold words) get {points} points {more} than plain "
-               "ones, beside the humans", "format"),
-    "family": ("systems of its own family get {points} points {more} than others, beside the humans", "its own family"),
+    "format": ("texts with all lines marked up (lists, headings, bold words) get {points} {more} than plain "
+               "ones, relative to the humans", "format"),
+    "family": ("systems of its own family get {points} {more} than others, relative to the humans",
+               "its own family"),
 }  # fmt: skip
 
 
@@ -188,18 +189,22 @@ def _factor_sentence(row: Mapping[str, Any]) -> str:
     for one in known:
         if _sure(one, row["groups"]):
             said = _TOLD[one["factor"]][0].format(
-                points=two(abs(one["estimate"])), more="more" if one["estimate"] > 0 else "less"
+                points=f"{two(abs(one['estimate']))} points {_by(one, 'estimate')}",
+                more="more" if one["estimate"] > 0 else "less",
             )
-            parts.append(f"{said} {_by(one, 'estimate')}")
+            parts.append(said)
     rest = [_TOLD[one["factor"]][1] for one in known if not _sure(one, row["groups"])]
     if not parts:
-        return f"its errors do not go with {_or(rest)} by more than chance."
-    tail = f"; with {_or(rest)} they do not go by more than chance" if rest else ""
+        return f"its errors have no clear link with {_or(rest)}."
+    tail = f"; with {_or(rest)} they have no clear link" if rest else ""
     return f"{', and '.join(parts)}{tail}."
 
 
 _FEWEST_SYSTEMS, _TOGETHER_AT = 4, -0.7
-_TOGETHER = "It draws systems together, as a judge does that tells good texts from bad ones less than the humans do."
+_TOGETHER = (
+    "Over these systems its errors fall as the humans' means rise, as they do where a judge tells good texts from bad "
+    "ones less than the humans do."
+)
 
 
 def _system_sentence(row: Mapping[str, Any]) -> str:
@@ -208,14 +213,14 @@ def _system_sentence(row: Mapping[str, Any]) -> str:
         return ""
     sure = [one for one in own if _sure(one, row["groups"])]
     if not sure:
-        return "it favors no system by more than chance."
+        return "no system's error differs clearly from the others'."
     parts, drawn = [], _draws_together(own)
-    for sign, verb in ((1, "favors"), (-1, "puts down")):
+    for sign, side in ((1, "higher"), (-1, "lower")):
         least = sorted(sure, key=itemgetter("apart"))[-1 if sign > 0 else 0]
         if sign * least["apart"] > 0:
-            parts.append(f"{verb} {least['slice']} by {two(abs(least['apart']))} points {_by(least, 'apart')}")
-    count = f"{len(sure)} of {len(own)} systems differ from the others by more than chance"
-    sentence = f"beside the humans it {' and '.join(parts)} against the other systems ({count})."
+            parts.append(f"{least['slice']} {two(abs(least['apart']))} points {_by(least, 'apart')} {side}")
+    count = f"{len(sure)} of {len(own)} differ clearly, and {'these differ' if len(parts) > 1 else 'this one differs'}"
+    sentence = f"relative to the humans it scores {' and '.join(parts)} than the other systems ({count} most)."
     return f"{sentence} {_TOGETHER}" if drawn else sentence
 
 

@@ -18,6 +18,7 @@ from judgebench.results.series import labelled
 PERSON = 0.8
 """The share of texts that the judge keeps in the sentence on sending the rest to a person."""
 
+_USELESS = 0.5  # of the scale: intervals of single texts that span more say next to nothing
 _HEAVY = 0.05  # a bin of fewer texts is no example of anything
 
 
@@ -169,14 +170,14 @@ def _calibration(row: Mapping[str, Any]) -> str:
     said += f"{percent(row['confirmed'])} of ratings"
     low, high = _told(row, "overconfidence")
     if low is None or high is None:
-        return f"{said}; with so few groups nobody can say whether its probabilities are right."
+        return f"{said}; with so few groups it is unknown whether its probabilities are right."
     apart = f"{said} (difference {points(row['overconfidence'])} points {spaced(low, high, points)})"
     if low > 0:
         example = _example(row)
         return f"its probabilities are overconfident: {apart}{example}.{_skill(row)}"
     if high < 0:
         return f"its probabilities are too modest: {apart}.{_skill(row)}"
-    return f"its confidence is right on average, as far as these texts can tell: {apart}.{_skill(row)}"
+    return f"its confidence is not clearly wrong on average: {apart}.{_skill(row)}"
 
 
 def _told(row: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
@@ -215,7 +216,7 @@ def _person(row: Mapping[str, Any], scale: tuple[float, float] | None) -> str:
     if low is not None and low > 0 and two(kept) < two(row["risk"]):
         sentence = f"send {share} to a person, and its error falls from {two(row['risk'])} to {two(kept)} {unit}."
     else:
-        sentence = f"where it is unsure it errs no more, as far as these texts can tell: without {share} its error is "
+        sentence = f"it does not clearly err more where it is less sure: without {share} its error is "
         sentence += f"{two(kept)} instead of {two(row['risk'])} {unit}."
     if is_known(row.get("coverage")) and not row.get("coverage_reason"):
         sentence += (
@@ -223,7 +224,11 @@ def _person(row: Mapping[str, Any], scale: tuple[float, float] | None) -> str:
         )
         sentence += "mean in "
         sentence += f"{percent(row['coverage'])} of texts {spaced(row['coverage_low'], row['coverage_high'], points)}"
-        sentence = f"{sentence.rstrip()} ({percent(row['level'])} were asked for)."
+        sentence = f"{sentence.rstrip()} ({percent(row['level'])} were asked for)"
+        length = scale[1] - scale[0]
+        if row["width"] >= _USELESS * length:
+            sentence += f", but is useless: it spans {percent(row['width'] / length)} of the scale"
+        sentence += "."
     return sentence
 
 

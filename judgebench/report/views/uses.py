@@ -12,9 +12,11 @@ from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
 from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, rivalled, series_key
+from judgebench.report.views.correlations import best_of
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import means_are_off, misleads, systems_frame
 from judgebench.results.results import Results
+from judgebench.results.series import labelled
 from judgebench.worth.alternative import FEWEST_RATERS
 from judgebench.worth.beside_humans import RAW
 
@@ -61,9 +63,9 @@ def _flag(row: Row | None, flag: str) -> bool:
 def _picked(results: Results, raw: Row) -> list[str]:
     """A sentence where the judge and range are the best of several by the same texts."""
     same = ("dimension", "defense")
-    several = sum(one["scores"] == RAW and all(one[name] == raw[name] for name in same)
-                  for one in results.beside_humans)  # fmt: skip
-    return [f"Judge and range are the best of {several} on these texts, so this is optimistic."] if several > 1 else []
+    tried = labelled(row for row in results.beside_humans if row["scores"] == RAW)
+    rows = [row for row in records(tried) if all(row[name] == raw[name] for name in same)]
+    return [f"This is {best_of(rows)} on these texts, so all of it is optimistic."] if len(rows) > 1 else []
 
 
 def _order(row: Row | None, human: Row) -> str:
@@ -76,19 +78,18 @@ def _order(row: Row | None, human: Row) -> str:
     if row["spearman_high"] < 0:
         return f"no, it orders them against the humans (Spearman {bounded(row, 'spearman', three)})"
     if row["spearman_low"] <= 0:
-        return f"no, for its order may be chance (Spearman {bounded(row, 'spearman', three)})"
+        return f"not shown; its order may be chance (Spearman {bounded(row, 'spearman', three)})"
     low, high = row.get("humans_difference_low"), row.get("humans_difference_high")
     if low is None or high is None or not is_known(human.get("ceiling")):
         return (
-            f"yes, better than chance (Spearman {bounded(row, 'spearman', three)}); how well a person would do it "
-            "is not known"
+            f"better than chance (Spearman {bounded(row, 'spearman', three)}); how well a person would do it is unknown"
         )
     figures = f"Spearman {bounded(row, 'spearman_others', three)}, one person {bounded(human, 'ceiling', three)}"
     if high < 0:
-        return f"yes, better than chance, but a person does it better ({figures})"
+        return f"better than chance, but worse than a person ({figures})"
     if low > 0:
-        return f"yes, better than a person does ({figures})"
-    return f"yes, better than chance; that a person does it better or worse is not shown ({figures})"
+        return f"yes, better than a person ({figures})"
+    return f"yes, better than chance, and no difference from a person is shown ({figures})"
 
 
 def _stand_in(raw: Row, fitted: Row) -> str:
@@ -118,7 +119,9 @@ def _but(row: Row) -> str:
     said = ""
     if rivalled(row):
         share = percent(row["favorite_advantage"])
-        said = f"; but a judge that always says {row['favorite']:g} passes, too, with {share}"
+        said = (
+            f"; but a judge that always says {row['favorite']:g} passes, too, with {share}: the test asks little here"
+        )
     if row["tested"] < FEWEST_RATERS:
         said += f"; the test is meant for {FEWEST_RATERS} raters or more, and here are {row['tested']:.0f}"
     return said
@@ -138,7 +141,7 @@ def _rank(row: Row | None, order: Row | None) -> str:
     if not is_known(row["pairwise_accuracy_low"]):
         return f"unknown; it orders {share}, without an interval"
     if row["pairwise_accuracy_high"] < _CHANCE:
-        return f"no; it orders {share}, which is less than chance would"
+        return f"no; it orders {share}, fewer than by chance"
     if row["pairwise_accuracy_low"] <= _CHANCE:
         return f"not shown; it orders {share}, which may be chance"
     return f"yes, better than chance, for these systems: it orders {share}"
@@ -154,4 +157,4 @@ def _report(row: Row, systems: Row | None) -> str:
     means = f", and its means of systems are {off}" if off else ""
     if lost or not low <= 0 <= high:
         return f"no, not as they are ({bias}{means}); calibrate them by your own labels first"
-    return f"no bias is shown on average ({bias}{means}); a single one is off by {two(row['mae'])} points"
+    return f"no clear bias on average ({bias}{means}); a single score is off by {two(row['mae'])} points"
