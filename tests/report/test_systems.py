@@ -48,12 +48,12 @@ def test_a_row_a_range_and_series_with_accuracies_clusters_and_means():
         (
             [crossed(noise=0.0)],
             "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its means of systems are "
-            "off by 0.00 points on average, 0.00 at most.",
+            "off by 0.00 points on average, by 0.00 for the worst.",
         ),
         (
             [replace(crossed(noise=0.0), scores=1 + (crossed(noise=0.0).scores - 1) / 4)],
             "quality: main, greedy orders 100 % [100, 100] of pairs of systems as humans do; its means of systems are "
-            "off by 1.48 points on average, 2.31 at most: do not report them as human scores.",
+            "off by 1.48 points on average, by 2.31 for the worst: do not report them as human scores.",
         ),
         (
             [crossed(noise=0.0, scale=None)],
@@ -75,7 +75,7 @@ def test_of_several_judges_and_ranges_the_best_is_told_and_called_so():
     low = replace(good, cell=good.cell._replace(range_min=0.0, range_max=4.0), scores=bad.scores - 1)
     (sentence,) = system_sentences(results(low, good))
     assert sentence.startswith("quality: main, greedy in range 1-5 orders 100 %")
-    assert sentence.endswith("It is the best of 2, so this share is optimistic.")
+    assert sentence.endswith("It is the best of 2 ranges, so this share is optimistic.")
     (table,) = RANKED.tables(results(low, good))
     assert table.title == "quality, main, greedy, range 1-5"
     assert table.folded

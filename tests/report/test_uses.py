@@ -94,7 +94,7 @@ def test_a_judge_that_passes_by_its_favorite_stands_in_for_nobody(raw, fitted, v
     [
         (
             (0.9, 0.8, 1.0),
-            "yes, better than chance, for these systems: it orders 90 % [80, 100] of pairs as humans do.",
+            "better than chance, for these systems: it orders 90 % [80, 100] of pairs as humans do.",
         ),
         ((0.6, 0.4, 0.8), "not shown; it orders 60 % [40, 80] of pairs as humans do, which may be chance."),
         ((0.2, 0.1, 0.4), "no; it orders 20 % [10, 40] of pairs as humans do, fewer than by chance."),
@@ -114,7 +114,7 @@ def test_systems_are_ranked_where_more_than_half_of_their_pairs_are_right(accura
     }
     sentence = told(systems=[row | {"tie_threshold": None}])
     assert f"To rank systems: {verdict}" in sentence
-    assert "its means of systems are off by 0.40 points on average, 0.90 at most); calibrate" in sentence
+    assert "its means of systems are off by 0.40 points on average, by 0.90 for the worst); calibrate" in sentence
     assert "To rank systems" not in told()
 
 

@@ -21,7 +21,7 @@ from judgebench.report.formats import (
     two,
 )
 from judgebench.report.table import Col, View, records
-from judgebench.report.views.correlations import few_groups
+from judgebench.report.views.correlations import best_of, few_groups, without_assistants
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
 
@@ -50,10 +50,10 @@ def systems_frame(results: Results) -> pd.DataFrame:
 
 
 def means_are_off(row: Mapping[str, Any]) -> str | None:
-    """How far the judge's means of systems lie from the humans', as "off by 0.32 points on average, 1.23 at most"."""
+    """How far the judge's means of systems lie from the humans', as "off by 0.32 points on average, by 1.23 for the worst"."""
     if not is_known(row.get("error")):
         return None
-    return f"off by {two(row['error'])} points on average, {two(row['error_largest'])} at most"
+    return f"off by {two(row['error'])} points on average, by {two(row['error_largest'])} for the worst"
 
 
 def misleads(row: Mapping[str, Any]) -> bool:
@@ -207,16 +207,16 @@ RANKED = View(
 
 def _best(results: Results) -> list[dict[str, Any]]:
     """The row of each condition with the most pairs right, of several the one with the highest soft accuracy;
-    `several`: how many rows there are."""
+    `several`: of how many it is the best, in words."""
     rows = systems_frame(results)
     if not len(rows):
         return []
     found = []
     for _, part in rows.groupby("condition", sort=False):
-        known = part[part["pairwise_accuracy"].notna()].to_dict("records")
+        known = without_assistants(records(part[part["pairwise_accuracy"].notna()]))
         if known:
             best = max(known, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
-            found.append({str(name): value for name, value in best.items()} | {"several": len(known)})
+            found.append({**best, "several": best_of(known) if len(known) > 1 else ""})
     return found
 
 
@@ -231,9 +231,9 @@ def system_sentences(results: Results) -> list[str]:
 def _sentence(row: Mapping[str, Any], groups: str) -> str:
     where, few = "", ""
     others = is_known(row.get("pairwise_others"))
-    if row["several"] > 1:
+    if row["several"]:
         where = f" in range {row['range']}"
-        few = f" It is the best of {row['several']}, so this share is optimistic."
+        few = f" It is {row['several']}, so this share is optimistic."
     share = bounded(row, "pairwise_others" if others else "pairwise_accuracy", points, percent)
     sentence = f"{row['condition']}: {row['series']}{where} orders {share} of pairs of systems as humans do"
     if others:

@@ -144,7 +144,15 @@ def _rank(row: Row | None, order: Row | None) -> str:
         return f"no; it orders {share}, fewer than by chance"
     if row["pairwise_accuracy_low"] <= _CHANCE:
         return f"not shown; it orders {share}, which may be chance"
-    return f"yes, better than chance, for these systems: it orders {share}"
+    if not is_known(row.get("pairwise_difference_low")):
+        return f"better than chance, for these systems: it orders {share}"
+    figures = f"it orders {bounded(row, 'pairwise_others', points, percent)} of pairs as the other raters do, one "
+    figures += f"rater {bounded(row, 'pairwise_ceiling', points, percent)}"
+    if row["pairwise_difference_high"] < 0:
+        return f"better than chance, but worse than one rater, for these systems: {figures}"
+    if row["pairwise_difference_low"] > 0:
+        return f"yes, better than one rater, for these systems: {figures}"
+    return f"yes, better than chance, and no difference from one rater is shown, for these systems: {figures}"
 
 
 def _report(row: Row, systems: Row | None) -> str:
