@@ -96,16 +96,18 @@ def test_calibration_that_takes_off_nothing_is_told(real, saved, told):
     assert sentence.startswith(
         "coherence: calibrated by the humans' ratings of other articles, gpt-4o misses the humans'"
     )
-    share = " its squared error is {:.0f} % [{:.0f}, {:.0f}] smaller".format(
+    share = " its squared error is {:.0f} % [{:.0f}, {:.0f}] smaller than that".format(
         *(100 * made[f"r2{end}"] for end in ("", "_low", "_high"))
     )
-    assert f"]{told}{share} the squared error of always saying the humans' mean score." in sentence
+    assert f"]{told}{share} of always saying the humans' mean score." in sentence
 
 
 @pytest.mark.parametrize(
     ("ends", "words"),
-    [((-0.1, 0.2), "; by squared error that is not clearly better than always saying the humans' mean score (R2 0.10 [-0.10, 0.20])."),
-     ((-0.2, -0.1), "; by squared error that is worse than always saying the humans' mean score (R2 0.10 [-0.20, -0.10]).")],
+    [((-0.1, 0.2), "; by squared error that is not clearly better than always saying the humans' mean "
+      "score (R2 0.10 [-0.10, 0.20])."),
+     ((-0.2, -0.1), "; by squared error that is worse than always saying the humans' mean score (R2 "
+      "0.10 [-0.20, -0.10]).")],
 )  # fmt: skip
 def test_calibrated_scores_are_compared_with_the_mean_by_squared_distance(real, ends, words):
     raw, calibrated = real.beside_humans

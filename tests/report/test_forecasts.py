@@ -86,9 +86,7 @@ def test_a_person_is_sent_the_unsure_texts_only_where_that_helps():
     assert f"from {record['risk']:.2f} to {record['curve'][7]['risk']:.2f} points on the humans' scale 1-5." in told
     assert "(90 % were asked for)" in told
     even = results(side({"main": np.log(np.full((60, 5), 0.2))}))
-    assert any(
-        "it does not clearly err more where it is less sure" in s for s in forecast_sentences(even)
-    )
+    assert any("it does not clearly err more where it is less sure" in s for s in forecast_sentences(even))
 
 
 def test_few_groups_claim_nothing():

@@ -405,7 +405,9 @@ def _constant(fitted: Mapping[str, Any]) -> str:
     if fitted["r2_low"] > 0:
         return f"; its squared error is {share} smaller than that of always saying the humans' mean score"
     how = "worse than" if fitted["r2_high"] < 0 else "not clearly better than"
-    return f"; by squared error that is {how} always saying the humans' mean score (R2 {bounded(fitted, 'r2', two, two)})"
+    return (
+        f"; by squared error that is {how} always saying the humans' mean score (R2 {bounded(fitted, 'r2', two, two)})"
+    )
 
 
 def _measured(row: Mapping[str, Any], name: str) -> str:
