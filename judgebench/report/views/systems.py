@@ -50,7 +50,7 @@ def systems_frame(results: Results) -> pd.DataFrame:
 
 
 def means_are_off(row: Mapping[str, Any]) -> str | None:
-    """How far the judge's means of systems are from the humans': "off by 0.32 points on average, by 1.23 for the worst"."""
+    """Such as "off by 0.32 points on average, by 1.23 for the worst", of the systems' means."""
     if not is_known(row.get("error")):
         return None
     return f"off by {two(row['error'])} points on average, by {two(row['error_largest'])} for the worst"
