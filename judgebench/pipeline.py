@@ -44,12 +44,12 @@ from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.stats.evaluate import evaluate
+from judgebench.stats.forecasts import with_silent
 from judgebench.stats.paired import attack_differences, compare, default_pairs
 from judgebench.stats.robustness import cost_records, suffix_records
 from judgebench.stats.scores import Scores
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
-from judgebench.worth.distributions import with_silent
 from judgebench.worth.judge_scores import Humans, JudgeScores, judged
 from judgebench.worth.raters import beside_raters, human_records
 from judgebench.worth.study import studied

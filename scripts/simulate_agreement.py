@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.worth.abstention import coverage_record, risk_record, text_intervals
+from judgebench.stats.forecasts import FIGURES as FORECAST_FIGURES
+from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
 from judgebench.worth.alternative import alternative_record
-from judgebench.worth.forecast import FORECAST_FIGURES, forecast_record
 from judgebench.worth.points import POINTS_FIGURES, points_record
 from judgebench.worth.reliability import FIGURES, agreement_record, disattenuated_record
 
@@ -98,8 +98,8 @@ def table(count: int, resamples: int) -> Iterator[str]:
             sample = drawn(articles, LAWS[law], seed)
             found = measured(sample, resamples)
             held.append([holds(found, name, truths[law][name]) for name in SHOWN])
-            intervals = text_intervals(sample.scores, sample.ratings.mean(axis=1), sample.groups, (1, 5), seed=seed)
-            inside.append(coverage_record(intervals, sample.ratings.mean(axis=1), sample.groups, 0)["coverage"])
+            human = sample.ratings.mean(axis=1)
+            inside.append(coverage_record(sample.scores, human, sample.groups, (1, 5), 0, seed)["coverage"])
         shares[law, articles] = np.nanmean(held, axis=0)
         conformal[law, articles] = float(np.mean(inside))
     yield "| figure | " + " | ".join(f"{law}: truth | 10 | 20 | 40" for law in LAWS) + " |"

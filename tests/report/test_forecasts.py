@@ -17,7 +17,7 @@ from judgebench.report.views.forecasts import (
 )
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
-from judgebench.worth.distributions import forecast_records, with_silent
+from judgebench.stats.forecasts import forecast_records, with_silent
 from tests.worth.sides import cell, side
 
 

@@ -27,8 +27,8 @@ from judgebench.report.views.uses import use_sentences
 from judgebench.report.views.variance import variance_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled
+from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
-from judgebench.worth.distributions import NOT_ANSWERING
 
 _BASELINE = "main, greedy"
 _CONDITION = ["dimension", "attack", "defense"]

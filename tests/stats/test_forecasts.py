@@ -1,0 +1,368 @@
+"""Forecasts, intervals of single texts and risks: scoringrules, sklearn, torchmetrics, crepes and plain loops; and the
+record of each distribution, by the law that decodes, with reasons for what is unknown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import log_loss
+from torchmetrics.functional.classification import multiclass_calibration_error
+
+from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidate_distribution
+from judgebench.stats import forecasts as stats
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.forecasts import Reliability, ranked_scores, rater_shares
+from judgebench.worth.points import cross_fitted
+from tests.worth.panels import FIVE, built, panel, ragged
+from tests.worth.recorded import DIMENSIONS
+from tests.worth.sides import cell, side
+
+NAN = np.nan
+RNG = np.random.default_rng(3)
+MAIN, ASSISTANT = (np.log(RNG.dirichlet(np.ones(5), 60)) - 0.2 for _ in range(2))
+ALONE = Clusters.of(np.zeros(60), resamples=0)
+
+
+def forecasts(seed, texts=60):
+    return np.random.default_rng(seed).dirichlet(np.full(5, 0.6), texts)
+
+
+# Proper scores and calibration
+
+
+def test_candidates_between_categories_are_shared_and_means_stay():
+    values, probabilities = np.array([0.0, 1.0, 2.3, 5.0]), np.random.default_rng(0).dirichlet(np.ones(4), 20)
+    placed = stats.onto_categories(probabilities, values, FIVE)
+    assert placed.sum(axis=1) == pytest.approx(np.ones(20))
+    assert placed @ FIVE == pytest.approx(probabilities @ np.clip(values, 1, 5), abs=1e-12)
+
+
+@pytest.mark.parametrize("categories", [FIVE, np.array([0.0, 1.0, 5.0, 7.0, 8.0])])
+def test_ranked_score_is_the_crps_over_the_scale(categories):
+    """E|X - y| - E|X - X'| / 2, for each rater alone."""
+    ratings = categories[np.random.default_rng(1).integers(0, 5, (60, 3))]
+    judge = forecasts(1)
+    spread = (judge[:, :, None] * judge[:, None, :] * np.abs(categories[:, None] - categories)).sum(axis=(1, 2)) / 2
+    crps = [(judge * np.abs(categories - rating[:, None])).sum(axis=1) - spread for rating in ratings.T]
+    scores = ranked_scores(judge, rater_shares(ratings, categories), categories)
+    assert scores == pytest.approx(np.mean(crps, axis=0) / (categories[-1] - categories[0]), abs=1e-12)
+
+
+def test_ranked_score_is_that_of_scoringrules():
+    library = pytest.importorskip("scoringrules", reason="the library scoringrules is not installed")
+    ratings = np.random.default_rng(2).integers(0, 5, 60)
+    scores = ranked_scores(forecasts(2), rater_shares(ratings[:, None] + 1.0, FIVE), FIVE)
+    assert scores == pytest.approx(np.asarray(library.rps_score(ratings + 1, forecasts(2))) / 4, abs=1e-12)
+    certain = np.eye(5)
+    assert ranked_scores(certain[[0, 0]], certain[[0, 4]], FIVE).tolist() == [0.0, 1.0]
+
+
+def test_log_score_is_sklearns():
+    ratings = np.random.default_rng(3).integers(0, 5, 60)
+    clipped = np.maximum(forecasts(3), 1e-5)
+    scores = stats.log_scores(clipped, rater_shares(ratings[:, None] + 1.0, FIVE)).mean()
+    expected = log_loss(ratings, clipped / clipped.sum(axis=1, keepdims=True), labels=range(5))
+    assert scores == pytest.approx(expected - np.log(clipped.sum(axis=1)).mean(), abs=1e-12)
+    assert stats.log_scores(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]))[0] == pytest.approx(-np.log(1e-6) / 2)
+
+
+def test_calibration_error_is_that_of_torchmetrics_and_of_loops():
+    ratings = np.random.default_rng(4).integers(0, 5, 60)
+    judge, shares = forecasts(4), np.eye(5)[ratings]
+    rows = np.arange(60)[:, None], judge.argmax(axis=1)[:, None]
+    theirs = multiclass_calibration_error(torch.tensor(judge), torch.tensor(ratings), num_classes=5, n_bins=10)
+    assert Reliability.of(judge[rows], shares[rows], ALONE).error[0] == pytest.approx(float(theirs), abs=1e-6)
+    total = 0.0
+    for low in np.arange(10) / 10:
+        inside = (judge > low) & (judge <= low + 0.1 + 1e-12) if low else judge <= 0.1
+        total += abs(judge[inside].sum() - shares[inside].sum()) if inside.any() else 0.0
+    assert Reliability.of(judge, shares, ALONE).error[0] == pytest.approx(total / judge.size, abs=1e-12)
+
+
+def test_resampled_diagrams_are_as_if_built():
+    ratings, group = ragged(8, share=1.1)
+    judge, shares, clusters = forecasts(8), rater_shares(ratings, FIVE), Clusters.of(group, 20, 1)
+    for row, error in zip(clusters.weights, Reliability.of(judge, shares, clusters).error, strict=True):
+        rows = built(clusters.number, row)
+        drawn = Reliability.of(judge[rows], shares[rows], Clusters.of(np.zeros(len(rows)), 0))
+        assert error == pytest.approx(drawn.error[0], abs=1e-12)
+
+
+def test_a_forecast_from_the_truth_is_calibrated_and_has_skill():
+    rng = np.random.default_rng(6)
+    judge = rng.dirichlet(np.ones(5), 4000)
+    ratings = 1 + (judge.cumsum(axis=1)[:, None, :] < rng.random((4000, 3, 1))).sum(axis=2).astype(float)
+    record = stats.forecast_record(judge, FIVE, ratings, np.arange(4000) // 20, FIVE, resamples=0)
+    assert record["ece"] < 0.02
+    assert record["rps_skill"] > 0.15
+    assert record["rps"] < record["rps_base"] < record["rps_others"]
+    assert record["log_score"] < record["log_base"]
+
+
+def test_baseline_and_other_raters_by_loops():
+    ratings, groups = ragged(7)
+    record = stats.forecast_record(forecasts(7), FIVE, ratings, groups, FIVE, resamples=0)
+    shares, rated = rater_shares(ratings, FIVE), ~np.isnan(ratings).all(axis=1)
+    base, others = [], []
+    for text in np.flatnonzero(rated):
+        rest = shares[rated & (groups != groups[text])].mean(axis=0)
+        base.append(ranked_scores(rest[None], shares[text][None], FIVE)[0])
+        given = ratings[text][~np.isnan(ratings[text])]
+        each = [
+            ranked_scores(
+                rater_shares(np.delete(given, k)[None], FIVE), rater_shares(given[k : k + 1, None], FIVE), FIVE
+            )
+            for k in range(len(given))
+        ]
+        others += [np.mean(each)] if len(given) > 1 else []
+    assert record["rps_base"] == pytest.approx(np.mean(base), abs=1e-12)
+    assert record["rps_others"] == pytest.approx(np.mean(others), abs=1e-12)
+    assert record["rps_skill"] == pytest.approx(1 - record["rps"] / record["rps_base"])
+
+
+def test_a_record_has_intervals_and_bins_of_the_texts_that_are_known():
+    ratings, groups = ragged(9)
+    judge = 3 * forecasts(9)  # sums of 3 are brought to 1
+    record = stats.forecast_record(judge, FIVE, ratings, groups, FIVE)
+    assert all(record[f"{name}_low"] <= record[f"{name}_high"] for name in stats.FIGURES)
+    assert sum(place["share"] for place in record["diagram"]) == pytest.approx(1)
+    assert all(place["bin_low"] <= place["forecast"] <= place["bin_high"] + 1e-9 for place in record["diagram"])
+    judge[:5] = NAN
+    assert (
+        stats.forecast_record(judge, FIVE, ratings, groups, FIVE)["texts"] == (~np.isnan(ratings[5:]).all(axis=1)).sum()
+    )
+    single = stats.forecast_record(judge[5:], FIVE, ratings[5:], np.zeros(55), FIVE)
+    assert single["rps_base"] is single["rps_skill"] is single["rps_low"] is None
+    assert "one group" in single["reason"]
+
+
+def test_mass_by_hand():
+    logprobs = np.log(np.array([[0.2, 0.1], [0.6, 0.3], [0.02, 0.01]]))
+    record = stats.mass_record(logprobs, np.arange(3))
+    assert record["mass"] == pytest.approx(0.41)
+    assert (record["answers"], record["below"], record["mass_lowest"]) == (
+        False,
+        pytest.approx(2 / 3),
+        pytest.approx(0.03),
+    )
+    assert stats.mass_record(logprobs[1:2], np.arange(1))["answers"]
+    assert stats.mass_record(np.full((1, 3), -np.inf), np.arange(1))["mass"] == 0.0
+
+
+# Intervals of single texts
+
+
+@pytest.mark.parametrize("texts", [9, 10, 19, 50])
+def test_single_texts_give_the_usual_quantile(texts):
+    scores = np.random.default_rng(texts).random(texts)
+    expected = np.sort(scores)[int(np.ceil((texts + 1) * 0.9 - 1e-9)) - 1]
+    assert stats.conformal_quantile(scores, np.arange(texts), 0.9) == expected
+    assert stats.conformal_quantile(scores, np.arange(texts), 0.99) == float("inf")
+
+
+def test_intervals_are_those_of_crepes():
+    crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
+    rng = np.random.default_rng(0)
+    scores, human = rng.uniform(1, 5, 80), rng.uniform(1, 5, 80)
+    low, high, split = stats.text_intervals(scores, human, np.arange(80), (-99, 99))
+    for half in (0, 1):
+        taught, here = split != half, split == half
+        library = crepes.ConformalRegressor()
+        library.fit(residuals=(human - scores)[taught])
+        theirs = library.predict_int(y_hat=scores[here], confidence=0.9)
+        assert np.stack([low[here], high[here]], axis=1) == pytest.approx(theirs, abs=1e-10)
+
+
+def test_articles_stay_together_and_halves_are_even():
+    groups = np.repeat(np.arange(11), 3)
+    split = stats.text_intervals(np.zeros(33), np.zeros(33), groups, (0, 1))[2]
+    assert all(len(set(split[groups == group])) == 1 for group in range(11))
+    assert sorted(np.bincount(split[::3])) == [5, 6]
+
+
+def test_coverage_is_what_was_promised_for_texts_of_new_articles():
+    """Articles share a large error. Theory: at least 80 %, at most 1 / (articles + 1) more; a quantile that counts
+    texts as independent falls short."""
+    inside, group = np.zeros(2), np.repeat(np.arange(9), 20)
+    for seed in range(1500):
+        rng = np.random.default_rng(seed)
+        errors = np.abs(rng.normal(size=9)[group] + rng.normal(0, 0.2, 180))
+        new = np.abs(rng.normal() + rng.normal(0, 0.2, 20))
+        inside += [np.mean(new <= stats.conformal_quantile(errors, by, 0.8)) for by in (group, np.arange(180))]
+    grouped, independent = inside / 1500
+    assert independent < 0.8 < grouped < 0.9
+
+
+def test_too_few_articles_give_the_whole_scale_and_unrated_texts_an_interval():
+    low, high, _ = stats.text_intervals(np.full(8, 3.0), np.full(8, 3.0), np.arange(8), (1, 5))
+    assert (low.tolist(), high.tolist()) == ([1.0] * 8, [5.0] * 8)
+    scores, human = np.full(60, 3.0), np.full(60, 4.0)
+    scores[0], human[1] = NAN, NAN
+    low, high, _ = stats.text_intervals(scores, human, np.arange(60), (1, 5))
+    assert np.isnan(low[0])
+    assert (low[1], high[1]) == (2.0, 4.0)
+    record = stats.coverage_record(scores, human, np.arange(60), (1, 5))
+    assert (record["coverage"], record["width"]) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_recorded_judges_are_covered(dimension):
+    ratings, groups, judges = panel(dimension)
+    for scores in judges.values():
+        record = stats.coverage_record(scores, ratings.mean(axis=1), groups, (1, 5), resamples=200)
+        assert record["coverage_high"] > 0.9  # 0.9 is promised on average over judges and splits, not for each
+        assert record["coverage"] > 0.88
+
+
+# Errors that a judge knows of
+
+
+def area_by_loops(unsure, loss, repeats=4000):
+    """The area of the curve, ties in any order."""
+    rng, areas = np.random.default_rng(0), []
+    for _ in range(repeats):
+        order = np.lexsort([rng.random(len(loss)), unsure])
+        areas.append(np.mean(loss[order].cumsum() / np.arange(1, len(loss) + 1)))
+    return np.mean(areas)
+
+
+def test_area_is_that_of_loops():
+    loss = np.random.default_rng(1).random(30)
+    clusters = Clusters.of(np.zeros(30), 0)
+    plain = stats.kept_risks(np.arange(30.0), loss, clusters)[0][0]
+    assert plain == pytest.approx(area_by_loops(np.arange(30.0), loss, 1), abs=1e-12)
+    tied = np.random.default_rng(1).integers(0, 4, 30).astype(float)
+    assert stats.kept_risks(tied, loss, clusters)[0][0] == pytest.approx(area_by_loops(tied, loss), abs=0.01)
+
+
+def test_resampled_risks_are_as_if_built():
+    rng = np.random.default_rng(2)
+    clusters = Clusters.of(np.concatenate([np.arange(9), rng.integers(0, 9, 41)]), 15)
+    unsure, loss = rng.integers(0, 8, 50).astype(float), rng.random(50)
+    area, risks = stats.kept_risks(unsure, loss, clusters, (0.3, 1.0))
+    for k, rows in enumerate(built(clusters.number, row) for row in clusters.weights):
+        whole, at = stats.kept_risks(unsure[rows], loss[rows], Clusters.of(np.zeros(len(rows)), 0), (0.3, 1.0))
+        assert at[0, 1] == pytest.approx(risks[k, 1], abs=1e-12)
+        assert risks[k, 1] == pytest.approx(loss[rows].mean(), abs=1e-12)
+        assert whole[0] == pytest.approx(area[k], abs=0.05)  # copies are kept one by one there, at once here
+
+
+def test_the_gain_of_knowing_ones_errors_is_1_and_of_chance_0():
+    loss, groups = np.random.default_rng(3).random(4000), np.arange(4000) // 10
+    best = stats.risk_record(loss, loss, groups, resamples=0)
+    assert best["gain"] == pytest.approx(1.0)
+    assert [point["kept"] for point in best["curve"]] == list(stats.KEPT)
+    assert best["curve"][-1]["risk"] == pytest.approx(loss.mean())
+    assert best["curve"][4]["risk"] == pytest.approx(np.sort(loss)[:2000].mean())
+    chance = stats.risk_record(np.random.default_rng(4).random(4000), loss, groups, resamples=100)
+    assert chance["gain_low"] - 0.05 < 0 < chance["gain_high"] + 0.05
+    assert stats.risk_record(-loss, loss, groups, resamples=0)["gain"] < -0.5
+    same = stats.risk_record(np.arange(5.0), np.ones(5), np.arange(5))
+    assert (same["gain"], same["risk_reason"]) == (None, "No gain: all texts cost the same.")
+
+
+# The study
+
+
+def decoded(rule, decoding="own", **more):
+    """A side whose scores are what the rule makes of MAIN and ASSISTANT."""
+    judge = "pair" if rule.needs_assistant else "main"
+    scores = rule.scores(MAIN, ASSISTANT, FIVE)
+    logprobs = {"main": MAIN, "assistant": ASSISTANT}
+    return side(logprobs, scores, cell=cell(judge, decoding, rule.lambda_, rule.temperature), **more)
+
+
+def test_greedy_and_expectation_share_a_record_and_each_contrast_has_its_own():
+    sides = [decoded(Greedy(), "greedy"), decoded(Expectation(), "expectation")]
+    sides += [decoded(Contrastive(0.5, 1.0), "a"), decoded(Contrastive(1.0, 2.0, rule="expectation"), "b")]
+    sides += [decoded(Contrastive(0.5, 0.5), "c")]
+    assert [record["decodings"] for record in stats.forecast_records(sides)] == [
+        ["greedy", "expectation"], ["a", "b"], ["c"]]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "alpha"), [("argmax", 0.0), ("expectation", 0.0), ("argmax", 0.4)])
+def test_a_contrast_forecasts_by_the_law_by_which_it_scores(rule, alpha):
+    judge = decoded(Contrastive(0.7, 1.3, alpha=alpha, rule=rule), alpha=alpha)
+    (record,) = stats.forecast_records([judge])
+    weights = np.exp(MAIN - 0.7 / 1.3 * ASSISTANT)
+    if alpha:
+        weights *= MAIN.max(axis=1, keepdims=True) + np.log(alpha) <= MAIN
+        # with another alpha than it was decoded with, its probabilities are not made up
+        logprobs, reason = stats.distribution_of(replace(judge, alpha=0.0))
+        assert logprobs is None
+        assert reason == "No probabilities: the decoding's scores are not those of contrastive decoding."
+    by_hand = stats.forecast_record(weights, FIVE, judge.ratings, judge.groups, FIVE, 40)
+    assert {name: record[name] for name in ("rps", "ece_low")} == pytest.approx(
+        {name: by_hand[name] for name in ("rps", "ece_low")}
+    )
+    assert record["mass"] is None
+    assert record["mass_reason"].startswith("No mass: a contrast has none")
+
+
+def test_everything_is_what_the_pure_functions_return():
+    judge = side(cell=cell(ends=(0.0, 4.0)), scores=np.zeros(60))
+    (record,) = stats.forecast_records([judge])
+    probabilities = candidate_distribution(judge.logprobs["main"])
+    expected = probabilities @ FIVE  # 0-4 is 1-5 on the humans' scale
+    spread = np.sqrt((probabilities * (FIVE - expected[:, None]) ** 2).sum(axis=1)).round(9)
+    fitted = cross_fitted(expected, judge.human, judge.groups)
+    assert record.items() >= stats.coverage_record(fitted, judge.human, judge.groups, (1, 5), 40).items()
+    risks = stats.risk_record(spread, np.abs(expected - judge.human), judge.groups, 40)
+    assert {name: record[name] for name in risks if name != "curve"} == pytest.approx(
+        {name: value for name, value in risks.items() if name != "curve"}
+    )
+    assert record["mass"] == pytest.approx(np.exp(-0.1))
+    assert record["confidence"] == pytest.approx(probabilities.max(axis=1).mean())
+    confirmed = (judge.ratings == FIVE[probabilities.argmax(axis=1)][:, None]).mean()
+    assert record["overconfidence"] == pytest.approx(record["confidence"] - confirmed)
+    assert record["coverage_reason"] == (
+        "The intervals are the whole scale: shorter ones take 18 groups, and there are 12."
+    )
+
+
+def test_a_judge_that_says_other_things_is_flagged_where_it_does():
+    records = stats.forecast_records([side({"main": np.log(np.full((60, 5), 0.01))})])
+    assert (records[0]["answers"], records[0]["mass"]) == (False, pytest.approx(0.05))
+    place = {name: records[0].get(name) for name in ("split", "dimension", "range_min", "range_max", "range_step")}
+    place |= {"attack": "none", "defense": "none", "judge": "main", "flags": ["constant"]}
+    metrics = [place, place | {"range_max": 9.0}, place | {"attack": "dsi"}]
+    flags = [
+        record["flags"] for record in stats.with_silent(metrics, records + stats.forecast_records([decoded(Greedy())]))
+    ]
+    assert flags == [["constant", stats.NOT_ANSWERING], ["constant"], ["constant"]]
+    assert place["flags"] == ["constant"]
+
+
+def test_lists_that_a_server_cut_have_no_mass():
+    (record,) = stats.forecast_records([side(over_vocabulary=())])
+    assert (record["mass"], record["answers"]) == (None, None)
+    assert record["mass_reason"] == "No mass: the judge's probabilities are not known over all tokens."
+    assert record["rps"] is not None
+
+
+ODD = {
+    "generated answers": {"logprobs": {}, "scores": np.full(60, 3.0)},
+    "no assistant": {"logprobs": {"main": MAIN}, "cell": cell("pair", "contrastive", 0.5, 1.0)},
+    "nobody rated": {"ratings": np.full((60, 1), NAN), "raters": ()},
+    "means alone": {"ratings": side().human[:, None], "raters": ()},
+    "no scale": {"scale": None},
+    "a scale of no length": {"scale": (3.0, 3.0), "ratings": np.full((60, 3), 3.0)},
+    "one group": {"groups": 1},
+    "a constant judge": {"logprobs": {"main": np.log(np.full((60, 5), 0.2))}},
+    "rows without an answer": {"logprobs": {"main": np.full((60, 5), -np.inf)}},
+    "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, side().ratings)},
+    "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_data_have_reasons_and_no_nan(odd):
+    (record,) = stats.forecast_records([side(**ODD[odd])])
+    assert "NaN" not in json.dumps(record)
+    assert record.get("rps") is not None or record["reason"].startswith("No ")
+    for name in ("coverage", "risk"):
+        assert record.get(name, 0) is not None or record[f"{name}_reason"].startswith("No ")
