@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
@@ -18,7 +16,7 @@ from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
 
-_SHOWN = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
+ARTIFACTS = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
 """The artifacts that tables are made of: readings and scores may be large."""
 
 
@@ -29,50 +27,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out",
         metavar="FOLDER",
-        help="also write all tables there as .txt or .md, .csv and .tex; where "
-        "runs of one judge assess absolutely and comparatively under attack, a figure of both, too",
+        help="also write all tables there as .csv and .tex; where runs of one judge assess absolutely and "
+        "comparatively under attack, a figure of both, too",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        runs = [_results(RunFolder.open(path)) for path in given.run]
+        # 1. the runs, as far as tables need them, and their tables
+        runs = []
+        for folder in map(RunFolder.open, options.run):
+            contents = {name: folder.read(name) for name in ARTIFACTS}
+            known = {name: content for name, content in contents.items() if content is not None}
+            runs.append(Results(**known, path=folder.path))
         cap = build_cap(runs)
         tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
-        if given.out:
-            files = {name: content for table in tables for name, content in table.files.items()}
-            _write(files, _figures(runs), Path(given.out))
+        # 2. files, and for each judge absolute against comparative assessment under attack
+        if options.out:
+            figures = {}
+            for title in dict.fromkeys(run.titles.get("main") for run in runs):
+                judged = [run for run in runs if run.titles.get("main") == title]
+                records = [record for run in judged for record in run.metrics]
+                comparative = [record for record in records if is_win_probability(record)]
+                absolute = [record for record in records if not is_win_probability(record)]
+                if figure := assessment_figure(absolute, comparative, judged[0].titles):
+                    figures[f"assessment_{file_name(title or 'main')}"] = figure
+            try:
+                for name, text in (item for table in tables for item in table.files.items()):
+                    with atomic(Path(options.out) / name) as temporary:
+                        temporary.write_text(text, encoding="utf-8")
+                save_figures(figures, Path(options.out))
+            except OSError as error:
+                raise UserError(f"--out: {options.out} cannot be written ({error.strerror or error}).") from error
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
     print(escape_control("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours)))
     return 0
-
-
-def _write(files: Mapping[str, str], figures: Mapping[str, Figure], folder: Path) -> None:
-    try:
-        for name, text in files.items():
-            with atomic(folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        save_figures(figures, folder)
-    except OSError as error:
-        raise UserError(f"--out: {folder} cannot be written ({error.strerror or error}).") from error
-
-
-def _figures(runs: Sequence[Results]) -> dict[str, Figure]:
-    """`assessment_<judge>`: absolute against comparative assessment under attack, of each judge with runs of both."""
-    figures = {}
-    for title in dict.fromkeys(run.titles.get("main") for run in runs):
-        own = [run for run in runs if run.titles.get("main") == title]
-        records = [record for run in own for record in run.metrics]
-        comparative = [record for record in records if is_win_probability(record)]
-        absolute = [record for record in records if not is_win_probability(record)]
-        if figure := assessment_figure(absolute, comparative, own[0].titles):
-            figures[f"assessment_{file_name(title or 'main')}"] = figure
-    return figures
-
-
-def _results(folder: RunFolder) -> Results:
-    read = {name: folder.read(name) for name in _SHOWN}
-    return Results(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
 
 
 if __name__ == "__main__":

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import decimals, is_known, one, percent, points, signed_two, span, two, whole
-from judgebench.report.paper.cap_cells import (
-    ADAPTIVE,
-    ATTACKS,
-    CAP,
-    JUDGE_NAMES,
-    JUDGES,
-    PAPER_DATA,
-    PLACE,
-    RANDOM,
-    TUTORS,
-    W_CAP,
-    CapCells,
-    PaperData,
-    attacked_notes,
-    beside,
-    cap_cells,
-    compared_with,
-    own_name,
-    place_text,
-    printed_cells,
-    printed_defense,
-    scored_notes,
-    tutor_family,
-    tutor_notes,
-)
-from judgebench.report.paper.tables import Measure, PaperTable, grouped, paper_table, per_cent, published
-from judgebench.report.table import records
+from judgebench.report.formats import decimals, one, percent, points, signed_two, span, two
+from judgebench.report.paper import cap_cells as cap
+from judgebench.report.paper.cap_cells import ATTACKS, CAP, JUDGE_NAMES, PAPER_DATA, PLACE, CapCells, PaperData
+from judgebench.report.paper.tables import Measure, PaperTable, grouped, per_cent, published
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE
 
@@ -49,7 +25,7 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     (adaptive attack), 12 and 13 (strengths); then tables of the same for what the paper does not have: another data
     set, dimension or range.
     """
-    cells = cap_cells(runs)
+    cells = cap.cap_cells(runs)
     tables = [*change_tables(cells.attacked), *motivation_tables(cells.attacked), *spearman_tables(cells.clean)]
     return [*tables, *seconds_tables(cells.costs), *strength_tables(cells)]
 
@@ -78,7 +54,7 @@ def _table(
     parts = list(labels)[: 2 if "data" in labels else 1]
     title = f"CAP, Table {name.removeprefix('cap_table_')}" if name.startswith("cap_table_") else "Ours"
     once = list(labels)[:-1] if "data" in labels else parts
-    return PaperTable(paper_table(name, title, rows, labels, measures, parts, once), caption, rows, csv, notes)
+    return PaperTable(name, title, caption, rows, labels, measures, csv, notes, parts, once)
 
 
 def _bounded(rows: pd.DataFrame, measures: Sequence[Measure], how: str = "") -> list[str]:
@@ -117,15 +93,15 @@ _KINDS = (
         "Ablation on {}: score change under attack with references that the tutor is asked for (W-CAP) and with those "
         "that it is steered to (CAP).",
         lambda data: data.ablation,
-        (NO_DEFENSE, W_CAP, CAP),
+        (NO_DEFENSE, cap.W_CAP, CAP),
         lambda rows: rows["defense"] != NO_DEFENSE,
     ),
     _Kind(
-        (ADAPTIVE, "dsi", "bed"),
+        (cap.ADAPTIVE, "dsi", "bed"),
         "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, beside DSI and BED.",
         lambda data: data.adaptive,
         (CAP,),
-        lambda rows: rows["attack"] == ADAPTIVE,
+        lambda rows: rows["attack"] == cap.ADAPTIVE,
     ),
 )
 _CHANGES = (
@@ -160,61 +136,35 @@ def change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
                 tables.append(_printed_changes(data, kind, rows[rows["attack"].isin(kind.attacks)]))
     for place, rows in _own_places(attacked):
         caption = (
-            f"{_OURS}score change under attack on {place_text(place)}: |mean attacked - mean clean|, and its rate."
+            f"{_OURS}score change under attack on {cap.place_text(place)}: |mean attacked - mean clean|, and its rate."
         )
-        notes = [*_change_notes(rows), *compared_with(place[0])]
-        tables.append(
-            _change_table(own_name(place, attacked), caption, beside(None, rows, list(ATTACKS)), place[0], notes)
-        )
+        notes = [*_change_notes(rows), *cap.compared_with(place[0])]
+        joined = cap.beside(None, rows, list(ATTACKS))
+        tables.append(_change_table(cap.own_name(place, attacked), caption, joined, place[0], notes))
     return tables
 
 
 def _printed_changes(data: PaperData, kind: _Kind, rows: pd.DataFrame) -> PaperTable:
     number = kind.number(data)
-    printed = printed_cells("cap_score_change.csv", number, ("delta", "rate_percent"))
+    printed = cap.printed_cells("cap_score_change.csv", number, ("delta", "rate_percent"))
     printed = printed[printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})]
-    alone = ["No attacked run on this data was given: the paper's figures alone."]
-    notes = [*(_change_notes(rows) if len(rows) else alone), *_change_slips(data, number)]
-    joined = beside(printed, rows, kind.attacks)
+    notes = _change_notes(rows) if len(rows) else ["No attacked run on this data was given: the paper's figures alone."]
+    joined = cap.beside(printed, rows, kind.attacks)
     return _change_table(f"cap_table_{number}", kind.caption.format(data.title), joined, data.dataset, notes)
-
-
-def _change_table(name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]) -> PaperTable:
-    fell = [None if not ours else change < 0 for ours, change in zip(rows["ours"], rows["change"], strict=True)]
-    rows = rows.assign(
-        data=dataset,
-        attack_label=rows["attack"].map(ATTACKS),
-        lowered=pd.Series([None if one is None else str(one).lower() for one in fell], rows.index, dtype=object),
-        delta_signs=["↓" if one else "" for one in fell],
-    )
-    notes = _bounded(rows, _CHANGES, ", clean and attacked scores of a text resampled together") + list(notes)
-    return _table(name, caption, rows, _CHANGE_LABELS, _CHANGES, notes, _CHANGE_KEYS)
 
 
 def _change_notes(rows: pd.DataFrame) -> list[str]:
     lowered = ["↓ the attack lowers the mean score."] if (rows["change"] < 0).any() else []
-    return [*attacked_notes(rows), _RATES, *lowered]
+    return [*cap.attacked_notes(rows), _RATES, *lowered]
 
 
-def _change_slips(data: PaperData, number: int) -> list[str]:
-    """Sentences on where a table of the print contradicts the main one, which has the same cell."""
-    names = ["delta", "rate_percent"]
-    here, there = (printed_cells("cap_score_change.csv", table, names) for table in (number, data.changes))
-    both = here.merge(there, on=["judge_key", "attack", "column"], suffixes=("", "_main"))
-    notes = []
-    for row in records(both[both["delta_published"].notna() & both["delta_published_main"].notna()]):
-        sentence, main = (_printed_change(row, end) for end in ("", "_main"))
-        if sentence != main:
-            where = f"{JUDGE_NAMES[row['judge_key']]}, {ATTACKS[row['attack']]}, {row['defense_label']}"
-            notes.append(
-                f"! The paper prints {sentence} here for {where}, and {main} for the same in its table {data.changes}."
-            )
-    return notes
-
-
-def _printed_change(row: Mapping[str, Any], end: str) -> str:
-    rate = row[f"rate_percent_published{end}"]
-    return f"{two(row[f'delta_published{end}'])} ({whole(rate) if is_known(rate) else '?'} %)"
+def _change_table(name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]) -> PaperTable:
+    fell = [None if not ours else change < 0 for ours, change in zip(rows["ours"], rows["change"], strict=True)]
+    lowered = pd.Series([None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object)
+    rows = rows.assign(data=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered)
+    rows = rows.assign(delta_signs=["↓" if sank else "" for sank in fell])
+    notes = [*_bounded(rows, _CHANGES, ", clean and attacked scores of a text resampled together"), *notes]
+    return _table(name, caption, rows, _CHANGE_LABELS, _CHANGES, notes, _CHANGE_KEYS)
 
 
 # --- references of random and of standard quality ---------------------------------------------------------------------
@@ -234,7 +184,11 @@ _SCORES_NOTE = (
 _UNNAMED = (
     "The paper names neither attack nor tutor of its table 1: the changes are those of AdvSuffix in its tables 2 and 3."
 )
-_REFERENCES = {RANDOM: "random_reference", CAP: "standard_reference"}
+_INFERRED = (
+    "Unreadable in the scan of the paper and inferred from its other figures: summeval original (3.42), summeval "
+    "attack (4.59)."
+)
+_REFERENCES = {cap.RANDOM: "random_reference", CAP: "standard_reference"}
 """Defense -> the condition of table 1."""
 
 
@@ -249,7 +203,10 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     rows = rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
     tables, papers = [], rows[rows["paper"].eq(True)]
     if len(papers):
-        printed, inferred = _printed_conditions()
+        printed = published("cap_motivation.csv").assign(attack="advsuffix")
+        names = {"dataset": "data", "condition": "key", "score": "score_published", "change": "change_published"}
+        columns = ["data", "judge_key", "attack", "key", "score_published", "change_published"]
+        printed = printed.rename(columns=names)[columns]
         ours = _conditions(papers, JUDGE_NAMES).merge(printed, how="left", on=["data", "judge_key", "attack", "key"])
         shown = set(zip(papers["dataset"], papers["judge_key"], papers["attack"], strict=True))
         cells = zip(printed["data"], printed["judge_key"], printed["attack"], strict=True)
@@ -257,14 +214,14 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
         rest = rest.assign(judge=rest["judge_key"].map(JUDGE_NAMES), condition=rest["key"].str.replace("_", " "))
         joined = pd.concat([ours, rest], ignore_index=True)
         joined = joined.assign(attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna())
-        notes = [_SCORES_NOTE, _UNNAMED, *inferred]
-        notes += list(dict.fromkeys(note for _, part in grouped(papers, PLACE) for note in attacked_notes(part)))
+        notes = [_SCORES_NOTE, _UNNAMED, _INFERRED]
+        notes += list(dict.fromkeys(note for _, part in grouped(papers, PLACE) for note in cap.attacked_notes(part)))
         notes = _bounded(joined, _SCORES) + notes
         tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, _SCORE_LABELS, _SCORES, notes))
     for place, part in _own_places(rows):
-        name, own = f"{own_name(place, attacked)}_references", _conditions(part, {}).assign(printed=False)
+        name, own = f"{cap.own_name(place, attacked)}_references", _conditions(part, {}).assign(printed=False)
         own = own.assign(attack_label=own["attack"].map(ATTACKS))
-        notes = [*_bounded(own, _SCORES), _SCORES_NOTE, *attacked_notes(part), *compared_with(place[0])]
+        notes = [*_bounded(own, _SCORES), _SCORES_NOTE, *cap.attacked_notes(part), *cap.compared_with(place[0])]
         tables.append(_table(name, f"{_OURS}{_SCORES_CAPTION}", own, _SCORE_LABELS, _SCORES, notes))
     return tables
 
@@ -291,21 +248,6 @@ def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
 
 
-def _printed_conditions() -> tuple[pd.DataFrame, list[str]]:
-    """The printed conditions, and a note on those that were inferred."""
-    rows = published("cap_motivation.csv")
-    names = {"dataset": "data", "condition": "key", "score": "score_published", "change": "change_published"}
-    inferred = rows[rows["note"].str.contains("inferred", na=False)]
-    sentence = ", ".join(
-        f"{row['dataset']} {row['condition'].replace('_', ' ')} ({row['score']:.2f})"
-        for row in inferred.to_dict("records")
-    )
-    note = f"Unreadable in the scan of the paper and inferred from its other figures: {sentence}."
-    printed = rows.rename(columns=names).assign(attack="advsuffix")
-    columns = ["data", "judge_key", "attack", "key", "score_published", "change_published"]
-    return printed[columns], [note] if len(inferred) else []
-
-
 # --- Spearman where nobody attacks, and what a defense changes of it --------------------------------------------------
 
 _SPEARMAN = [Measure("spearman_x100", "Spearman x 100", one)]
@@ -325,13 +267,14 @@ def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     for number, measures, caption, notes in (
         (4, _SPEARMAN, "Spearman correlation (x 100) with the humans, of clean texts under each defense.", []),
         (8, _SPEARMAN_CHANGE, "What each defense changes of that correlation (x 100).",
-         [_CHANGE_NOTE, *ratio_slips()]),
+         [_CHANGE_NOTE]),
     ):  # fmt: skip
         keys = [measure.key for measure in measures]
-        printed = printed_cells("cap_spearman.csv", number, keys)
+        printed = cap.printed_cells("cap_spearman.csv", number, keys)
         printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
         parts = [
-            beside(printed, part[part[keys[0]].notna()]).assign(data=place[0]) for place, part in grouped(papers, PLACE)
+            cap.beside(printed, part[part[keys[0]].notna()]).assign(data=place[0])
+            for place, part in grouped(papers, PLACE)
         ]
         if parts:
             joined = pd.concat(parts, ignore_index=True)
@@ -340,10 +283,10 @@ def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
             tables.append(_table(f"cap_table_{number}", caption, joined, _BY_DEFENSE, measures, about))
     for place, part in _own_places(rows):
         measures = [*_SPEARMAN, *_SPEARMAN_CHANGE]
-        caption = f"{_OURS}Spearman correlation (x 100) with the humans on {place_text(place)}, clean texts."
+        caption = f"{_OURS}Spearman correlation (x 100) with the humans on {cap.place_text(place)}, clean texts."
         notes = [*_bounded(part, measures), _CHANGE_NOTE, *_clean_notes(part)]
-        own = beside(None, part).assign(data=place[0])
-        tables.append(_table(f"{own_name(place, clean)}_spearman", caption, own, _BY_DEFENSE, measures, notes))
+        own = cap.beside(None, part).assign(data=place[0])
+        tables.append(_table(f"{cap.own_name(place, clean)}_spearman", caption, own, _BY_DEFENSE, measures, notes))
     return tables
 
 
@@ -358,24 +301,11 @@ def _with_changes(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
 
 
-def ratio_slips() -> list[str]:
-    """Sentences on those of table 8's rates that are cut and not rounded."""
-    rows = published("cap_spearman.csv")
-    base = rows[(rows["table"] == 4) & (rows["defense"] == NO_DEFENSE)].set_index("judge")["spearman_x100"]
-    notes = []
-    for row in rows[(rows["table"] == 8) & rows["rate_percent"].notna()].to_dict("records"):
-        ratio, rate = 100 * abs(row["change_x100"]) / base[row["judge"]], row["rate_percent"]
-        if abs(ratio - rate) > 0.55:  # both are rounded
-            where = f"{JUDGES[row['judge']]}, {printed_defense(row['defense']).label}"
-            notes.append(f"! The paper prints {rate:g} % for {where}: its own figures give {ratio:.1f} %.")
-    return notes
-
-
 def _clean_notes(rows: pd.DataFrame) -> list[str]:
     notes = []
     for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"]):
         notes.append(f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}.")
-    return notes + scored_notes(rows)
+    return notes + cap.scored_notes(rows)
 
 
 # --- seconds ----------------------------------------------------------------------------------------------------------
@@ -406,18 +336,21 @@ def seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
         notes = [
             *_SECONDS_NOTES,
             f"Ours: means over {span(part['n'])} readings, attacked and clean, under each defense.",
-            *tutor_notes(part),
+            *cap.tutor_notes(part),
             *(["Ours are means over all dimensions and ranges of the run."] if part["mixed"].any() else []),
         ]
         data = PAPER_DATA[place[0]] if part["paper"].iloc[0] else None
-        where = data.title if data else place_text(place)
+        where = data.title if data else cap.place_text(place)
         caption, printed = f"Seconds (x 10) that a sample takes under each defense, {where}.", None
-        name = f"{own_name(place, costs)}_seconds"
+        name = f"{cap.own_name(place, costs)}_seconds"
         if data is None:
-            caption, notes = f"{_OURS}{caption}", [*notes, *compared_with(place[0])]
+            caption, notes = f"{_OURS}{caption}", [*notes, *cap.compared_with(place[0])]
         else:
-            name, printed = f"cap_table_{data.seconds}", printed_cells("cap_seconds.csv", data.seconds, ["seconds_x10"])
-        joined = beside(printed, rows).assign(data=place[0])
+            name, printed = (
+                f"cap_table_{data.seconds}",
+                cap.printed_cells("cap_seconds.csv", data.seconds, ["seconds_x10"]),
+            )
+        joined = cap.beside(printed, rows).assign(data=place[0])
         tables.append(_table(name, caption, joined, _BY_DEFENSE, _SECONDS, notes))
     return tables
 
@@ -442,24 +375,25 @@ def strength_tables(cells: CapCells) -> list[PaperTable]:
     papers, tables = steered[steered["paper"]], []
     for number, parameter in ((12, "alpha_h"), (13, "alpha_l")) if len(papers) else ():
         caption = f"Strength of steering {_STANDARDS[parameter]}."
-        joined, notes = _printed_strengths(number, parameter, papers), [_STRENGTH_NOTE, *_steering(papers)]
-        tables.append(_strength_table(f"cap_table_{number}", caption, joined, [parameter], notes))
+        joined = _printed_strengths(number, parameter, papers)
+        tables.append(_strength_table(f"cap_table_{number}", caption, joined, [parameter], papers))
     for place, part in _own_places(steered):
         caption = f"{_OURS}strengths of steering on {place[0]}, {place[1]}."
-        name, notes = f"{own_name(place, steered)}_strengths", [_STRENGTH_NOTE, *_steering(part)]
         rows = part.assign(tutor=part["tutor"].map(lambda title: shorten(title, 30)), printed=False)
-        tables.append(_strength_table(name, caption, rows, list(_STANDARDS), notes))
+        name = f"{cap.own_name(place, steered)}_strengths"
+        tables.append(_strength_table(name, caption, rows, list(_STANDARDS), part))
     return tables
 
 
 def _strength_table(
-    name: str, caption: str, rows: pd.DataFrame, parameters: Sequence[str], notes: Sequence[str]
+    name: str, caption: str, rows: pd.DataFrame, parameters: Sequence[str], ours: pd.DataFrame
 ) -> PaperTable:
     measures = []
     for parameter in parameters:
         share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
         measures += [Measure(parameter, parameter, two), share]
-    return _table(name, caption, rows, _STRENGTH_LABELS, measures, notes)
+    steering = [f"{tutor} of ours: {how}." for tutor, how in zip(ours["tutor"], ours["how"], strict=True)]
+    return _table(name, caption, rows, _STRENGTH_LABELS, measures, [_STRENGTH_NOTE, *steering])
 
 
 def _printed_strengths(number: int, parameter: str, ours: pd.DataFrame) -> pd.DataFrame:
@@ -470,15 +404,15 @@ def _printed_strengths(number: int, parameter: str, ours: pd.DataFrame) -> pd.Da
         {
             "data": rows["dataset"],
             "judge_key": rows["judge_key"],
-            "family": rows["tutor"].map({title: family for family, title in TUTORS.items()}),
-            "printed_judge": rows["judge"].map(JUDGES),
+            "family": rows["tutor"].map({title: family for family, title in cap.TUTORS.items()}),
+            "printed_judge": rows["judge"].map(cap.JUDGES),
             "printed_tutor": rows["tutor"].str.split("/").str[-1],
             f"{parameter}_published": rows["value"].astype(float),
             "printed": True,
         }
     )
     keys = ["data", "judge_key", "family"]
-    ours = ours.assign(family=ours["tutor"].map(tutor_family)).drop_duplicates(keys)
+    ours = ours.assign(family=ours["tutor"].map(cap.tutor_family)).drop_duplicates(keys)
     own = [*keys, "judge", "tutor", "ours", parameter, f"{parameter}_share"]
     joined = printed.merge(ours[own], how="left", on=keys)
     known = ours[keys].merge(printed[keys], on=keys)
@@ -491,7 +425,3 @@ def _printed_strengths(number: int, parameter: str, ours: pd.DataFrame) -> pd.Da
         ours=joined["ours"].notna(),
         printed=joined["printed"].notna(),
     )
-
-
-def _steering(rows: pd.DataFrame) -> list[str]:
-    return [f"{tutor} of ours: {how}." for tutor, how in zip(rows["tutor"], rows["how"], strict=True)]

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from judgebench.judges.loading import ModelSource
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import span
-from judgebench.report.paper.tables import decoding_of, grouped, judges_of, model_key, published, tutor_name
+from judgebench.report.paper.tables import decoding_of, grouped, judges_of, model_key, published
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, number, range_of
 
@@ -182,7 +183,8 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
     costs: list[dict[str, Any]] = []
     steered: list[dict[str, Any]] = []
     for run in runs:
-        judges, tutor = judges_of(run), tutor_name(run)
+        judges, path = judges_of(run), run.config.get("tutor") or {}
+        tutor = ModelSource(path["path"], path.get("gguf_file")).title if path.get("path") is not None else None
         records += _records(run.shown, judges, tutor, run.groups)
         key, label = judges["main"]
         places = list({tuple(place.values()): place for place in map(_place, run.shown)}.values())

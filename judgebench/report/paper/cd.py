@@ -16,16 +16,8 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import UNKNOWN, general, is_known, short, span
-from judgebench.report.paper.tables import (
-    Measure,
-    PaperTable,
-    decoding_of,
-    grouped,
-    judges_of,
-    names_of,
-    paper_table,
-    published,
-)
+from judgebench.report.paper import tables as paper
+from judgebench.report.paper.tables import Measure, PaperTable, grouped
 from judgebench.report.render import escape
 from judgebench.report.table import records
 from judgebench.results.results import Results
@@ -43,12 +35,11 @@ _KEYS = ["dimension", "judge_key", *_ENDS]
 _FAMILIES = {"llama-3": "Llama-3", "qwen-2.5": "Qwen-2.5"}
 _DATA = "SummEval, 1440 texts of 90 articles"
 _AVERAGES = "Average across all score ranges"
-_APART = "ours and the paper's apart"
 _LEGEND = (
-    "_ best of its range, / best of all ranges, * best average",
     r"Max correlation within score range is \underline{underlined}, max across all ranges is \textit{italicized}, max "
-    r"average is \textbf{bolded}",
+    r"average is \textbf{bolded}"
 )
+_SLIP = "! The paper's own rows give another average, beyond rounding."
 _EDGE = "! at the edge of what was tried: the best may lie beyond."
 _ALONE = "No run of these {} was given: the paper's figures alone."
 
@@ -79,7 +70,9 @@ def printed_correlations() -> pd.DataFrame:
     `<correlation>_published` is the printed figure, `_recomputed` of averages the mean of the printed rows, and `_slip`
     whether rounding cannot explain that the two differ.
     """
-    rows = pd.concat([published("cd_correlations.csv"), published("cd_correlation_averages.csv")], ignore_index=True)
+    rows = pd.concat(
+        [paper.published("cd_correlations.csv"), paper.published("cd_correlation_averages.csv")], ignore_index=True
+    )
     rows = rows.sort_values("table", kind="stable", ignore_index=True)
     rows["range_step"] = rows["range_min"].where(rows["range_min"].isna(), 1.0)
     parts = rows.groupby(["table", "system"])
@@ -93,7 +86,7 @@ def printed_correlations() -> pd.DataFrame:
 @cache
 def printed_settings() -> pd.DataFrame:
     """Tables 3-5 in print order; `judgebench.tuning` keeps them, for it can take them."""
-    rows = published(str(FILE)).assign(range_step=1.0)
+    rows = paper.published(str(FILE)).assign(range_step=1.0)
     rows["kappa"] = rows["lambda"] / rows["temperature"]
     return rows.rename(columns={one.key: f"{one.key}_published" for one in _SETTINGS})
 
@@ -129,12 +122,12 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     models: dict[str, tuple[str, str]] = {}
     tuned = set()
     for run in runs:
-        judges, (main, assistant) = judges_of(run), names_of(run)
+        judges, (main, assistant) = paper.judges_of(run), paper.names_of(run)
         shown = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
         shown_records = [
             record for record in run.metrics if all(record[name] == value for name, value in shown.items())
         ]
-        decodings = {role: decoding_of(shown_records, role, rule) for role in judges}
+        decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
         if assistant is not None:
             pair, label = judges["pair"]
             models[pair] = main, assistant
@@ -149,17 +142,13 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
             if record["decoding"] == decodings.get(record["judge"]) and record[CORRELATIONS[0]] is not None
         ]
     frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS).astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
-    return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, _differences(frame, labels))
-
-
-def _differences(rows: pd.DataFrame, labels: dict[str, str]) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
-    for (dimension, judge, *ends), part in grouped(rows, _KEYS):
+    for (dimension, judge, *ends), part in grouped(frame, _KEYS):
         first, settings = part.iloc[0], {setting(row) for row in records(part)}
         if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
             notes.setdefault(dimension, []).append(f"{where}: found several times and differently; the first is shown.")
-    return notes
+    return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, notes)
 
 
 # --- correlations -----------------------------------------------------------------------------------------------------
@@ -177,8 +166,11 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     settings = [_printed_settings(rows, argmax) for _, rows in grouped(printed_settings(), "table")]
     own = []
     for dimension, rows in grouped(argmax.rows, "dimension"):
-        if judges := _foreign(rows):
-            below = [table for table in printed if table.rows["dimension"].iloc[0] == dimension]
+        # judges that have a cell which the paper does not have; of a pair also both of its models
+        known = rows[_KEYS].merge(printed_correlations()[_KEYS].assign(known=True), how="left", on=_KEYS)["known"]
+        strange = set(rows.loc[known.isna().to_numpy(), "judge_key"])
+        if judges := strange | {model for pair in strange for model in pair.split(" / ")}:
+            below = [table.title for table in printed if table.rows["dimension"].iloc[0] == dimension]
             mine = rows[rows["judge_key"].isin(judges)]
             own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
             if (pairs := mine["judge_key"].isin(argmax.models)).any():
@@ -189,73 +181,73 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
 
 
-def _foreign(rows: pd.DataFrame) -> set[str]:
-    """Judges of one dimension that have a cell which the paper does not have; of a pair also both of its models."""
-    printed = printed_correlations()[_KEYS].assign(known=True)
-    known = rows[_KEYS].merge(printed, how="left", on=_KEYS)["known"].notna().to_numpy()
-    strange = set(rows.loc[~known, "judge_key"])
-    return strange | {model for pair in strange for model in pair.split(" / ")}
-
-
 def _printed_table(printed: pd.DataFrame, cells: CdCells) -> PaperTable:
     rows = printed.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
     number, dimension, family = printed["table"].iloc[0], printed["dimension"].iloc[0], printed["family"].iloc[0]
     used = rows[rows["n"].notna()]
     notes = _provenance(used, cells, f"; the paper's: {_DATA}") if len(used) else [_ALONE.format("models")]
     caption = f"{_FAMILIES[family]} family: correlation with the humans on summary {dimension}."
-    return _correlation_table(f"table_{number}", f"Table {number}", caption, rows, [*notes, *_slip_notes(printed)])
+    return _correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes)
 
 
-def _own_table(
-    rows: pd.DataFrame, cells: CdCells, kind: str, what: str, below: Sequence[PaperTable] = ()
-) -> PaperTable:
+def _own_table(rows: pd.DataFrame, cells: CdCells, kind: str, what: str, compared: Sequence[str] = ()) -> PaperTable:
     dimension, order = str(rows["dimension"].iloc[0]), list(cells.labels)
     pairs_last = sorted(order, key=lambda judge: judge in cells.models)
     notes = _provenance(rows, cells)
-    if below:
-        titles = " and ".join(table.table.title for table in below)
-        notes.append(f"For comparison, the paper's judges, on {_DATA}: {titles}.")
+    if compared:
+        notes.append(f"For comparison, the paper's judges, on {_DATA}: {' and '.join(compared)}.")
     rows = rows.assign(rank=rows["judge_key"].map(pairs_last.index), label=rows["judge_key"].map(cells.labels))
     if rows[_ENDS].drop_duplicates().shape[0] > 1:
         rows = pd.concat([rows, rows[["dimension", "judge_key", "rank", "label"]].drop_duplicates()])
     rows = rows.sort_values([*_ENDS, "rank"], ignore_index=True)  # averages, which have no range, last
     caption = f"Ours ({what}): correlation with the humans on {dimension}."
-    return _correlation_table(f"own_{kind}_{file_name(dimension)}", "Ours", caption, rows, notes, below)
+    return _correlation_table(f"own_{kind}_{file_name(dimension)}", "Ours", caption, rows, notes)
 
 
-def _correlation_table(
-    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str], below: Sequence[PaperTable] = ()
-) -> PaperTable:
+def _correlation_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
     """A table of rows that have correlations of ours or of the paper.
 
     Averages of ours, of judges that have all ranges, are filled in; those of other judges are left out unless printed.
     """
+    # 1. averages, and the lines that anyone has
     ends = ("published", "recomputed", "slip")
-    rows = rows.reindex(columns=[*rows, *({f"{one}_{end}" for one in CORRELATIONS for end in ends} - set(rows))])
+    rows = rows.reindex(columns=[*rows, *({f"{name}_{end}" for name in CORRELATIONS for end in ends} - set(rows))])
     ranged = rows["range_min"].notna()
     ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
-    for one in CORRELATIONS:
-        known = rows[ranged & rows[one].notna()].groupby("judge_key")[one]
+    for key in CORRELATIONS:
+        known = rows[ranged & rows[key].notna()].groupby("judge_key")[key]
         means = {judge: fmean(values) for judge, values in known if len(values) == ranges}
-        rows[one] = rows[one].where(ranged, rows["judge_key"].map(means)).astype(float)
+        rows[key] = rows[key].where(ranged, rows["judge_key"].map(means)).astype(float)
     rows = rows.assign(ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna())
     rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
     triples = [None if pd.isna(low) else ScoreRange(low, *rest) for low, *rest in rows[_ENDS].itertuples(index=False)]
-    rows["range"] = [str(one or "") for one in triples]
+    rows["range"] = [str(triple or "") for triple in triples]
     rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
-    for one in CORRELATIONS:
-        rows[f"{one}_signs"] = _best_marks(rows, one)
-        rows[f"{one}_published_marks"] = _best_marks(rows, f"{one}_published")
-        rows[f"{one}_published_signs"] = rows[f"{one}_published_marks"] + rows[f"{one}_slip"].map({True: "!"}).fillna(
-            ""
+    # 2. signs, and numbers as the CSV has them
+    columns = {"table": "table", "dimension": "dimension", "system": "label", **{end: end for end in _ENDS}}
+    slips = False
+    for key in CORRELATIONS:
+        rows[f"{key}_signs"], rows[f"{key}_published_marks"] = (
+            _best_marks(rows, column) for column in (key, f"{key}_published")
         )
-    table = paper_table(name, title, rows, {"label": "Model", "range": "Range"}, _CORRELATIONS, ["range"])
-    ending = f", {_APART}." if rows["ours"].any() and rows["printed"].any() else "."
+        slipped = rows[f"{key}_slip"]
+        slips |= bool(slipped.eq(True).any())
+        rows[f"{key}_published_signs"] = rows[f"{key}_published_marks"] + slipped.map({True: "!"}).fillna("")
+        averages = rows[f"{key}_recomputed"].notna()
+        rows[f"{key}_slip"] = slipped.map({True: "true", False: "false"}).where(averages, None)
+        rows[f"{key}_recomputed"] = _texts(rows[f"{key}_recomputed"], "{:.5f}")
+        rows[f"{key}_text"] = _texts(rows[f"{key}_published"], "{:.3f}")
+        columns |= {f"{key}{end}": f"{key}{end}" for end in ("", "_low", "_high")}
+        columns |= {f"{key}_marks": f"{key}_signs", f"{key}_published": f"{key}_text"}
+        columns |= {f"{key}_{end}": f"{key}_{end}" for end in ("published_marks", "recomputed", "slip")}
+    rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
     bounded = rows[f"{CORRELATIONS[0]}_low"].notna().any()
-    legend = f"{_LEGEND[0]}{ending}", f"{_LEGEND[1]}{ending}"
-    if bounded:
-        notes = ["In brackets: 95 % interval.", *notes]
-    return PaperTable(table, caption, _for_csv(rows), _csv_columns(), notes, "txt", legend, below)
+    notes = [*(["In brackets: 95 % interval."] if bounded else []), *notes, *([_SLIP] if slips else [])]
+    legend = (
+        f"{_LEGEND}, ours and the paper's apart." if rows["ours"].any() and rows["printed"].any() else f"{_LEGEND}."
+    )
+    labels = {"label": "Model", "range": "Range"}
+    return PaperTable(name, title, caption, rows, labels, _CORRELATIONS, columns, notes, ["range"], legend=legend)
 
 
 def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
@@ -278,25 +270,6 @@ def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
     return marks
 
 
-def _csv_columns() -> dict[str, str]:
-    columns = {"table": "table", "dimension": "dimension", "system": "label", **{end: end for end in _ENDS}}
-    for one in CORRELATIONS:
-        columns |= {f"{one}{end}": f"{one}{end}" for end in ("", "_low", "_high")}
-        columns |= {f"{one}_marks": f"{one}_signs", f"{one}_published": f"{one}_text"}
-        columns |= {f"{one}_{end}": f"{one}_{end}" for end in ("published_marks", "recomputed", "slip")}
-    return columns
-
-
-def _for_csv(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with numbers as the CSV has them."""
-    for one in CORRELATIONS:
-        averages = rows[f"{one}_recomputed"].notna()
-        rows[f"{one}_slip"] = rows[f"{one}_slip"].map({True: "true", False: "false"}).where(averages, None)
-        rows[f"{one}_recomputed"] = _texts(rows[f"{one}_recomputed"], "{:.5f}")
-        rows[f"{one}_text"] = _texts(rows[f"{one}_published"], "{:.3f}")
-    return rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-
-
 def _texts(values: pd.Series, form: str) -> pd.Series:
     return pd.Series([form.format(value) if is_known(value) else None for value in values], values.index, dtype=object)
 
@@ -313,29 +286,6 @@ def _provenance(rows: pd.DataFrame, cells: CdCells, beside: str = "") -> list[st
     if (rows["constant"] == True).any():  # noqa: E712  # unknown is not constant
         notes.append("A judge that gives every text the same score has no correlation; 0.000 stands for it.")
     return notes + cells.notes.get(rows["dimension"].iloc[0], [])
-
-
-def _slip_notes(printed: pd.DataFrame) -> list[str]:
-    """Sentences on where the rows of one of the paper's tables contradict its averages, and its text the table."""
-    averages, notes = printed[printed["range_min"].isna()].set_index("label"), []
-    for label, row in averages.iterrows():
-        if slips := [name for name in CORRELATIONS if row[f"{name}_slip"]]:
-            names = ", ".join(name.capitalize() for name in slips)
-            shown = " / ".join(f"{row[f'{name}_published']:.3f}" for name in slips)
-            own = " / ".join(f"{row[f'{name}_recomputed']:.4f}" for name in slips)
-            notes.append(f"! The paper prints {shown} as the average {names} of {label}; its own rows give {own}.")
-    # section 4.2 repeats averages of Tables 1 and 2, and claims improvements over them
-    for claim in published("cd_text_baselines.csv").to_dict("records"):
-        if claim["table"] == printed["table"].iloc[0]:
-            name, system, improved = claim["correlation"], claim["system"], claim["improved"]
-            figures = averages[f"{name}_published"]
-            base, gain = figures[system], 100 * (figures[improved] / figures[system] - 1)
-            claimed = f"the improvement of {improved}, {claim['improvement_percent']:g} % by the text,"
-            notes.append(
-                f"! The paper's text gives {claim['value']:.3f} as the average {name.capitalize()} of {system}, the "
-                f"table {base:.3f}: {claimed} is {gain:.1f} % by the table."
-            )
-    return notes
 
 
 # --- lambda and t -----------------------------------------------------------------------------------------------------
@@ -366,16 +316,15 @@ def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, note
     rows = rows.assign(kappa=rows["lambda"] / rows["temperature"])
     rows = rows.assign(ours=rows["kappa"].notna(), printed=rows["kappa_published"].notna())
     edge = [EDGE in flags if isinstance(flags, list | tuple) else False for flags in rows["flags"]]
-    rows["kappa_signs"] = ["!" if one else "" for one in edge]
-    rows["edge"] = [str(one).lower() if ours else None for one, ours in zip(edge, rows["ours"], strict=True)]
+    rows["kappa_signs"] = ["!" if at_edge else "" for at_edge in edge]
+    rows["edge"] = [str(at_edge).lower() if ours else None for at_edge, ours in zip(edge, rows["ours"], strict=True)]
     rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
-    labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
-    table = paper_table(name, title, rows, labels, _SETTINGS, ["main"], once=["main", "assistant"])
-    keys = ["table", "dimension", "main", "assistant", *_ENDS, *(one.key for one in _SETTINGS), "edge"]
-    keys += [f"{one.key}_published" for one in _SETTINGS]
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    legend = (_EDGE, escape(_EDGE)) if any(edge) else ("", "")
-    return PaperTable(table, caption, rows, dict(zip(keys, keys, strict=True)), notes, "txt", legend, digits=None)
+    keys = ["table", "dimension", "main", "assistant", *_ENDS, *(measure.key for measure in _SETTINGS), "edge"]
+    keys += [f"{measure.key}_published" for measure in _SETTINGS]
+    labels, csv = {"main": "Main", "assistant": "Asst", "range": "Range"}, dict(zip(keys, keys, strict=True))
+    look = {"sections": ["main"], "once": ["main", "assistant"], "legend": escape(_EDGE) if any(edge) else ""}
+    return PaperTable(name, title, caption, rows, labels, _SETTINGS, csv, notes, **look, digits=None)
 
 
 def _setting_notes(cells: CdCells, pairs: Iterable[str]) -> list[str]:

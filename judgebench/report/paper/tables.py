@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from judgebench.judges.loading import ModelSource
 from judgebench.report.figures.style import shorten
 from judgebench.report.formats import UNKNOWN, Format, two
 from judgebench.report.render import to_latex, to_markdown
@@ -25,8 +24,6 @@ FOLDER = Path(__file__).resolve().parent.parent / "published"
 OURS, PAPER = "ours", "paper"
 UNREADABLE = "?"
 """Stands for a published figure that the scan of a paper does not show."""
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,97 +51,71 @@ class PaperTable:
     """A table with published figures, ours, or both.
 
     Attributes:
-        table: for people; its name is that of the files.
+        name: that of its files, without an ending; title: such as "Table 2".
         rows: a row a line, with the columns that its `Measure`s name; `ours`, `printed`: whether a run, or the paper,
-            has the line.
+            has the line; `section`: the line above a section; `<key>_unread`: whether a print is unreadable.
+        labels: columns of the rows that name a line -> their heads.
+        measures: the numbers: all of ours where any line is ours, likewise the paper's.
         csv: columns of the CSV -> those of the rows.
         notes: sentences below the table.
-        ending: of the file for people.
-        legend: the meaning of signs, for people and in LaTeX.
-        below: tables that follow for comparison.
+        sections, once: see `View`.
+        legend: the meaning of signs, in LaTeX.
         digits: decimals of numbers in the CSV; None: all.
     """
 
-    table: Table
+    name: str
+    title: str
     caption: str
     rows: pd.DataFrame
+    labels: Mapping[str, str]
+    measures: Sequence[Measure]
     csv: Mapping[str, str]
     notes: Sequence[str]
-    ending: str = "md"
-    legend: tuple[str, str] = ("", "")
-    below: Sequence[PaperTable] = ()
+    sections: Sequence[str]
+    once: Sequence[str] = ()
+    legend: str = ""
     digits: int | None = 6
-
-    @property
-    def name(self) -> str:
-        """The files' name without an ending."""
-        return self.table.name
 
     @property
     def has_ours(self) -> bool:
         """True where a run has any of the lines."""
         return bool(self.rows["ours"].any())
 
+    @cached_property
+    def table(self) -> Table:
+        """The table for people."""
+        columns, shown, both = [], self.rows.copy(), self.has_ours and self.rows["printed"].any()
+        for measure in self.measures if self.has_ours else ():
+            if measure.ours:
+                style = {"ends": measure.ends or measure.form, "signs": f"{measure.key}_signs"}
+                columns.append(Col(measure.head, measure.key, measure.form, **style, group=OURS if both else ""))
+        for measure in self.measures if self.rows["printed"].any() else ():
+            if measure.paper:
+                column, cells = f"{measure.key}_published", f"{measure.key}_shown"
+                shown[cells] = shown[column].map(measure.form)
+                if f"{measure.key}_unread" in shown:
+                    shown[cells] = shown[cells].mask(shown[f"{measure.key}_unread"].eq(True), UNREADABLE)
+                columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
+        heads = [Col(head, key, left=True) for key, head in self.labels.items()]
+        above = "{section}" if "section" in shown else ""
+        look = {"title": self.title, "sections": self.sections, "section": above, "once": self.once}
+        return View(self.name, "", lambda rows: rows, [*heads, *columns], **look).tables(shown)[0]
+
     @property
     def text(self) -> str:
-        """The table for people, in Markdown."""
-        rest = self.caption.removeprefix(self.table.title)
-        head = f"**{self.table.title}{'.' if rest == self.caption else ''}** {rest.lstrip()}"
-        written = to_markdown(self.table, head, [*filter(None, [self.legend[0]]), *self.notes])
-        return "\n".join([written, *(one.text for one in self.below)])
+        """The table for a terminal."""
+        rest = self.caption.removeprefix(self.title)
+        head = f"**{self.title}{'.' if rest == self.caption else ''}** {rest.lstrip()}"
+        return to_markdown(self.table, head, self.notes)
 
     @property
     def files(self) -> dict[str, str]:
-        """File name -> content: for people, as CSV and as LaTeX."""
-        plain = self.rows.assign(table=self.table.title)[list(self.csv.values())]
+        """File name -> content: as CSV and as LaTeX."""
+        plain = self.rows.assign(table=self.title)[list(self.csv.values())]
         plain = plain if self.digits is None else plain.round(self.digits)
         cells = plain.astype(object).where(plain.notna(), None).itertuples(index=False, name=None)
-        latex = to_latex(self.table, " ".join([self.caption, *self.notes]), self.legend[1])
-        return {
-            f"{self.name}.{self.ending}": self.text,
-            f"{self.name}.csv": as_csv(list(self.csv), cells),
-            f"{self.name}.tex": latex,
-        }
-
-
-def paper_table(
-    name: str,
-    title: str,
-    rows: pd.DataFrame,
-    labels: Mapping[str, str],
-    measures: Sequence[Measure],
-    sections: Sequence[str],
-    once: Sequence[str] = (),
-) -> Table:
-    """The table for people.
-
-    Args:
-        rows: see `PaperTable`; `section` is the line above a section, where they have it; `<key>_unread`: whether a
-            published figure cannot be read.
-        labels: columns of the rows that name a line -> their heads.
-        measures: the numbers: all of ours where any line is ours, likewise the paper's.
-        sections, once: see `View`.
-    """
-    both = rows["ours"].any() and rows["printed"].any()
-    columns = [Col(head, key, left=True) for key, head in labels.items()]
-    shown = rows.copy()
-    if rows["ours"].any():
-        columns += [
-            Col(one.head, one.key, one.form, ends=one.ends or one.form, signs=f"{one.key}_signs",
-                group=OURS if both else "")
-            for one in measures if one.ours
-        ]  # fmt: skip
-    if rows["printed"].any():
-        for one in (one for one in measures if one.paper):
-            column = f"{one.key}_published"
-            texts = rows[column].map(one.form)
-            if f"{one.key}_unread" in rows:
-                texts = texts.mask(rows[f"{one.key}_unread"].eq(True), UNREADABLE)
-            shown[f"{one.key}_shown"] = texts
-            columns.append(Col(one.head, f"{one.key}_shown", signs=f"{column}_signs", group=PAPER))
-    above = "{section}" if "section" in rows else ""
-    view = View(name, "", lambda given: given, columns, title=title, sections=sections, section=above, once=once)
-    return view.tables(shown)[0]
+        latex = to_latex(self.table, " ".join([self.caption, *self.notes]), self.legend)
+        return {f"{self.name}.csv": as_csv(list(self.csv), cells), f"{self.name}.tex": latex}
 
 
 @cache
@@ -170,12 +141,9 @@ def grouped(rows: pd.DataFrame, by: str | list[str]) -> Iterable[tuple[Any, pd.D
     return rows.groupby(by, sort=False)
 
 
-# --- judges -----------------------------------------------------------------------------------------------------------
-
 CONTRASTIVE = "contrastive"
 """The decoding that stands in the paper's rows, where a run has several that contrast."""
-
-_PREFERRED = {"argmax": "greedy", "expectation": "expectation"}
+PREFERRED = {"argmax": "greedy", "expectation": "expectation"}
 """Rule -> the decoding of a model by itself that stands in the rows, where a run has several."""
 _SIZE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?[bBmM](?!\w)")
 _EXIT = re.compile(r"early exit after (layer \d+)")
@@ -211,37 +179,23 @@ def names_of(run: Results) -> tuple[str, str | None]:
 
 def judges_of(run: Results) -> dict[str, tuple[str, str]]:
     """Role (`main`; `assistant` and `pair` where there is one) -> key and name in tables, small models before large
-    ones, as the papers print them."""
+    ones, as the papers print them: a pair by the models' sizes, or the layer of an early exit."""
     main, assistant = names_of(run)
-    own = {"main": (judge_key(main), shorten(main, 30))}
+    alone = {"main": (judge_key(main), shorten(main, 30))}
     if assistant is None:
-        return own
-    pair = f"Contrastive ({_size(main)}-{_size(assistant)})"
-    first = {"assistant": (judge_key(assistant), shorten(assistant, 30))}
-    return first | own | {"pair": (judge_key(main, assistant), pair)}
-
-
-def tutor_name(run: Results) -> str | None:
-    """The name of the tutor that writes a run's references; None without one."""
-    tutor = run.config.get("tutor") or {}
-    return ModelSource(tutor["path"], tutor.get("gguf_file")).title if tutor.get("path") is not None else None
+        return alone
+    sizes = []
+    for name in (main, assistant):
+        layer, numbers = _EXIT.fullmatch(name), _SIZE.findall(name)
+        sizes.append(layer[1] if layer else numbers[-1] if numbers else shorten(name, 14))
+    pair = {"pair": (judge_key(main, assistant), f"Contrastive ({'-'.join(sizes)})")}
+    return {"assistant": (judge_key(assistant), shorten(assistant, 30))} | alone | pair
 
 
 def decoding_of(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
     """The one of a judge's decodings by a rule that stands in its rows; None where it has none."""
-    names = [
-        record["decoding"]
-        for record in records
-        # runs of earlier versions do not name the rule: it was the paper's
-        if record["judge"] == judge and (record.get("rule") or "argmax") == rule
-    ]
-    preferred = CONTRASTIVE if judge == "pair" else _PREFERRED[rule]
+    # runs of earlier versions do not name the rule: it was the paper's
+    own = [record for record in records if record["judge"] == judge and (record.get("rule") or "argmax") == rule]
+    names = [record["decoding"] for record in own]
+    preferred = CONTRASTIVE if judge == "pair" else PREFERRED[rule]
     return preferred if preferred in names else next(iter(names), None)
-
-
-def _size(name: str) -> str:
-    """A model's size where its name has one, as the paper names pairs; the layer of an early exit; else the name."""
-    if exit_at := _EXIT.fullmatch(name):
-        return exit_at[1]
-    sizes = _SIZE.findall(name)
-    return sizes[-1] if sizes else shorten(name, 14)

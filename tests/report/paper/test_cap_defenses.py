@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 
 import pandas as pd
 import pytest
 
-from judgebench.report.paper.cap import build_cap, ratio_slips
+from judgebench.report.paper.cap import build_cap
 from judgebench.report.paper.cap_cells import JUDGES, TUTORS, defended_by, printed_defense
 from judgebench.report.paper.tables import published
 from judgebench.results.schema import REFERENCES_SCHEMA, TABLE
@@ -177,15 +176,6 @@ def test_what_is_in_words_is_taken_and_told():
     notes = " ".join(table.notes)
     assert "Scores of ours: J by expectation." in notes
     assert "Under CoT the judge answers in words" in notes
-
-
-def test_slips_are_told_where_they_stand():
-    found = built(as_printed(), as_printed(dataset="topicalchat"))
-    slips = {name: [note for note in table.notes if note.startswith("!")] for name, table in found.items()}
-    assert {name: len(notes) for name, notes in slips.items() if notes} == {"cap_table_11": 1, "cap_table_8": 2}
-    assert "0.31 (13 %) here for ChatGPT-3.5, BED, CAP_L, and 0.20 (7 %)" in slips["cap_table_11"][0]
-    assert ratio_slips() == slips["cap_table_8"]
-    assert [re.findall(r"[\d.]+ %", note) for note in ratio_slips()] == [["16 %", "16.8 %"], ["7 %", "7.6 %"]]
 
 
 def test_references_are_held_against_the_original_and_against_their_own_clean_texts():

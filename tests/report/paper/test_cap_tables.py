@@ -190,10 +190,10 @@ def test_all_forms_are_whole_whatever_names_hold(name):
 
 def test_files_are_those_that_a_run_folder_clears(tmp_path):
     files = paper_tables(["cap"], run(changed(), changed(dataset="my data/1", range_max=7.0), main="J"))
-    assert len(files) == 9
+    assert len(files) == 6
     assert all(TABLE.fullmatch(name) for name in files)
     both = paper_tables(check_tables(["cd", "cap"]), run())
-    assert len(both) == 27 + 6
+    assert len(both) == 18 + 4
     folder = RunFolder(tmp_path)
     folder.write_tables(both | files)
     folder.clear()

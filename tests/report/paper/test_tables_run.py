@@ -38,7 +38,7 @@ def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
     judgebench("+exp=tables/cd", *named_pair, *SMALL, "~data.path", "run_dir=run")
     folder = RunFolder.open("run")
     names = {path.name for path in (folder.path / "tables").iterdir()}
-    assert names == {f"table_{i}.{ending}" for i in range(1, 10) for ending in ("txt", "csv", "tex")}
+    assert names == {f"table_{i}.{ending}" for i in range(1, 10) for ending in ("csv", "tex")}
     for number, dimension in ((2, "coherence"), (7, "relevance"), (9, "consistency")):
         with (folder.path / "tables" / f"table_{number}.csv").open(encoding="utf-8") as file:
             rows = {(row["system"], row["range_min"]): row for row in csv.DictReader(file)}
@@ -64,9 +64,9 @@ def test_tables_can_be_asked_of_any_run_and_wrongly(judgebench, tiny_pair):
     pair = [f"judge.path={tiny_pair[0]}", "judge=local", "assistant=model", f"assistant.path={tiny_pair[1]}"]
     settings = ["decoding=[greedy,contrastive]", "tables=[cd]", "ranges=[[1,5],[1,10]]", *SMALL]
     judgebench(*pair, *settings, "run_dir=other")
-    text = (RunFolder.open("other").path / "tables" / "own_correlations_coherence.txt").read_text(encoding="utf-8")
+    text = (RunFolder.open("other").path / "tables" / "own_correlations_coherence.tex").read_text(encoding="utf-8")
     assert "1-10" in text
-    assert "Table 1." in text
+    assert "Table 1" in text
     code, _, err = judgebench(*pair, *settings, "tables=[capp]", "run_dir=third", mistaken=True)
     assert code == 2
     assert "tables: 'capp' is not one of cd, cap" in err
@@ -83,7 +83,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     folder = RunFolder.open("run")
     names = {path.name for path in (folder.path / "tables").iterdir()}
     stems = ("cap_table_2", "cap_table_3", "cap_own_mini_joint")
-    assert names == {f"{stem}.{ending}" for stem in stems for ending in ("md", "csv", "tex")}
+    assert names == {f"{stem}.{ending}" for stem in stems for ending in ("csv", "tex")}
     with (folder.path / "tables" / "cap_own_mini_joint.csv").open(encoding="utf-8") as file:
         rows = {row["attack"]: row for row in csv.DictReader(file)}
     wanted = {"split": "test", "level": "dataset", "decoding": "expectation"}
@@ -96,7 +96,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     assert rows == {}
     assert main(["run", "--out", str(tmp_path / "out")]) == 0
     assert "Llama-3.1-8B-Instruct" in capfd.readouterr().out
-    assert (tmp_path / "out" / "cap_table_2.md").is_file()
+    assert (tmp_path / "out" / "cap_table_2.csv").is_file()
 
 
 def test_the_experiment_names_defenses_attacks_strengths_and_a_tutor(judgebench, tiny_pair):
