@@ -148,7 +148,7 @@ def measured(source: ModelSource) -> Size:
     prompts = work.prompts(1, 99, 1, 1, 0)
     seconds, _ = work.read(engine, prompts)
     with torch.inference_mode():
-        root = engine._rooted(prompts[0].token_ids[:64])
+        root = engine.rooted(prompts[0].token_ids[:64])
     held = root.bytes // 64 // 4
     assert held == keys_values(model.config), "the formula of keys and values does not hold for this model"
     return Size(source.title, *counts, held, seconds)

@@ -2,13 +2,14 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.engine import cache, kernels, packing
+from judgebench.judges.engine import kernels, packing
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import AttentionOptions, attend, attend_masked, attend_plain, merge_into
 from judgebench.judges.engine.plain import Head, PlainEngine, check_head
@@ -130,7 +131,6 @@ def test_the_paths_of_gpus_read_the_same(name, kernel, kept, monkeypatch):
     else:
         monkeypatch.setattr(kernels, "attend", attend_plain)
         monkeypatch.setattr(kernels, "CHUNK_BYTES", 4096)
-        monkeypatch.setattr(cache, "CHUNK_BYTES", 4096)
     for trie, expected in zip((TRIE, CHAIN), ours, strict=True):
         torch.testing.assert_close(engine.read(prompts(), trie)[0], expected, atol=1e-4, rtol=0)
     torch.testing.assert_close(engine.read(alone, TRIE)[0], apart, atol=1e-4, rtol=0)
@@ -197,7 +197,12 @@ def test_check_refuses_a_model_that_reads_more_than_its_context():
 @pytest.mark.parametrize("name", ["llama", "mistral_window", "mixtral"])
 def test_check_refuses_branches_that_see_each_other(name, dtype, monkeypatch):
     check_packing(PrefixEngine(model_of(name, dtype)))
-    monkeypatch.setattr(packing, "_ancestry", lambda inner: torch.ones(len(inner), len(inner), dtype=torch.bool))
+
+    def seen_by_all(*given):
+        packed = packing.pack_prompts(*given)
+        return replace(packed, ancestry=torch.ones_like(packed.ancestry))
+
+    monkeypatch.setattr("judgebench.judges.engine.prefix.pack_prompts", seen_by_all)
     with pytest.raises(UserError, match=r"judge\.engine=plain"):
         check_packing(PrefixEngine(model_of(name, dtype)))
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.engine.cache import Root, Roots
+from judgebench.judges.engine.attention import Root, Roots
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import LaidOutLinear, forget_gradients
 from judgebench.judges.engine.plain import PlainEngine

@@ -38,9 +38,9 @@ def test_each_prompt_stands_in_the_row_once_and_whole(groups, with_branches, mos
             assert [row[at] for at in context] == expected[root:]
             assert [positions[at] for at in context] == list(range(root, len(expected)))
             assert packed.reads[i, 0] == end - 1 - inner
-            assert group.own.start <= start < end <= group.own.stop
+            assert group.tails.start <= start < end <= group.tails.stop
             assert packed.leaves[i].tolist() == [*range(start, end), *[start] * (packed.leaves.shape[1] - end + start)]
-    assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].own.stop
+    assert len(row) == unique_tokens(groups, inner, root) == packed.groups[-1].tails.stop
     assert packed.reach == max(map(len, prompts)) + inner
 
 
@@ -50,7 +50,10 @@ def test_shared_stretches_are_laid_once():
     assert root_of(groups).tolist() == rubric
     packed = pack_prompts(groups, root=20)
     assert len(packed.token_ids) == 10 + 5 + 6 * 2
-    assert [(g.shared, g.own) for g in packed.groups] == [(slice(0, 10), slice(15, 21)), (slice(10, 15), slice(21, 27))]
+    assert [(g.shared, g.tails) for g in packed.groups] == [
+        (slice(0, 10), slice(15, 21)),
+        (slice(10, 15), slice(21, 27)),
+    ]
     # one group has its article to share, and nobody to share a root with
     assert len(root_of(groups[:1])) == 0
     assert len(pack_prompts(groups[:1]).token_ids) == 30 + 6

@@ -9,12 +9,14 @@ tokens whose next-token distribution is read. The layer's own code runs twice: o
 values are there (`KeysOnly`), then over the tokens that are read (`ReadsOnly`). One layer in thirty less for SmolLM2,
 at no difference.
 
-Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over.
+Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over; each
+`attend` gives [1, heads, tokens, dim].
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,37 +25,81 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
-from judgebench.judges.engine.cache import (
-    GROWTH,
-    Cache,
-    Context,
-    PaddedBlock,
-    Root,
-    Step,
-    attend_blocks,
-    blocks_of,
-    places,
-)
-from judgebench.judges.engine.kernels import (
-    AttentionOptions,
-    KeysValues,
-    Segments,
-    additive,
-    attend,
-    attend_masked,
-    attend_ragged,
-    joined,
-    merge_into,
-    separable,
-)
+from judgebench.judges.engine import kernels
+from judgebench.judges.engine.kernels import AttentionOptions, Context, KeysValues, PaddedBlock, Segments, to_device
 from judgebench.judges.engine.packing import Packed
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
+
+
+GROWTH = 64
+"""Tokens by which the room for generated keys grows."""
+
+
+@dataclass
+class Root:
+    """The keys and values of tokens that many rows begin with, by layer."""
+
+    layers: dict[int, KeysValues] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        return next(iter(self.layers.values()))[0].shape[2]
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.nbytes for pair in self.layers.values() for x in pair)
+
+
+class Roots:
+    """The roots that were used last, in `room` bytes together; the one in use is always kept."""
+
+    def __init__(self, room: int = 0):
+        self.room = room
+        self._roots: OrderedDict[bytes, Root] = OrderedDict()
+
+    def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
+        """The keys and values of `root` [tokens], from `read` where they are not in memory."""
+        name = root.tobytes()
+        if name in self._roots:
+            self._roots.move_to_end(name)
+            return self._roots[name]
+        self._roots[name] = read()
+        while len(self._roots) > 1 and sum(each.bytes for each in self._roots.values()) > self.room:
+            self._roots.popitem(last=False)
+        return self._roots[name]
+
+    def clear(self) -> None:
+        self._roots.clear()
+
+
+@dataclass
+class Cache:
+    """Keys and values of a packed batch, kept for generation.
+
+    Attributes:
+        spans: for each group the prompts (first, last exclusive) below it.
+        article_ends: for each group and one more, where what its prompts share begins among `articles`.
+        offsets: [prompts] position of each prompt's first own token, on the host.
+        lengths: [prompts] own tokens so far, on the host.
+        root: what all prompts begin with, where it was read apart.
+        articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by group.
+        tails: layer -> [prompts, room, kv heads, dim] each prompt's own.
+    """
+
+    spans: list[tuple[int, int]]
+    article_ends: list[int]
+    offsets: list[int]
+    lengths: list[int]
+    root: Root | None = None
+    articles: dict[int, KeysValues] = field(default_factory=dict)
+    tails: dict[int, KeysValues] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,19 +109,17 @@ class ReadRoot:
     root: Root
     segments: Segments
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
-    ) -> torch.Tensor:
-        """Attention of one layer over the row; [1, heads, tokens, dim] as the query."""
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
         self.root.layers[layer] = (key, value)
         tokens = query.shape[2]
-        if separable(how, tokens):
+        if how.separable(tokens):
             out = torch.empty_like(query)
-            merge_into(out, [attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
+            kernels.merge_into(out, [kernels.attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
             return out
-        every = places(np.arange(tokens), np.arange(tokens))
-        blocks = blocks_of([Context(every, every)], query, key, how.window)
-        return attend_blocks(query, (key, value), blocks, None, how)
+        row = kernels.places(np.arange(tokens), np.arange(tokens))
+        return kernels.attend_blocks(
+            query, (key, value), kernels.blocks_of([Context(row, row)], query, key, how.window), None, how
+        )
 
 
 @dataclass(frozen=True)
@@ -91,36 +135,32 @@ class Prefill:
     cache: Cache | None = None
     blocks: dict[tuple[int | None, bool], list[PaddedBlock]] = field(default_factory=dict)
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
-    ) -> torch.Tensor:
-        """Attention of one layer over the row; [1, heads, tokens, dim] as the query."""
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
         self.store_keys(layer, key, value)
         return self.attend_row(layer, query, (key, value), how, only_reads=False)
 
-    def attend_row(
-        self, layer: int, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
-    ) -> torch.Tensor:
+    def attend_row(self, layer: int, query: Tensor, row: KeysValues, how: AttentionOptions, only_reads: bool) -> Tensor:
         """Attention of one layer to the row and its root; queries are all tokens of the row, or `packed.reads`."""
         packed, root = self.packed, None if self.root is None else self.root.layers[layer]
-        if separable(how, packed.reach):
-            return _merged(packed, query, own, root, how, only_reads)
+        if how.separable(packed.reach):
+            return _merged(packed, query, row, root, how, only_reads)
         kind = (how.window, only_reads)
         if kind not in self.blocks:
-            self.blocks[kind] = blocks_of(_contexts(packed, only_reads), query, own[0], how.window)
-        seen = own if root is None else joined([root, own])
-        return attend_blocks(query, seen, self.blocks[kind], packed.ancestry if packed.forks.numel() else None, how)
+            self.blocks[kind] = kernels.blocks_of(_contexts(packed, only_reads), query, row[0], how.window)
+        seen = row if root is None else kernels.joined([root, row])
+        return kernels.attend_blocks(
+            query, seen, self.blocks[kind], packed.ancestry if packed.forks.numel() else None, how
+        )
 
-    def store_keys(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
+    def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
         """Takes what generation needs of a layer's keys and values to the cache."""
         if self.cache is None:
             return
         above = self.packed.groups[-1].shared.stop
         self.cache.root = self.root
         self.cache.articles[layer] = (key[:, :, :above].clone(), value[:, :, :above].clone())
-        self.cache.own[layer] = tuple(  # type: ignore[assignment]
-            F.pad(x[0][:, self.packed.leaves].permute(1, 2, 0, 3), (0, 0, 0, 0, 0, GROWTH)) for x in (key, value)
-        )
+        tails = (x[0][:, self.packed.leaves].permute(1, 2, 0, 3) for x in (key, value))
+        self.cache.tails[layer] = tuple(F.pad(x, (0, 0, 0, 0, 0, GROWTH)) for x in tails)  # type: ignore[assignment]
 
 
 class KeysTaken(Exception):
@@ -129,20 +169,13 @@ class KeysTaken(Exception):
 
 @dataclass
 class KeysOnly:
-    """The last layer runs over a whole row for the sake of its keys and values, which `own` takes."""
+    """The last layer runs over a whole row for the sake of its keys and values, which `row` takes; then it is ended."""
 
     prefill: Prefill
-    own: KeysValues | None = None
+    row: KeysValues | None = None
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
-    ) -> torch.Tensor:
-        """Takes the layer's keys and values, [1, kv heads, tokens, dim], and ends its run.
-
-        Raises:
-            KeysTaken: always.
-        """
-        self.own = (key, value)
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+        self.row = (key, value)
         self.prefill.store_keys(layer, key, value)
         raise KeysTaken
 
@@ -152,13 +185,106 @@ class ReadsOnly:
     """The last layer runs over the tokens that are read, against the keys and values of the whole row."""
 
     prefill: Prefill
-    own: KeysValues
+    row: KeysValues
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions
-    ) -> torch.Tensor:
-        """Attention of the tokens that are read, [1, heads, prompts * branches, dim], to all that each may see."""
-        return self.prefill.attend_row(layer, query, self.own, how, only_reads=True)
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+        return self.prefill.attend_row(layer, query, self.row, how, only_reads=True)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A few more tokens of each prompt are being read, against `cache`.
+
+    Attributes:
+        at: [prompts, tokens] where among each prompt's own tokens they stand.
+        live: [prompts, 1, tokens, keys] bool: which of its own keys each of them may see.
+        articles: the new tokens against what their groups share.
+        root: the new tokens against the root.
+        used: [prompts] int32: own keys so far, the new ones included.
+        blocks: window -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+    """
+
+    cache: Cache
+    at: Tensor
+    live: Tensor
+    articles: Segments
+    root: Segments
+    used: Tensor
+    blocks: dict[int | None, list[PaddedBlock]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cache: Cache, count: int, device: torch.device) -> Step:
+        """The next `count` tokens of each prompt; the cache's lengths are what they were before."""
+        lengths = torch.tensor(cache.lengths)
+        at = lengths[:, None] + torch.arange(count)
+        live = torch.arange(int(at.max()) + 1) <= at[:, None, :, None]
+        sizes = [last - first for first, last in pairwise(cache.article_ends)]
+        articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
+        above = 0 if cache.root is None else cache.root.length
+        root = Segments.of([len(lengths) * count], [above])
+        used = to_device((lengths + count).int(), device)
+        return cls(cache, to_device(at, device), to_device(live, device), articles.to(device), root.to(device), used)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+        """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
+        cache, (prompts, count) = self.cache, self.at.shape
+        # 1. the new keys and values, in their places
+        longest = self.live.shape[-1]
+        if longest > cache.tails[layer][0].shape[1]:
+            room = (0, 0, 0, 0, 0, longest - cache.tails[layer][0].shape[1] + GROWTH)
+            cache.tails[layer] = tuple(F.pad(x, room) for x in cache.tails[layer])  # type: ignore[assignment]
+        rows = torch.arange(prompts, device=query.device)[:, None]
+        for stored, new in zip(cache.tails[layer], (key, value), strict=True):
+            stored[rows, self.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+        tails, articles = cache.tails[layer], cache.articles[layer]
+        root = None if cache.root is None else cache.root.layers[layer]
+        # 2. windows and soft caps: each prompt's whole context under an explicit mask
+        reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
+        if not how.separable(reach):
+            latest = tuple(x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in tails)
+            if how.window not in self.blocks:
+                self.blocks[how.window] = kernels.blocks_of(self._contexts(), query, articles[0], how.window)
+            seen = kernels.joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
+            return kernels.attend_blocks(query, seen, self.blocks[how.window], None, how)
+        # 3. else part by part
+        parts = [self._attend_tails(query, tails, how.scale)]
+        if cache.article_ends[-1]:
+            parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
+        if root is not None:
+            parts.append(kernels.attend_ragged(query, *root, self.root, how.scale))
+        out = torch.empty_like(query)
+        kernels.merge_into(out, parts, how.sinks)
+        return out
+
+    def _attend_tails(self, query: Tensor, tails: KeysValues, scale: float) -> tuple[Tensor, Tensor]:
+        """The new tokens against each prompt's own keys."""
+        (prompts, count), longest = self.at.shape, self.live.shape[-1]
+        if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
+            room = tails[0].shape[1]
+            keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
+            ends = torch.arange(prompts + 1, dtype=torch.int32, device=query.device)
+            stretches = kernels.VarlenStretches(ends * count, ends * room, count, longest, causal=True, used=self.used)
+            return kernels.attend_varlen(query, keys, values, stretches, scale)
+        each = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
+        keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
+        near, lse = kernels.attend(each, keys, values, scale, bias=kernels.additive(self.live, query.dtype))
+        return near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+
+    def _contexts(self) -> list[Context]:
+        """Contexts of each prompt's new tokens; keys are numbered from the root's on, then articles, then tails."""
+        cache, count, longest = self.cache, self.at.shape[1], self.live.shape[-1]
+        before = np.arange(0 if cache.root is None else cache.root.length)
+        ends = cache.article_ends
+        contexts = []
+        for (first, last), (start, stop) in zip(cache.spans, pairwise(ends), strict=True):
+            above = np.concatenate([before, len(before) + np.arange(start, stop)])
+            for prompt in range(first, last):
+                tail = np.arange(cache.lengths[prompt])
+                keys = np.concatenate([above, len(before) + ends[-1] + prompt * longest + tail])
+                at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + tail])
+                queries = kernels.places(prompt * count + np.arange(count), at[-count:])
+                contexts.append(Context(queries, kernels.places(keys, at)))
+        return contexts
 
 
 AttentionPass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
@@ -183,19 +309,29 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
     plain = layer.forward
     rows, tokens = active.packed.reads.flatten(), len(active.packed.token_ids)
 
+    def at_rows(given: Any) -> Any:
+        """A layer's input at `rows`: whatever runs over the row's tokens, [1, tokens, ...] or [tokens]."""
+        if isinstance(given, Tensor):
+            if given.ndim >= 2 and given.shape[:2] == (1, tokens):
+                return given[:, rows]
+            return given[rows] if given.shape == (tokens,) else given
+        if isinstance(given, tuple | list):
+            return type(given)(at_rows(item) for item in given)
+        return {name: at_rows(item) for name, item in given.items()} if isinstance(given, dict) else given
+
     def forward(*args: Any, **kwargs: Any) -> Any:
         first = KeysOnly(active)
         try:
             with attending(first):
                 plain(*args, **kwargs)
         except KeysTaken:
-            assert first.own is not None
-        with attending(ReadsOnly(active, first.own)):  # type: ignore[arg-type]
-            given = plain(*_at(args, rows, tokens), **_at(kwargs, rows, tokens))
-        states = given[0] if isinstance(given, tuple) else given
+            assert first.row is not None
+        with attending(ReadsOnly(active, first.row)):  # type: ignore[arg-type]
+            output = plain(*at_rows(args), **at_rows(kwargs))
+        states = output[0] if isinstance(output, tuple) else output
         row = states.new_zeros(1, tokens, states.shape[-1])
         row[:, rows] = states
-        return (row, *given[1:]) if isinstance(given, tuple) else row
+        return (row, *output[1:]) if isinstance(output, tuple) else row
 
     layer.forward = forward
     try:
@@ -218,7 +354,7 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
             model.set_attn_implementation(NAME)
 
 
-def current_rows() -> torch.Tensor | None:
+def current_rows() -> Tensor | None:
     """[places] int64 indices of the tokens at which the prompts of the packed row under way are being continued, prompt
     by prompt; none of them while a root is read, None without a packed row."""
     active = _ACTIVE.get()
@@ -230,99 +366,68 @@ def current_rows() -> torch.Tensor | None:
 
 
 def packed_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
     """The attention function of `NAME`: [1, tokens, heads, dim] and no weights."""
     active = _ACTIVE.get()
     if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     layer: int = module.layer_idx  # type: ignore[assignment]
-    out = active.attend(layer, query, key, value, _how(query, **options))
-    return out.transpose(1, 2).contiguous(), None
+    return active.attend(layer, query, key, value, _how(query, **options)).transpose(1, 2).contiguous(), None
 
 
 def exact_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
     """The attention function of `EXACT`; see `packed_attention`."""
     how = _how(query, **options)
     at = torch.arange(query.shape[2], device=query.device)
     behind = at[:, None] - at
     allowed = (behind >= 0) & (behind < (how.window or len(at)))
-    return attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
+    return kernels.attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
 
 
 def _how(
-    query: torch.Tensor,
+    query: Tensor,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
+    s_aux: Tensor | None = None,
     **_: Any,
 ) -> AttentionOptions:
     return AttentionOptions(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
 
 
-def _at(given: Any, rows: torch.Tensor, tokens: int) -> Any:
-    """A layer's input at `rows` of the row's tokens: whatever runs over them, [1, tokens, ...] or [tokens]."""
-    if isinstance(given, torch.Tensor):
-        if given.ndim >= 2 and given.shape[:2] == (1, tokens):
-            return given[:, rows]
-        return given[rows] if given.shape == (tokens,) else given
-    if isinstance(given, tuple | list):
-        return type(given)(_at(item, rows, tokens) for item in given)
-    return {name: _at(item, rows, tokens) for name, item in given.items()} if isinstance(given, dict) else given
-
-
 def _merged(
-    packed: Packed,
-    query: torch.Tensor,
-    own: KeysValues,
-    root: KeysValues | None,
-    how: AttentionOptions,
-    only_reads: bool,
-) -> torch.Tensor:
+    packed: Packed, query: Tensor, row: KeysValues, root: KeysValues | None, how: AttentionOptions, only_reads: bool
+) -> Tensor:
     """Attention part by part, merged where several parts are seen."""
+    # 1. each part of the keys, by the rows of queries that see it
     parts = []
-    for part in packed.read_parts if only_reads else packed.parts:
-        keys = root if part.keys is None else tuple(x[:, :, part.keys] for x in own)
-        assert keys is not None
-        parts.append((part.rows, *attend_ragged(query[:, :, part.rows], keys[0], keys[1], part.segments, how.scale)))
+    for rows, keys, segments in packed.read_parts if only_reads else packed.parts:
+        seen = root if keys is None else tuple(x[:, :, keys] for x in row)
+        assert seen is not None
+        parts.append((rows, *kernels.attend_ragged(query[:, :, rows], seen[0], seen[1], segments, how.scale)))
+    # 2. branches that fork, among each other; what is read first of a prompt is no branch
     if packed.forks.numel():
-        parts.append(_among_branches(packed, query, own, how, only_reads))
+        prompts, inner = packed.forks.shape
+        rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+        q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]
+        k, v = (x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in row)
+        near, lse = kernels.attend(q, k, v, how.scale, bias=kernels.additive(packed.ancestry[None, None], query.dtype))
+        if only_reads:
+            near, lse = F.pad(near, (0, 0, 1, 0)), F.pad(lse, (1, 0), value=float("-inf"))
+        parts.append((rows, near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]))
+    # 3. merged, stretch by stretch of queries that see the same parts
     out = torch.empty_like(query)
     for start, stop in pairwise(sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})):
-        seen = [
+        seen_here = [
             (each[:, :, start - rows.start : stop - rows.start], lse[:, :, start - rows.start : stop - rows.start])
             for rows, each, lse in parts
             if rows.start <= start and stop <= rows.stop
         ]
-        merge_into(out[:, :, start:stop], seen, how.sinks)
+        kernels.merge_into(out[:, :, start:stop], seen_here, how.sinks)
     return out
-
-
-def _among_branches(
-    packed: Packed, query: torch.Tensor, own: KeysValues, how: AttentionOptions, only_reads: bool
-) -> tuple[slice, torch.Tensor, torch.Tensor]:
-    """Which queries are branches that fork, and their attention to each other."""
-    prompts, inner = packed.forks.shape
-    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
-    q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]  # what is read first is no branch
-    k, v = (x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in own)
-    out, lse = attend(q, k, v, how.scale, bias=additive(packed.ancestry[None, None], query.dtype))
-    if only_reads:
-        out, lse = F.pad(out, (0, 0, 1, 0)), F.pad(lse, (1, 0), value=float("-inf"))
-    return rows, out.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
@@ -331,27 +436,24 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
     inner, width = np.arange(1, forks.shape[1] + 1), reads.shape[1]
     read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
-
-    def keys(tokens: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
-        return places(packed.root + tokens, at[tokens], branch)
-
+    root = kernels.places(np.arange(packed.root), np.arange(packed.root))
     contexts = []
     for group in packed.groups:
         shared = np.arange(group.shared.start, group.shared.stop)
-        above = np.concatenate([places(np.arange(packed.root), np.arange(packed.root)), keys(shared)], axis=1)
+        above = np.concatenate([root, kernels.places(packed.root + shared, at[shared])], axis=1)
         if len(shared) and not only_reads:
-            contexts.append(Context(places(shared, at[shared]), above))
+            contexts.append(Context(kernels.places(shared, at[shared]), above))
         for prompt in range(group.prompts.start, group.prompts.stop):
             tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
-            before = np.concatenate([above, keys(tail)], axis=1)
-            every = np.concatenate([before, keys(branches, inner)], axis=1)
+            before = np.concatenate([above, kernels.places(packed.root + tail, at[tail])], axis=1)
+            every = np.concatenate([before, kernels.places(packed.root + branches, at[branches], inner)], axis=1)
             if only_reads:
-                queries = places(prompt * width + np.arange(width), at[reads[prompt]], read_branches)
+                queries = kernels.places(prompt * width + np.arange(width), at[reads[prompt]], read_branches)
                 contexts.append(Context(queries, every))
                 continue
-            contexts.append(Context(places(tail, at[tail]), before))
+            contexts.append(Context(kernels.places(tail, at[tail]), before))
             if len(branches):
-                contexts.append(Context(places(branches, at[branches], inner), every))
+                contexts.append(Context(kernels.places(branches, at[branches], inner), every))
     return contexts
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.runtime.errors import UserError
@@ -21,8 +22,7 @@ LEADS = ("", " ")
 """What may stand before a candidate: both surface forms `4` and ` 4` count as the answer 4."""
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """An inner node of the trie, at which a next-token distribution is needed.
 
     Attributes:
@@ -34,19 +34,6 @@ class Branch:
     token: int
     parent: int
     depth: int
-
-
-@dataclass(frozen=True)
-class Path:
-    """One way of writing a candidate: `steps` are (branch, token) pairs, `ends_at` the branch that it ends on, if any.
-
-    A path that ends on an inner node ("1", where "10" goes on from there) has to stop there: the probability of every
-    continuation towards another candidate is taken off, so that two candidates never share mass.
-    """
-
-    candidate: int
-    steps: tuple[tuple[int, int], ...]
-    ends_at: int | None
 
 
 class CandidateTrie:
@@ -64,27 +51,22 @@ class CandidateTrie:
 
     def __init__(self, candidates: Sequence[str], paths: Sequence[Sequence[tuple[int, ...]]]):
         self.candidates = tuple(candidates)
-        self.token_paths = tuple(tuple(sorted(set(own))) for own in paths)
-        inner = sorted(
-            {path[:n] for own in self.token_paths for path in own for n in range(len(path))},
-            key=lambda prefix: (len(prefix), prefix),
-        )
-        index = {prefix: i for i, prefix in enumerate(inner)}
+        self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
+        every = [path for ways in self.token_paths for path in ways]
+        # every beginning of a path is an inner node, parents before children
+        inner = sorted({path[:n] for path in every for n in range(len(path))}, key=lambda prefix: (len(prefix), prefix))
+        self._index = {prefix: i for i, prefix in enumerate(inner)}
         self.prefixes = tuple(inner)
+        parents = [self._index[prefix[:-1]] if prefix else -1 for prefix in inner]
         self.branches = tuple(
-            Branch(prefix[-1] if prefix else -1, index[prefix[:-1]] if prefix else -1, len(prefix)) for prefix in inner
+            Branch(prefix[-1] if prefix else -1, parent, len(prefix))
+            for prefix, parent in zip(inner, parents, strict=True)
         )
-        next_tokens: list[set[int]] = [set() for _ in inner]
-        for own in self.token_paths:
-            for path in own:
-                for n, token in enumerate(path):
-                    next_tokens[index[path[:n]]].add(token)
-        self.children = tuple(tuple(sorted(tokens)) for tokens in next_tokens)
-        self._paths = tuple(
-            Path(c, tuple((index[path[:n]], token) for n, token in enumerate(path)), index.get(path))
-            for c, own in enumerate(self.token_paths)
-            for path in own
-        )
+        children: list[set[int]] = [set() for _ in inner]
+        for path in every:
+            for n, token in enumerate(path):
+                children[self._index[path[:n]]].add(token)
+        self.children = tuple(tuple(sorted(tokens)) for tokens in children)
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]) -> CandidateTrie:
@@ -96,22 +78,24 @@ class CandidateTrie:
         """
         paths: list[list[tuple[int, ...]]] = []
         for candidate, single in zip(candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True):
-            own: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
-            written = {_text(tokenizer, path) for path in own}
-            for lead in LEADS:
-                if lead + candidate not in written:
-                    path = tuple(tokenizer.encode(lead + candidate, add_special_tokens=False))
-                    if path and _text(tokenizer, path) in (candidate, lead + candidate):
-                        own.append(path)
-            if not own:
+            ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
+            written = {str(tokenizer.decode(list(path))) for path in ways}
+            for text in (lead + candidate for lead in LEADS if lead + candidate not in written):
+                path = tuple(tokenizer.encode(text, add_special_tokens=False))
+                if path and str(tokenizer.decode(list(path))) in (candidate, text):
+                    ways.append(path)
+            if not ways:
                 raise UserError(
                     f"The tokenizer cannot write the score {candidate!r}; choose other ranges or judge.mode=generate."
                 )
-            paths.append(own)
+            paths.append(ways)
         return cls(candidates, paths)
 
-    def logprobs(self, branch_logprobs: torch.Tensor) -> torch.Tensor:
+    def logprobs(self, branch_logprobs: Tensor) -> Tensor:
         """Log-probability of each candidate as the next text.
+
+        A path that ends on an inner node ("1", where "10" goes on from there) has to stop there: the probability of
+        every continuation towards another candidate is taken off, so that two candidates never share mass.
 
         Args:
             branch_logprobs: [prompts, sum of len(children)] log P(child token | branch), branches in order and each
@@ -120,29 +104,25 @@ class CandidateTrie:
         Returns:
             [prompts, candidates] float64: log of the summed probability of each candidate's paths.
         """
-        column = {
-            (branch, token): i
-            for i, (branch, token) in enumerate((b, t) for b, tokens in enumerate(self.children) for t in tokens)
-        }
+        steps = [(branch, token) for branch, tokens in enumerate(self.children) for token in tokens]
+        column = {step: i for i, step in enumerate(steps)}
         logp = branch_logprobs.double()
-        parts: list[list[torch.Tensor]] = [[] for _ in self.candidates]
-        for path in self._paths:
-            total = torch.stack([logp[:, column[step]] for step in path.steps]).sum(0)
-            if path.ends_at is not None:
-                onward = [column[path.ends_at, token] for token in self.children[path.ends_at]]
-                total = total + _log1mexp(torch.logsumexp(logp[:, onward], dim=1))
-            parts[path.candidate].append(total)
-        return torch.stack([torch.logsumexp(torch.stack(part), dim=0) for part in parts], dim=1)
-
-
-def _text(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> str:
-    return str(tokenizer.decode(list(tokens)))
-
-
-def _log1mexp(log_p: torch.Tensor) -> torch.Tensor:
-    """log(1 - exp(log_p)) for log_p <= 0, without cancellation at either end (Maechler 2012)."""
-    log_p = log_p.clamp(max=0.0)
-    return torch.where(log_p > -math.log(2), torch.log(-torch.expm1(log_p)), torch.log1p(-torch.exp(log_p)))
+        results = []
+        for ways in self.token_paths:
+            totals = []
+            for path in ways:
+                columns = [column[self._index[path[:n]], token] for n, token in enumerate(path)]
+                total = torch.stack([logp[:, i] for i in columns]).sum(0)
+                branch = self._index.get(path)
+                if branch is not None:
+                    onward = torch.logsumexp(logp[:, [column[branch, token] for token in self.children[branch]]], dim=1)
+                    onward = onward.clamp(max=0.0)
+                    # log(1 - exp(onward)) without cancellation at either end (Maechler 2012)
+                    near, far = torch.log(-torch.expm1(onward)), torch.log1p(-torch.exp(onward))
+                    total = total + torch.where(onward > -math.log(2), near, far)
+                totals.append(total)
+            results.append(torch.logsumexp(torch.stack(totals), dim=0))
+        return torch.stack(results, dim=1)
 
 
 @lru_cache(maxsize=64)  # a vocabulary is large, and a judge that scores texts one by one asks for each
@@ -151,13 +131,13 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ..
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
     longest = max(map(len, candidates)) + len("<0x00>")
     special = set(tokenizer.all_special_ids)
-    tokens: list[set[int]] = [set() for _ in candidates]
     letters = {c for candidate in candidates for c in candidate if c.isalpha()}
+    tokens: list[set[int]] = [set() for _ in candidates]
     for piece, token in tokenizer.get_vocab().items():
         # decoding is slow and the vocabulary large: only short pieces with a digit or a label's letter can be a score
         if len(piece) > longest or token in special or not any(c.isdigit() or c in letters for c in piece):
             continue
-        candidate = wanted.get(_text(tokenizer, (token,)))
+        candidate = wanted.get(str(tokenizer.decode([token])))
         if candidate is not None:
             tokens[candidate].add(token)
     return tuple(map(frozenset, tokens))

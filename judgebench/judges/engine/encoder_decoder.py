@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -39,7 +40,7 @@ class EncoderDecoderEngine:
         alone: read every prompt by itself, without padding: slow, and obviously right.
 
     Attributes:
-        start_tokens: the decoder's, before the answer.
+        start_tokens: the decoder's, before the answer: its start token, and the forced first one (BART's BOS).
         computed: tokens computed so far, of encoder and decoder, without padding.
 
     Raises:
@@ -47,34 +48,52 @@ class EncoderDecoderEngine:
     """
 
     def __init__(self, model: PreTrainedModel, alone: bool = False):
-        self.model = model
-        self.head = Head(model)
-        self.start_tokens = _start_tokens(model)
+        self.model, self.head = model, Head(model)
         self.computed = 0
         self._alone = alone
         self._encoder: Any = model.get_encoder()
+        tokens = []
+        for name in ("decoder_start_token_id", "forced_bos_token_id"):
+            settings = [getattr(place, name, None) for place in (model.generation_config, model.config)]
+            tokens.append(next((token for token in settings if type(token) is int), None))
+        if tokens[0] is None:
+            raise UserError(
+                f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id "
+                "in the model's generation_config.json (T5's is its padding token)."
+            )
+        self.start_tokens = [token for token in tokens if token is not None]
         if model.device.type == "cpu":
             keep_freed()
 
     def read(
         self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
-    ) -> list[torch.Tensor]:
-        prompts = list(chain.from_iterable(groups))
-        logprobs = torch.empty(len(prompts), len(trie.candidates), dtype=torch.float64)
-        for rows in self._parts(prompts):
-            logprobs[rows] = self._candidates(DecoderState(self, [prompts[row] for row in rows], rows), trie)
+    ) -> list[Tensor]:
+        logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
+        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
+        order = sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch])
+        for state in self._encoded(groups):
+            columns: dict[int, Tensor] = {}
+            for branch in order:
+                prefix = trie.prefixes[branch]
+                if prefix:
+                    state.back_to(len(self.start_tokens) + len(prefix) - 1)
+                    states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
+                else:
+                    states = state.begin()
+                tokens = torch.tensor(trie.children[branch], device=states.device)
+                columns[branch] = self.head.logprobs(states, tokens).cpu()
+            logprobs[state.rows] = trie.logprobs(torch.cat([columns[i] for i in range(len(columns))], dim=1))
+            del state  # its keys and values go before the next prompts are encoded
         return [logprobs]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
-        prompts = list(chain.from_iterable(groups))
-        parts = [DecoderState(self, [prompts[row] for row in rows], rows) for rows in self._parts(prompts)]
-        return EncoderDecoderAnswers(self, parts)
+        return EncoderDecoderAnswers(self, list(self._encoded(groups)))
 
-    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+    def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
         """Not for these models, which `LikelihoodPass` refuses."""
         raise NotImplementedError
 
-    def encode(self, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, prompts: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and [prompts, longest]
         int64, 1 where there is a token."""
         different = {ids.tobytes(): ids for ids in prompts}
@@ -92,28 +111,14 @@ class EncoderDecoderEngine:
         rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
         return states[rows], mask[rows]
 
-    def _candidates(self, state: DecoderState, trie: CandidateTrie) -> torch.Tensor:
-        read: dict[int, torch.Tensor] = {}
-        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
-        for branch in sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch]):
-            prefix = trie.prefixes[branch]
-            if prefix:
-                state.back_to(len(self.start_tokens) + len(prefix) - 1)
-                states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
-            else:
-                states = state.begin()
-            read[branch] = self.head.logprobs(states, torch.tensor(trie.children[branch], device=states.device))
-        return trie.logprobs(torch.cat([read[branch].cpu() for branch in range(len(trie.prefixes))], dim=1))
-
-    def _parts(self, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
-        """Indices of prompts that are read together, the longest first: what has no room shows at once."""
-        part: list[int] = []
-        for row in sorted(range(len(prompts)), key=lambda row: -len(prompts[row])):
-            if part and (self._alone or (len(part) + 1) * len(prompts[part[0]]) > _AT_ONCE):
-                yield part
-                part = []
-            part.append(row)
-        yield part
+    def _encoded(self, groups: Groups) -> Iterator[DecoderState]:
+        """Prompts that are read together, the longest first: what has no room shows at once."""
+        prompts = list(chain.from_iterable(groups))
+        rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
+        while rows:
+            together = 1 if self._alone else max(1, _AT_ONCE // len(prompts[rows[0]]))
+            part, rows = rows[:together], rows[together:]
+            yield DecoderState(self, [prompts[row] for row in part], part)
 
 
 class DecoderState:
@@ -125,11 +130,11 @@ class DecoderState:
         self._states, self._mask = engine.encode(prompts)
         self._cache: EncoderDecoderCache | None = None
 
-    def begin(self) -> torch.Tensor:
+    def begin(self) -> Tensor:
         """[prompts, hidden]: the state at which the answer's first token is predicted."""
         return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
 
-    def go_on(self, tokens: torch.Tensor) -> torch.Tensor:
+    def go_on(self, tokens: Tensor) -> Tensor:
         """[prompts, tokens] int64 more of each answer -> [prompts, hidden]: the state after the last of them."""
         head = self._engine.head
         self._engine.computed += tokens.numel()
@@ -169,34 +174,20 @@ class EncoderDecoderAnswers:
     """Free answers under way, each with the decoder's keys and values of its prompt and of itself."""
 
     def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
-        self._engine, self._parts = engine, parts
-        self.logits = self._heads([part.begin() for part in parts])
+        self._head, self._parts = engine.head, parts
+        self.logits = self._logits([part.begin() for part in parts])
 
-    def step(self, tokens: torch.Tensor) -> None:
-        self.logits = self._heads([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
+    def step(self, tokens: Tensor) -> None:
+        self.logits = self._logits([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
 
-    def keep(self, which: torch.Tensor) -> None:
+    def keep(self, which: Tensor) -> None:
         place = {row: i for i, row in enumerate(which.tolist())}
         self._parts = [part for part in self._parts if part.keep(place)]
         self.logits = [logits[which.to(logits.device)] for logits in self.logits]
 
-    def _heads(self, states: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _logits(self, states: list[Tensor]) -> list[Tensor]:
         rows = torch.tensor([row for part in self._parts for row in part.rows])
-        return [self._engine.head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
-
-
-def _start_tokens(model: PreTrainedModel) -> list[int]:
-    """Tokens before the decoder's first word: its start token, and the forced first one (BART's BOS)."""
-    tokens = []
-    for name in ("decoder_start_token_id", "forced_bos_token_id"):
-        given = [getattr(where, name, None) for where in (model.generation_config, model.config)]
-        tokens.append(next((token for token in given if type(token) is int), None))
-    if tokens[0] is None:
-        raise UserError(
-            f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id in "
-            "the model's generation_config.json (T5's is its padding token)."
-        )
-    return [token for token in tokens if token is not None]
+        return [self._head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
 
 
 @torch.inference_mode()
@@ -212,11 +203,13 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     draw = np.random.default_rng(0)
     prompts = [draw.integers(size // 10, size // 2, count) for count in (9, 21, 14)]
     following = draw.integers(size // 10, size // 2, len(prompts)).tolist()
+    # through the engine: the answer's first token, and the one after it
     answers = engine.start([prompts])
-    ours = [answers.logits[0]]
+    logits = [answers.logits[0]]
     answers.step(torch.tensor(following))
-    ours.append(answers.logits[0])
-    theirs = [
+    logits.append(answers.logits[0])
+    # through the whole model
+    whole = [
         model(
             input_ids=torch.as_tensor(ids, device=model.device)[None],
             decoder_input_ids=torch.tensor([[*start, token]], device=model.device),
@@ -224,11 +217,11 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
         ).logits[0, -2:]
         for ids, token in zip(prompts, following, strict=True)
     ]
-    own = torch.stack(theirs).float().log_softmax(-1)
-    if own.isnan().any():
+    expected = torch.stack(whole).float().log_softmax(-1)
+    if expected.isnan().any():
         return float("nan")  # no fault of the engine's; refuse_nan reports it
-    gap = (torch.stack(ours, dim=1).log_softmax(-1) - own).abs()
-    places = own.flatten(0, 1)
+    gap = (torch.stack(logits, dim=1).log_softmax(-1) - expected).abs()
+    places = expected.flatten(0, 1)
     worst, share = float(gap.max()), float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
     if not (worst <= _CHECK_TOLERANCE if model.dtype == torch.float32 else share <= _CHECK_SHARE):
         raise UserError(

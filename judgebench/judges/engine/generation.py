@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.plain import Side
@@ -15,7 +16,7 @@ from judgebench.judges.engine.prefix import PackedAnswers
 class Chooser(Protocol):
     """Chooses the next token of each answer; every decoding that can generate is one."""
 
-    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
+    def next_token(self, main: Tensor, assistant: Tensor | None) -> Tensor:
         """[answers, vocabulary] logits of each -> [answers] int64."""
 
 
@@ -27,7 +28,7 @@ def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[
 
 def generate(
     sides: Sequence[Side],
-    logits: Callable[[], tuple[torch.Tensor, torch.Tensor | None]],
+    logits: Callable[[], tuple[Tensor, Tensor | None]],
     chooser: Chooser,
     stops: Collection[int],
     max_new_tokens: int,
@@ -69,7 +70,7 @@ def generate(
 def speculate(
     main: PackedAnswers,
     assistant: PackedAnswers,
-    matched: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
+    matched: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
     chooser: Chooser,
     draft: int,
     stops: Collection[int],

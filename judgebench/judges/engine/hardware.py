@@ -24,6 +24,19 @@ HALF = ("bfloat16", "float16")
 _UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_fp16", "amx_fp16")}
 """Half precision -> the flags of processors that have units for it; others convert every number and are slower."""
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
+_USUAL = 32 * 2**20  # where glibc's own, moving threshold ends on 64-bit systems
+_NO_ROOM = (
+    "can't allocate memory",  # PyTorch on the CPU
+    "could not create a primitive",  # oneDNN, twice
+    "could not create a memory object",
+    "CUDA error: out of memory",  # the CUDA runtime, outside of PyTorch's allocator
+    "CUBLAS_STATUS_ALLOC_FAILED",  # cuBLAS has no room for its workspace
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # or for itself
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""How libraries say that memory ran out."""
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -34,12 +47,10 @@ class Hardware:
 
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""
-        if saved not in HALF:
-            return saved
-        if self.device.type == "cpu":
+        if saved in HALF and self.device.type == "cpu":
             flags = _cpu_flags()
             return saved if any(flags.get(name) for name in _UNITS[saved]) else "float32"
-        if self.device.type == "cuda" and saved == "bfloat16":
+        if saved == "bfloat16" and self.device.type == "cuda":
             return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
         return saved
 
@@ -57,9 +68,12 @@ class Hardware:
             return None
         if dim is None:
             return self.device.type
-        varlen = kernels.varlen_fits(self.device, getattr(torch, dtype), dim)
-        parts = [self.device.type, "varlen" if varlen else "plain"]
-        return " ".join([*parts, *(["compiled"] if self.compiled and layers.compiles(self.device) else [])])
+        varlen = "varlen" if kernels.varlen_fits(self.device, getattr(torch, dtype), dim) else "plain"
+        compiled = " compiled" if self.compiled and layers.compiles(self.device) else ""
+        return f"{self.device.type} {varlen}{compiled}"
+
+
+_here: Hardware | None = None
 
 
 def compute_on(device: torch.device, compiled: bool = True) -> Hardware:
@@ -84,35 +98,16 @@ def head_size(config: Any) -> int:
     return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
 
-_here: Hardware | None = None
-
-
 @lru_cache(maxsize=1)
 def _cpu_flags() -> Mapping[str, Any]:
     return torch.cpu.get_capabilities()
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-_MOST = 2**31 - 1
-_NO_ROOM = (
-    "can't allocate memory",  # PyTorch on the CPU
-    "could not create a primitive",  # oneDNN, twice
-    "could not create a memory object",
-    "CUDA error: out of memory",  # the CUDA runtime, outside of PyTorch's allocator
-    "CUBLAS_STATUS_ALLOC_FAILED",  # cuBLAS has no room for its workspace
-    "CUBLAS_STATUS_NOT_INITIALIZED",  # or for itself
-    "CUDNN_STATUS_ALLOC_FAILED",
-)
-"""How libraries say that memory ran out."""
-
-_USUAL = 32 * 2**20  # where glibc's own, moving threshold ends on 64-bit systems
 
 
 def keep_freed() -> None:
     """From now on freed blocks of up to 1 GiB are kept for the next who asks."""
     if (libc := _libc()) is not None:
         libc.mallopt(_MMAP_THRESHOLD, 2**30)
-        libc.mallopt(_TRIM_THRESHOLD, _MOST)
+        libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def return_freed() -> None:
@@ -121,6 +116,19 @@ def return_freed() -> None:
         libc.mallopt(_MMAP_THRESHOLD, _USUAL)
         libc.mallopt(_TRIM_THRESHOLD, 2 * _USUAL)
         libc.malloc_trim(0)
+
+
+@cache
+def _libc() -> ctypes.CDLL | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
+        libc.malloc_trim.argtypes = [ctypes.c_size_t]
+    except (OSError, AttributeError):  # another C library
+        return None
+    return libc
 
 
 def memory_of(device: torch.device) -> int:
@@ -144,16 +152,3 @@ def free_memory(device: torch.device) -> int:
 def out_of_memory(error: Exception) -> bool:
     """True of an error that says that memory ran out; PyTorch has an exception of its own for some cases alone."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
-
-
-@cache
-def _libc() -> ctypes.CDLL | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
-        libc.malloc_trim.argtypes = [ctypes.c_size_t]
-    except (OSError, AttributeError):  # another C library
-        return None
-    return libc

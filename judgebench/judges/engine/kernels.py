@@ -12,7 +12,9 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from judgebench.judges.engine.layers import compiled
@@ -22,11 +24,17 @@ try:
 except ImportError:  # a PyTorch without it
     varlen_attn = None  # type: ignore[assignment]
 
-KeysValues = tuple[torch.Tensor, torch.Tensor]
+KeysValues = tuple[Tensor, Tensor]
 """[1 or prompts, kv heads, tokens, dim] each."""
 
 CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 products of attention that is written out."""
+
+_NOWHERE = 2**40
+"""Position of padding among keys, which no query sees."""
+
+_CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
+"""Largest difference of a kernel's result from attention in float64, on values of standard deviation 1."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +50,16 @@ class AttentionOptions:
     scale: float
     window: int | None = None
     softcap: float | None = None
-    sinks: torch.Tensor | None = None
+    sinks: Tensor | None = None
+
+    def separable(self, reach: int) -> bool:
+        """True where parts may be attended to separately: no window cuts `reach` tokens, no soft cap bends products."""
+        return self.softcap is None and (self.window is None or reach <= self.window)
 
 
 def attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    causal: bool = False,
-    bias: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Attention and the logarithm of its normalizer.
 
     Args:
@@ -62,29 +69,27 @@ def attend(
     Returns:
         [batch, heads, queries, dim] in the query's dtype and [batch, heads, queries] float32.
     """
-    # the kernel gives no gradient of the log-sum-exp
-    if query.device.type == "cpu" and not (torch.is_grad_enabled() and query.requires_grad):
-        if causal and query.shape[2] != key.shape[2]:
-            causal, bias = False, additive(_lower_right(query, key), query.dtype)
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, attn_mask=bias, scale=scale
-        )
-    return attend_plain(query, key, value, scale, causal, bias)
+    # PyTorch's kernel gives no gradient of the log-sum-exp
+    if query.device.type != "cpu" or (torch.is_grad_enabled() and query.requires_grad):
+        return attend_plain(query, key, value, scale, causal, bias)
+    if causal and query.shape[2] != key.shape[2]:
+        causal, bias = False, additive(_lower_right(query, key), query.dtype)
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, 0.0, causal, attn_mask=bias, scale=scale
+    )
 
 
 def attend_plain(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    causal: bool = False,
-    bias: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """`attend` written out, some queries at a time: the products are never rounded to half precision, which has no room
     for those of some models (Qwen2's first layers reach 140,000)."""
+    batch, heads, queries, _ = query.shape
     allowed = _lower_right(query, key) if causal else None
+    together = max(1, CHUNK_BYTES // (4 * batch * heads * max(1, key.shape[2])))
     outs, normalizers = [], []
-    for rows in _slices(query, key):
+    for start in range(0, max(1, queries), together):
+        rows = slice(start, min(start + together, queries))
         scores = _products(query[:, :, rows], key) * scale
         if allowed is not None:
             scores = scores.masked_fill(~allowed[rows], float("-inf"))
@@ -97,9 +102,7 @@ def attend_plain(
     return torch.cat(outs, dim=2), torch.cat(normalizers, dim=2)
 
 
-def attend_masked(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, how: AttentionOptions, allowed: torch.Tensor
-) -> torch.Tensor:
+def attend_masked(query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions, allowed: Tensor) -> Tensor:
     """Attention under an explicit mask, broadcastable to [batch, heads, queries, keys], which must hold any window."""
     scores = _products(query, key) * how.scale
     if how.softcap is not None:
@@ -110,9 +113,7 @@ def attend_masked(
     return _weighted(torch.softmax(scores, dim=-1)[..., : key.shape[2]], value)
 
 
-def merge_into(
-    out: torch.Tensor, parts: Sequence[tuple[torch.Tensor, torch.Tensor]], sinks: torch.Tensor | None = None
-) -> None:
+def merge_into(out: Tensor, parts: Sequence[tuple[Tensor, Tensor]], sinks: Tensor | None = None) -> None:
     """Attention to the union of several sets of keys, from attention to each.
 
     Softmax over a union is the mean of the softmaxes over its parts, weighted by their normalizers.
@@ -122,12 +123,10 @@ def merge_into(
         parts: of each set what `attend` gives; sets may be empty (0 and -inf), but not all.
         sinks: [heads] logits that take their share of the softmax and give nothing.
     """
-    compiled(_merge_into)(out, [each for each, _ in parts], [lse for _, lse in parts], sinks)
+    compiled(_merge_into)(out, [part for part, _ in parts], [lse for _, lse in parts], sinks)
 
 
-def _merge_into(
-    out: torch.Tensor, parts: list[torch.Tensor], normalizers: list[torch.Tensor], sinks: torch.Tensor | None
-) -> None:
+def _merge_into(out: Tensor, parts: list[Tensor], normalizers: list[Tensor], sinks: Tensor | None) -> None:
     merged, lse = parts[0], normalizers[0]
     for more, more_lse in zip(parts[1:], normalizers[1:], strict=True):
         weight = torch.sigmoid(more_lse - lse)[..., None]
@@ -140,14 +139,9 @@ def _merge_into(
     out.copy_(merged)
 
 
-def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """A bool mask as a bias: 0 where allowed, -inf elsewhere."""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, float("-inf"))
-
-
-def separable(how: AttentionOptions, reach: int) -> bool:
-    """True where parts may be attended to separately: no window cuts them, no soft cap bends them."""
-    return how.softcap is None and (how.window is None or reach <= how.window)
 
 
 def joined(parts: list[KeysValues]) -> KeysValues:
@@ -157,7 +151,7 @@ def joined(parts: list[KeysValues]) -> KeysValues:
     return torch.cat([k for k, _ in parts], dim=2), torch.cat([v for _, v in parts], dim=2)
 
 
-def _products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+def _products(query: Tensor, key: Tensor) -> Tensor:
     """[batch, heads, queries, keys] float32: products of half precision are exact there, and keys are not repeated."""
     heads, kept = query.shape[1], key.shape[1]
     rows = query.unflatten(1, (kept, heads // kept)).flatten(2, 3)
@@ -171,27 +165,16 @@ def _products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     return scores.unflatten(2, (heads // kept, query.shape[2])).flatten(1, 2)
 
 
-def _weighted(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _weighted(weights: Tensor, value: Tensor) -> Tensor:
     (heads, queries), kept = weights.shape[1:3], value.shape[1]
     rows = weights.to(value.dtype).unflatten(1, (kept, heads // kept)).flatten(2, 3)
     return (rows @ value).unflatten(2, (heads // kept, queries)).flatten(1, 2)
 
 
-def _slices(query: torch.Tensor, key: torch.Tensor) -> list[slice]:
-    """The queries in stretches whose products take about `CHUNK_BYTES`."""
-    batch, heads, queries, _ = query.shape
-    rows = max(1, CHUNK_BYTES // (4 * batch * heads * max(1, key.shape[2])))
-    return [slice(start, min(start + rows, queries)) for start in range(0, max(1, queries), rows)]
-
-
-def _lower_right(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+def _lower_right(query: Tensor, key: Tensor) -> Tensor:
     """[queries, keys] bool: the queries are the last of the keys, and each sees up to itself."""
     queries, keys = query.shape[2], key.shape[2]
     return torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
-
-
-_CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
-"""Largest difference of a kernel's result from attention in float64, on values of standard deviation 1."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +190,7 @@ class Segments:
     query_ends: tuple[int, ...]
     key_ends: tuple[int, ...]
     causal: bool
-    ends: torch.Tensor = field(compare=False, repr=False)
+    ends: Tensor = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
@@ -224,26 +207,22 @@ class Segments:
         return replace(self, ends=to_device(self.ends, device))
 
 
-def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A host tensor on `device`, sent without waiting for it."""
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def attend_ragged(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def attend_ragged(query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float) -> tuple[Tensor, Tensor]:
     """Attention of each stretch and the logarithm of its normalizer, as `attend` gives them; 0 and -inf where a stretch
     has no keys."""
     wants_gradient = torch.is_grad_enabled() and query.requires_grad
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
-    ends, sizes = segments.ends, segments.sizes
-    max_queries, max_keys = (max(column) for column in zip(*sizes, strict=True))
-    # told that stretches have one query each, the kernel takes every stretch to have just one, and some have none
-    max_queries = max(2, max_queries)
-    stretches = VarlenStretches(ends[0], ends[1], max_queries, max_keys, segments.causal)
+    most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+    # where stretches have one query each at most, the kernel takes every stretch to have just one, and some have none
+    stretches = VarlenStretches(segments.ends[0], segments.ends[1], max(2, most_queries), most_keys, segments.causal)
     out, lse = attend_varlen(query, key, value, stretches, scale)
-    if any(keys == 0 for _, keys in sizes):
+    if any(keys == 0 for _, keys in segments.sizes):
         lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
     return out, lse
 
@@ -252,20 +231,21 @@ class VarlenStretches(NamedTuple):
     """Stretches of queries and keys, as PyTorch's variable-length attention takes them; of [stretches] int32 keys only
     the first `used` are seen."""
 
-    query_ends: torch.Tensor
-    key_ends: torch.Tensor
+    query_ends: Tensor
+    key_ends: Tensor
     max_queries: int
     max_keys: int
     causal: bool
-    used: torch.Tensor | None = None
+    used: Tensor | None = None
 
 
 def attend_varlen(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, stretches: VarlenStretches, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """PyTorch's variable-length attention; see `attend_ragged`."""
+    query: Tensor, key: Tensor, value: Tensor, stretches: VarlenStretches, scale: float
+) -> tuple[Tensor, Tensor]:
+    """PyTorch's variable-length attention, which wants features in multiples of 8; see `attend_ragged`."""
     dim = query.shape[-1]
-    q, k, v = (_token_major(x) for x in (query, key, value))
+    rows = (x[0].transpose(0, 1) for x in (query, key, value))
+    q, k, v = (F.pad(row, (0, -dim % 8)) if dim % 8 else row for row in rows)
     out, lse = varlen_attn(
         *(q, k, v, *stretches[:4]),
         return_aux=AuxRequest(lse=True),
@@ -295,50 +275,43 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
 
 @torch.inference_mode()
 def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Compares the kernel with attention written out: stretches without keys or queries, of one query, half used."""
-    cases = (
+    """Compares the kernel with attention in float64: stretches without keys or queries, of one query, half used."""
+    cases: tuple[tuple[Segments, list[int] | None], ...] = (
         (Segments.of([3, 130, 1, 7], [9, 200, 0, 7]), None),
         (Segments.of([3, 130, 1, 7], [9, 200, 0, 7], causal=True), None),
         (Segments.of([1, 0, 1], [5, 60, 90]), None),
         (Segments.of([1, 1, 1], [64, 64, 64], causal=True), [3, 64, 17]),
         (Segments.of([4, 4], [64, 64], causal=True), [9, 50]),
     )
-    return all(_agrees_on(segments, used, device, dtype, dim) for segments, used in cases)
-
-
-def _agrees_on(segments: Segments, used: list[int] | None, device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    draw = torch.Generator().manual_seed(0)
-    query = torch.randn(1, 4, segments.query_ends[-1], dim, generator=draw).to(dtype)
-    key, value = (torch.randn(1, 2, segments.key_ends[-1], dim, generator=draw).to(dtype) for _ in range(2))
-    max_queries, max_keys = (max(column) for column in zip(*segments.sizes, strict=True))
-    q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
-    seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
-    stretches = VarlenStretches(ends[0], ends[1], max(2, max_queries), max_keys, segments.causal, seen_keys)
-    ours = attend_varlen(q, k, v, stretches, dim**-0.5)
-    if used is not None:  # the same with what is not used left out
-        kept = torch.cat([torch.arange(start, start + n) for start, n in zip(segments.key_ends, used, strict=False)])
-        key, value = key[:, :, kept], value[:, :, kept]
-        segments = Segments.of([n for n, _ in segments.sizes], used, segments.causal)
-    theirs = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
-    seen = theirs[1].isfinite()
-    for near, true in ((ours[0], theirs[0]), (ours[1][..., None], theirs[1][..., None])):
-        if near.shape != true.shape:
-            return False
-        gap = (near.cpu().double() - true).abs().amax(-1)[seen]
-        if not bool((gap <= _CLOSE[dtype]).all()):
-            return False
+    for segments, used in cases:
+        draw = torch.Generator().manual_seed(0)
+        query = torch.randn(1, 4, segments.query_ends[-1], dim, generator=draw).to(dtype)
+        key, value = (torch.randn(1, 2, segments.key_ends[-1], dim, generator=draw).to(dtype) for _ in range(2))
+        # by the kernel, on the device
+        max_queries, max_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+        q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
+        seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
+        stretches = VarlenStretches(ends[0], ends[1], max(2, max_queries), max_keys, segments.causal, seen_keys)
+        out, lse = attend_varlen(q, k, v, stretches, dim**-0.5)
+        # written out, with the keys that are not used left out
+        if used is not None:
+            kept = torch.cat(
+                [torch.arange(first, first + n) for first, n in zip(segments.key_ends, used, strict=False)]
+            )
+            key, value = key[:, :, kept], value[:, :, kept]
+            segments = Segments.of([n for n, _ in segments.sizes], used, segments.causal)
+        true, true_lse = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
+        seen = true_lse.isfinite()
+        for ours, theirs in ((out, true), (lse[..., None], true_lse[..., None])):
+            if ours.shape != theirs.shape:
+                return False
+            gap = (ours.cpu().double() - theirs).abs().amax(-1)[seen]
+            if not bool((gap <= _CLOSE[dtype]).all()):
+                return False
     return True
 
 
-def _token_major(x: torch.Tensor) -> torch.Tensor:
-    """[1, heads, tokens, dim] -> [tokens, heads, dim], with features up to the next multiple of 8."""
-    row = x[0].transpose(0, 1)
-    return F.pad(row, (0, -x.shape[-1] % 8)) if x.shape[-1] % 8 else row
-
-
-def _looped(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _looped(query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float) -> tuple[Tensor, Tensor]:
     """`attend_ragged` by a call for each run of stretches of one size."""
     runs = [(size, len(list(run))) for size, run in groupby(segments.sizes)]
     if len(runs) == 1 and runs[0][1] == 1 and runs[0][0][1]:
@@ -357,3 +330,116 @@ def _looped(
             lse[:, :, q0:q1] = part_lse.transpose(0, 1).flatten(1, 2)
         q0, k0 = q1, k1
     return out, lse
+
+
+class Context(NamedTuple):
+    """A stretch of queries and all keys that any of them may see, as `places` gives them."""
+
+    queries: np.ndarray
+    keys: np.ndarray
+
+
+def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
+    """[3, tokens] int64: indices of queries or keys, their positions, and the candidate trie's inner branches that they
+    are, from 1; 0 is none."""
+    return np.stack(np.broadcast_arrays(index, position, branch))
+
+
+class PaddedBlock(NamedTuple):
+    """Contexts padded to each other.
+
+    Attributes:
+        queries, keys: [3, contexts, most of one] see `places`; queries are padded by repeating the first.
+        real, row: [queries] int64: which of the flattened block are no padding, and which queries those are.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    real: Tensor
+    row: Tensor
+
+
+def blocks_of(contexts: Sequence[Context], query: Tensor, key: Tensor, window: int | None) -> list[PaddedBlock]:
+    """Blocks for attention whose parts cannot be merged: under windows that cut a prompt, and soft caps that bend its
+    products. Float32 products of a block, and its keys and values, take about `CHUNK_BYTES` each.
+
+    Args:
+        query, key: of a layer, for their heads, features and device.
+    """
+    max_products = CHUNK_BYTES // (4 * query.shape[1])
+    max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
+    # 1. contexts in pieces of at most so many products, each with the keys that its queries may see
+    pieces: list[Context] = []
+    for queries, keys in contexts:
+        size = max(1, max_products // max(1, keys.shape[1]))
+        for start in range(0, queries.shape[1], size):
+            part = queries[:, start : start + size]
+            near = keys[1] <= part[1].max()
+            if window is not None:
+                near &= keys[1] > part[1].min() - window
+            pieces.append(Context(part, keys[:, near]))
+    pieces.sort(key=lambda piece: (piece.keys.shape[1], piece.queries.shape[1]))
+    # 2. as many pieces of like length together as fit
+    together: list[list[Context]] = []
+    width = 0
+    for piece in pieces:
+        count = len(together[-1]) + 1 if together else 1
+        wider = max(width, piece.queries.shape[1])
+        keys_at_once = count * piece.keys.shape[1]
+        if not together or wider * keys_at_once > max_products or keys_at_once > max_keys:
+            together.append([])
+            wider = piece.queries.shape[1]
+        together[-1].append(piece)
+        width = wider
+    # 3. padded: queries by repeating the first, keys by what no query sees
+    blocks = []
+    for block in together:
+        queries = _padded([piece.queries for piece in block], None)
+        starts = np.arange(len(block)) * queries.shape[2]
+        tables = (
+            queries,
+            _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]])),
+            np.concatenate(
+                [start + np.arange(each.queries.shape[1]) for start, each in zip(starts, block, strict=True)]
+            ),
+            np.concatenate([each.queries[0] for each in block]),
+        )
+        blocks.append(PaddedBlock(*(to_device(torch.from_numpy(table), query.device) for table in tables)))
+    return blocks
+
+
+def _padded(rows: Sequence[np.ndarray], filling: np.ndarray | None) -> np.ndarray:
+    """[3, rows, longest] from [3, length] each; the filling None is each row's first column."""
+    table = np.empty((3, len(rows), max(row.shape[1] for row in rows)), np.int64)
+    for i, row in enumerate(rows):
+        table[:, i, : row.shape[1]] = row
+        table[:, i, row.shape[1] :] = row[:, :1] if filling is None else filling
+    return table
+
+
+def attend_blocks(
+    query: Tensor, seen: KeysValues, blocks: Sequence[PaddedBlock], ancestry: Tensor | None, how: AttentionOptions
+) -> Tensor:
+    """Attention of the blocks' queries; every one sees its whole context under an explicit mask.
+
+    Args:
+        seen: [1, kv heads, keys, dim] all keys and values that the blocks number.
+        ancestry: [branches, branches] bool, see `Packed`; None where no branch is a query.
+
+    Returns:
+        [1, heads, queries, dim] as the query.
+    """
+    out = torch.empty_like(query)
+    for block in blocks:
+        (query_index, query_at, query_branch), (key_index, key_at, key_branch) = block.queries, block.keys
+        q, k, v = (x[0][:, at].transpose(0, 1) for x, at in ((query, query_index), *((x, key_index) for x in seen)))
+        behind = query_at[:, :, None] - key_at[:, None]
+        allowed = behind >= 0
+        if how.window is not None:
+            allowed = allowed & (behind < how.window)
+        if ancestry is not None and len(ancestry):
+            related = F.pad(ancestry, (1, 0, 1, 0), value=True)
+            allowed = allowed & related[query_branch[:, :, None], key_branch[:, None]]
+        each = attend_masked(q, k, v, how, allowed[:, None])
+        out[:, :, block.row] = each.transpose(1, 2).flatten(0, 1)[block.real].transpose(0, 1)[None]
+    return out

@@ -23,7 +23,7 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
@@ -49,27 +49,26 @@ class LaidOutLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias
-        self.laid_out: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
-        self.transposed: torch.Tensor | None = None
+        self.laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
+        self.transposed: Tensor | None = None
 
     @property
-    def weight(self) -> torch.Tensor:
-        """[out, in] a copy of the plain weight, for code that looks at it."""
+    def weight(self) -> Tensor:  # [out, in] a copy of the plain weight, for code that looks at it
         return self.laid_out.to_dense()
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor) -> Tensor:
         """[..., in] -> [..., out]; only the states have a gradient."""
         return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
 
-    def activated(self, states: torch.Tensor, activation: str, variant: str) -> torch.Tensor:
+    def activated(self, states: Tensor, activation: str, variant: str) -> Tensor:
         """The activation of what `forward` gives; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
 
-    def times(self, states: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    def times(self, states: Tensor, factor: Tensor) -> Tensor:
         """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
 
-    def back(self, outer: torch.Tensor) -> torch.Tensor:
+    def back(self, outer: Tensor) -> Tensor:
         """The states' gradient [..., in] from the result's. The first call lays the weight out a second time;
         `forget_gradients` gives that memory back."""
         if self.transposed is None:
@@ -88,16 +87,16 @@ class _Linear(torch.autograd.Function):
     """`LaidOutLinear.forward` with a gradient: oneDNN's products have none of their own."""
 
     @staticmethod
-    def forward(ctx: Any, states: torch.Tensor, linear: LaidOutLinear) -> torch.Tensor:
+    def forward(ctx: Any, states: Tensor, linear: LaidOutLinear) -> Tensor:
         ctx.linear = linear
         return linear.activated(states, "none", "")
 
     @staticmethod
-    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None]:
         return ctx.linear.back(outer[0]), None
 
 
-def _wants_gradient(states: torch.Tensor) -> bool:
+def _wants_gradient(states: Tensor) -> bool:
     return torch.is_grad_enabled() and states.requires_grad
 
 
@@ -115,7 +114,7 @@ class FusedGatedMLP(nn.Module):
         self.act_fn = mlp.act_fn
         self._activation = activation, variant
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor) -> Tensor:
         """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
@@ -127,60 +126,53 @@ def lay_out(model: PreTrainedModel) -> None:
     """Changes a model for good: its decoder's linear layers, and the gated blocks made of them, become the above.
 
     Nothing happens off the CPU, in other dtypes, to models that are split among processes, and where this PyTorch or
-    this CPU does not have what it takes. The head is left alone: it is read in float32 (`heads`).
+    this CPU does not have what it takes. The head is left alone: it is read in float32 (`Head`).
     """
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
-        return
-    if model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return
-    if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+    here = model.device.type == "cpu" and torch.backends.mkldnn.is_available()
+    if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or _is_split(model):
         return
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     decoder = model.get_decoder()
     uses = Counter(parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False))
     laid_out: dict[nn.Module, LaidOutLinear] = {}
+    # 1. linear layers that are nothing more, and share their weight with nothing
     for parent in list(decoder.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and _plain(child) and uses[child.weight.data_ptr()] == 1:
-                laid_out[child] = LaidOutLinear(child)
-                child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
+            if type(child) is nn.Linear and child.weight is not None and child.weight.dtype in _CLOSE:
+                changed = child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child)
+                if not changed and uses[child.weight.data_ptr()] == 1:
+                    laid_out[child] = LaidOutLinear(child)
+                    child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
             if child in laid_out:
                 setattr(parent, name, laid_out[child])
+    # 2. gated blocks of such layers
     for parent in list(decoder.modules()):
         for name, child in list(parent.named_children()):
             if (fused := _fused(child)) is not None:
                 setattr(parent, name, fused)
 
 
-def _plain(linear: nn.Linear) -> bool:
-    """True of a linear layer that is nothing more."""
-    return (
-        type(linear) is nn.Linear
-        and linear.weight is not None
-        and linear.weight.dtype in _CLOSE
-        and not (linear._forward_hooks or linear._forward_pre_hooks or "forward" in vars(linear))
-    )
+def _is_split(model: nn.Module) -> bool:
+    return any(isinstance(parameter, DTensor) for parameter in model.parameters())
 
 
 def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
     """The fused form of a gated block, if it is one: whatever looks like one is tried on a few random states."""
-    parts = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
-    gate = parts[0]
-    if isinstance(mlp, FusedGatedMLP):
+    gate, *others = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
+    if isinstance(mlp, FusedGatedMLP) or known is None or not isinstance(gate, LaidOutLinear):
         return None
-    if known is None or not isinstance(gate, LaidOutLinear) or not all(isinstance(p, LaidOutLinear) for p in parts):
+    if not all(isinstance(part, LaidOutLinear) for part in others):
         return None
-    fused = FusedGatedMLP(mlp, *known)
-    dtype = gate.laid_out.dtype
+    fused, dtype = FusedGatedMLP(mlp, *known), gate.laid_out.dtype
     states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(dtype)
     try:
         theirs = mlp(states)
     except TypeError:  # it wants more than states: no plain block
         return None
     ours = fused(states)
-    if not isinstance(theirs, torch.Tensor) or theirs.shape != ours.shape:
+    if not isinstance(theirs, Tensor) or theirs.shape != ours.shape:
         return None
     close = (theirs - ours).abs().amax() <= _CLOSE[dtype] * theirs.abs().amax()
     return fused if close else None
@@ -199,14 +191,17 @@ def fuse(model: PreTrainedModel) -> None:
 
     Nothing happens to models in float32, off a GPU, or split among processes, and where this machine cannot compile.
     """
-    if not in_half_on_gpu(next(model.parameters())) or not compiles(model.device):
-        return
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+    if not in_half_on_gpu(next(model.parameters())) or not compiles(model.device) or _is_split(model):
         return
     for module in model.get_decoder().modules():
         if "forward" in vars(module):  # something else has changed it
             continue
-        if type(module).__name__.endswith(_NORMS) or _feeds_forward(module):
+        # a feed-forward block is linear layers with an activation between them, and nothing that chooses among experts
+        children = list(module.children())
+        linear = [child for child in children if isinstance(child, nn.Linear)]
+        others = [child for child in children if child not in linear and list(child.parameters())]
+        feeds_forward = type(module).__name__.endswith("MLP") and len(linear) >= 2 and not others
+        if type(module).__name__.endswith(_NORMS) or feeds_forward:
             module.forward = MethodType(compiled(type(module).forward), module)
         home = sys.modules[type(module).__module__]
         rotary = getattr(home, _ROTARY, None)
@@ -223,7 +218,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         nonlocal fast
         if not _ACTIVE.get() or torch.is_grad_enabled():
             return function(*args, **kwargs)
-        tensor = next((x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)), None)
+        tensor = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
         if tensor is None or not in_half_on_gpu(tensor) or not compiles(tensor.device):
             return function(*args, **kwargs)
         if fast is None:
@@ -251,40 +246,29 @@ def compiling(wanted: bool = True) -> Iterator[None]:
         _ACTIVE.reset(token)
 
 
-def in_half_on_gpu(tensor: torch.Tensor) -> bool:
+def in_half_on_gpu(tensor: Tensor) -> bool:
     """True where compiling is worth it for work on this tensor."""
     return tensor.device.type == "cuda" and tensor.dtype in (torch.bfloat16, torch.float16)
 
 
 @lru_cache(maxsize=8)
 def compiles(device: torch.device) -> bool:
-    """True where this machine can compile for a device: it is tried once on a few numbers."""
+    """True where this machine can compile for a device: it is tried once on a few numbers, with all that regions do: a
+    norm, a rotation, and a result written into a part of something."""
     if device.type != "cuda":
         return False
+
+    def trial(out: Tensor, states: Tensor) -> None:
+        wide = states.float()
+        normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        out.copy_(normed + torch.cat([-normed[..., 32:], normed[..., :32]], dim=-1))
+
     try:
         with torch.inference_mode():
             states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
             ours, theirs = torch.zeros(1, 9, 64, device=device), torch.zeros(1, 9, 64, device=device)
-            torch.compile(_tried, dynamic=True)(ours[:, 1:], states)
-            _tried(theirs[:, 1:], states)
+            torch.compile(trial, dynamic=True)(ours[:, 1:], states)
+            trial(theirs[:, 1:], states)
             return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))
     except Exception:  # whatever a compiler that is not there, or not for this device, raises
         return False
-
-
-def _tried(out: torch.Tensor, states: torch.Tensor) -> None:
-    """A trial of all that regions do: a norm, a rotation, and a result written into a part of something."""
-    wide = states.float()
-    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
-    out.copy_(normed + torch.cat([-normed[..., 32:], normed[..., :32]], dim=-1))
-
-
-def _feeds_forward(module: nn.Module) -> bool:
-    """True of linear layers with an activation between them, and nothing that could choose among experts."""
-    children = list(module.children())
-    linear = [child for child in children if isinstance(child, nn.Linear)]
-    return (
-        type(module).__name__.endswith("MLP")
-        and len(linear) >= 2
-        and not any(list(child.parameters()) for child in children if child not in linear)
-    )

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from judgebench.judges.engine.candidates import Branch
 from judgebench.judges.engine.kernels import Segments, to_device
@@ -30,18 +31,16 @@ _WORTH_SHARING = 16
 """Tokens that a root must have; below that it only costs calls."""
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """The place of one group in the row: the tokens that its prompts share, those of their tails (`own`), and the
-    prompts' numbers."""
+class Stretch(NamedTuple):
+    """The place of one group in the row: the tokens that its prompts share, those of their tails, and the prompts'
+    numbers."""
 
     shared: slice
-    own: slice
+    tails: slice
     prompts: slice
 
 
-@dataclass(frozen=True)
-class AttentionCall:
+class AttentionCall(NamedTuple):
     """One call of attention: queries (`rows`) and part of the keys in the row that they see; None is the root."""
 
     rows: slice
@@ -68,15 +67,15 @@ class Packed:
         host: the same on the host, where it was sent to a device.
     """
 
-    token_ids: torch.Tensor
-    positions: torch.Tensor
+    token_ids: Tensor
+    positions: Tensor
     root: int
     groups: tuple[Stretch, ...]
     spans: tuple[tuple[int, int], ...]
-    leaves: torch.Tensor
-    reads: torch.Tensor
-    forks: torch.Tensor
-    ancestry: torch.Tensor
+    leaves: Tensor
+    reads: Tensor
+    forks: Tensor
+    ancestry: Tensor
     parts: tuple[AttentionCall, ...]
     read_parts: tuple[AttentionCall, ...]
     reach: int
@@ -86,14 +85,11 @@ class Packed:
         """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
-        moved: dict[str, Any] = {
-            name: to_device(value, device) for name, value in vars(self).items() if isinstance(value, torch.Tensor)
-        }
-
-        def on_device(parts: tuple[AttentionCall, ...]) -> tuple[AttentionCall, ...]:
-            return tuple(replace(part, segments=part.segments.to(device)) for part in parts)
-
-        return replace(self, **moved, parts=on_device(self.parts), read_parts=on_device(self.read_parts), host=self)
+        moved: dict[str, Any] = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        for name in ("parts", "read_parts"):
+            calls = getattr(self, name)
+            moved[name] = tuple(call._replace(segments=call.segments.to(device)) for call in calls)
+        return replace(self, **moved, host=self)
 
 
 def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
@@ -104,95 +100,104 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
         branches: inner nodes of the candidate trie, root first; their tokens are laid after every prompt.
         root: tokens that all prompts begin with and that are read apart.
     """
-    inner = [branch for branch in branches if branch.depth > 0]
-    chain = all(branch.parent == i for i, branch in enumerate(inner))  # branch 0 is the root, inner[i] is branch i + 1
+    inner = [branch for branch in branches if branch.depth > 0]  # branch 0 is the root: inner[i] is branch i + 1
+    chain = all(branch.parent == i for i, branch in enumerate(inner))
+    branch_tokens = np.array([branch.token for branch in inner], np.int64)
+    depths = np.array([branch.depth for branch in inner], np.int64)
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
     ends = [max(root, common_prefix(group)) for group in arrays]
-    row, branch_tokens = _Row(), np.array([branch.token for branch in inner], np.int64)
-    depths = np.array([branch.depth for branch in inner], np.int64)
-    shared = [row.extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
-    spans, reads, own = [], [], []
+    tokens: list[np.ndarray] = []
+    positions: list[np.ndarray] = []
+    length = 0
+
+    def extend(ids: np.ndarray, at: int | np.ndarray) -> tuple[int, int]:
+        """Lays out tokens at these positions, or from one on, and gives where they lie."""
+        nonlocal length
+        tokens.append(ids)
+        positions.append(at + np.arange(len(ids)) if isinstance(at, int) else at)
+        length += len(ids)
+        return length - len(ids), length
+
+    # 1. what the prompts of each group share
+    shared = [extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
+    # 2. their tails, with the branches behind each where they are a chain
+    spans, reads, tails = [], [], []
     for group, end in zip(arrays, ends, strict=True):
-        begin = row.length
+        first = length
         for ids in group:
-            span = row.extend(ids[end:], end)
-            last = span[1]
-            if chain:
-                span = (span[0], row.extend(branch_tokens, len(ids))[1])
-            spans.append(span)
-            reads.append([last - 1, *range(last, span[1])])
-        own.append((begin, row.length))
-    tails = row.length
-    if not chain:
-        prompts = [ids for group in arrays for ids in group]
-        for reading, ids in zip(reads, prompts, strict=True):
-            first, last = row.extend(branch_tokens, len(ids) + depths - 1)
-            reading.extend(range(first, last))
-    starts = torch.tensor([start for start, _ in spans])
-    sizes = torch.tensor([end - start for start, end in spans])
-    offsets = torch.arange(int(sizes.max()))
-    counts = list(accumulate((len(group) for group in arrays), initial=0))
-    stretches = tuple(
-        Stretch(slice(*above), slice(*below), slice(first, last))
-        for above, below, first, last in zip(shared, own, counts, counts[1:], strict=False)
-    )
+            start, last = extend(ids[end:], end)
+            stop = extend(branch_tokens, len(ids))[1] if chain else last
+            spans.append((start, stop))
+            reads.append([last - 1, *range(last, stop)])
+        tails.append((first, length))
+    # 3. branches that fork, behind all tails
+    for reading, ids in zip(reads, (ids for group in arrays for ids in group), strict=True):
+        if not chain:
+            reading.extend(range(*extend(branch_tokens, len(ids) + depths - 1)))
+    ancestry = torch.eye(len(inner), dtype=torch.bool)
+    for i, branch in enumerate(inner):
+        if branch.parent > 0:
+            ancestry[i] |= ancestry[branch.parent - 1]
+    # 4. indices of all that is read or continued
+    counts = accumulate((len(group) for group in arrays), initial=0)
+    places = zip(shared, tails, pairwise(counts), strict=True)
+    stretches = tuple(Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places)
+    starts, stops = torch.tensor(spans).T
+    offsets = torch.arange(int((stops - starts).max()))
     read_from = torch.tensor(reads)
     forks = read_from[:, read_from.shape[1] if chain else 1 :]
-    positions = torch.from_numpy(np.concatenate(row.positions))
+    at = torch.from_numpy(np.concatenate(positions))
     return Packed(
-        token_ids=torch.from_numpy(np.concatenate(row.tokens)),
-        positions=positions,
+        token_ids=torch.from_numpy(np.concatenate(tokens)),
+        positions=at,
         root=root,
         groups=stretches,
         spans=tuple(spans),
-        leaves=starts[:, None] + torch.where(offsets < sizes[:, None], offsets, 0),
+        leaves=starts[:, None] + torch.where(offsets < (stops - starts)[:, None], offsets, 0),
         reads=read_from,
         forks=forks,
-        ancestry=_ancestry(inner),
-        parts=_parts(stretches, spans, root, row.length, forks.shape[1]),
-        read_parts=_read_parts(stretches, spans, root, tails, read_from.shape[1], chain),
-        reach=int(positions.max()) + 1,
+        ancestry=ancestry,
+        parts=_row_calls(stretches, spans, root, forks.shape[1]),
+        read_parts=_read_calls(stretches, spans, root, read_from.shape[1], chain),
+        reach=int(at.max()) + 1,
     )
 
 
-def _parts(
-    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tokens: int, forks: int
+def _row_calls(
+    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, forks: int
 ) -> tuple[AttentionCall, ...]:
-    """The calls of attention over a row of `tokens`, the last of them `forks` branches of each prompt."""
-    tails = groups[-1].own.stop
-    above, sizes = groups[-1].shared.stop, [_size(group.shared) for group in groups]
-    each = [end - start for start, end in spans]
-    near = Segments.of([*sizes, *each], [*sizes, *each], causal=True)
-    parts = [AttentionCall(slice(0, tails), slice(0, tails), near)]
+    """The calls of attention over a row, at whose end lie `forks` branches of each prompt."""
+    above, tails = groups[-1].shared.stop, groups[-1].tails.stop
+    row, branches = slice(0, tails + forks * len(spans)), slice(tails, tails + forks * len(spans))
+    shared, each = [_size(group.shared) for group in groups], [end - start for start, end in spans]
+    # articles and tails see themselves, all see the root, tails and branches their article, branches their tail
+    calls = [AttentionCall(slice(0, tails), slice(0, tails), Segments.of(shared + each, shared + each, causal=True))]
     if root:
-        parts.append(AttentionCall(slice(0, tokens), None, Segments.of([tokens], [root])))
+        calls.append(AttentionCall(row, None, Segments.of([row.stop], [root])))
     if above:
-        below = Segments.of([_size(group.own) for group in groups], sizes)
-        parts.append(AttentionCall(slice(above, tails), slice(0, above), below))
+        below = [_size(group.tails) for group in groups]
+        calls.append(AttentionCall(slice(above, tails), slice(0, above), Segments.of(below, shared)))
     if forks and above:
-        read = Segments.of([forks * _size(group.prompts) for group in groups], sizes)
-        parts.append(AttentionCall(slice(tails, tokens), slice(0, above), read))
+        below = [forks * _size(group.prompts) for group in groups]
+        calls.append(AttentionCall(branches, slice(0, above), Segments.of(below, shared)))
     if forks:
-        parts.append(AttentionCall(slice(tails, tokens), slice(above, tails), Segments.of([forks] * len(spans), each)))
-    return tuple(parts)
+        calls.append(AttentionCall(branches, slice(above, tails), Segments.of([forks] * len(spans), each)))
+    return tuple(calls)
 
 
-def _read_parts(
-    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, tails: int, branches: int, chain: bool
+def _read_calls(
+    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, branches: int, chain: bool
 ) -> tuple[AttentionCall, ...]:
     """The calls of attention of the tokens that are read, prompt by prompt, `branches` of each."""
-    above, every = groups[-1].shared.stop, slice(0, branches * len(spans))
-    each = [end - start for start, end in spans]
-    near = Segments.of([branches] * len(spans), each, causal=chain and branches > 1)
-    parts = [AttentionCall(every, slice(above, tails), near)]
+    above, tails, rows = groups[-1].shared.stop, groups[-1].tails.stop, slice(0, branches * len(spans))
+    near = Segments.of([branches] * len(spans), [end - start for start, end in spans], causal=chain and branches > 1)
+    calls = [AttentionCall(rows, slice(above, tails), near)]
     if root:
-        parts.append(AttentionCall(every, None, Segments.of([every.stop], [root])))
+        calls.append(AttentionCall(rows, None, Segments.of([rows.stop], [root])))
     if above:
-        read = Segments.of(
-            [branches * _size(group.prompts) for group in groups], [_size(group.shared) for group in groups]
-        )
-        parts.append(AttentionCall(every, slice(0, above), read))
-    return tuple(parts)
+        below = [branches * _size(group.prompts) for group in groups]
+        calls.append(AttentionCall(rows, slice(0, above), Segments.of(below, [_size(g.shared) for g in groups])))
+    return tuple(calls)
 
 
 def _size(stretch: slice) -> int:
@@ -228,7 +233,7 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
     return total
 
 
-def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Pairs of neighboring tokens in a row without a root.
 
     Returns:
@@ -236,47 +241,19 @@ def following_tokens(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, list[t
         the pairs of its tokens after the first.
     """
     tokens = (packed.host or packed).token_ids
-    reads: list[torch.Tensor] = []
-    following: list[torch.Tensor] = []
-    prompts: list[torch.Tensor] = []
+    reads: list[Tensor] = []
+    following: list[Tensor] = []
+    prompts: list[Tensor] = []
     count = 0
-
-    def pairs(row: torch.Tensor) -> torch.Tensor:
-        """The indices of a stretch's pairs among all."""
-        nonlocal count
-        reads.append(row[:-1])
-        following.append(tokens[row[1:]])
-        count += max(0, len(row) - 1)
-        return torch.arange(count - max(0, len(row) - 1), count)
-
     for group in packed.groups:
         shared = torch.arange(group.shared.start, group.shared.stop)
-        above = pairs(shared)
-        for start, end in packed.spans[group.prompts]:
-            prompts.append(torch.cat([above, pairs(torch.cat([shared[-1:], torch.arange(start, end)]))]))
+        # the pairs within what the group shares, then those of each prompt's tail, from the last token shared on
+        tails = [torch.cat([shared[-1:], torch.arange(*span)]) for span in packed.spans[group.prompts]]
+        pairs = []
+        for row in (shared, *tails):
+            reads.append(row[:-1])
+            following.append(tokens[row[1:]])
+            pairs.append(torch.arange(count, count + max(0, len(row) - 1)))
+            count += max(0, len(row) - 1)
+        prompts += [torch.cat([pairs[0], tail]) for tail in pairs[1:]]
     return torch.cat(reads), torch.cat(following), prompts
-
-
-class _Row:
-    """The row while it is being laid out."""
-
-    def __init__(self) -> None:
-        self.tokens: list[np.ndarray] = []
-        self.positions: list[np.ndarray] = []
-        self.length = 0
-
-    def extend(self, ids: np.ndarray, positions: int | np.ndarray) -> tuple[int, int]:
-        """Lays out tokens at `positions`, or from one on, and returns where they lie."""
-        start = self.length
-        self.tokens.append(ids)
-        self.positions.append(positions + np.arange(len(ids)) if isinstance(positions, int) else positions)
-        self.length += len(ids)
-        return start, self.length
-
-
-def _ancestry(inner: Sequence[Branch]) -> torch.Tensor:
-    seen = torch.eye(len(inner), dtype=torch.bool)
-    for i, branch in enumerate(inner):
-        if branch.parent > 0:  # branch 0 is the root, inner[i] is branch i + 1
-            seen[i] |= seen[branch.parent - 1]
-    return seen

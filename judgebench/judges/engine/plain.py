@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
@@ -35,17 +36,17 @@ Wanted = tuple[Groups, CandidateTrie, np.ndarray]
 class Side(Protocol):
     """Free answers under way, one for each prompt, or whatever else counts their tokens."""
 
-    def step(self, tokens: torch.Tensor) -> None:
+    def step(self, tokens: Tensor) -> None:
         """Goes on by one token each: [prompts] int64."""
 
-    def keep(self, which: torch.Tensor) -> None:
+    def keep(self, which: Tensor) -> None:
         """Goes on with the prompts at these ascending indices only."""
 
 
 class Continuations(Side, Protocol):
     """Free answers of a model."""
 
-    logits: list[torch.Tensor]
+    logits: list[Tensor]
     """For each exit [prompts, vocabulary] float32: of the next token."""
 
 
@@ -60,7 +61,7 @@ class Engine(Protocol):
 
     def read(
         self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: Wanted | None = None
-    ) -> list[torch.Tensor]:
+    ) -> list[Tensor]:
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
 
         Args:
@@ -70,7 +71,7 @@ class Engine(Protocol):
     def start(self, groups: Groups, root: np.ndarray | None = None) -> Continuations:
         """Reads the prompts and stands ready to generate."""
 
-    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
+    def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
         """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
         first, given those before. Prompts have two tokens at least."""
 
@@ -92,8 +93,8 @@ class Head:
         self.exits = tuple(exits)
         self.decoder = model.get_decoder()
         linear = model.get_output_embeddings()
-        self.weight: torch.Tensor = linear.weight
-        self.bias: torch.Tensor | None = getattr(linear, "bias", None)
+        self.weight: Tensor = linear.weight
+        self.bias: Tensor | None = getattr(linear, "bias", None)
         config = model.config.get_text_config(decoder=True)
         self._softcap = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them
@@ -101,41 +102,51 @@ class Head:
         if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
             self._factor *= model.config.d_model**-0.5
         early = [layer for layer in self.exits if layer is not None]
-        if early:
-            self._layers, self._norm = _layers_and_norm(self.decoder)
-            for layer in early:
-                if not 1 <= layer < len(self._layers):
-                    raise UserError(
-                        f"assistant.layer: {layer} is not between 1 and {len(self._layers) - 1}, the layers of "
-                        f"{type(model).__name__} before its last."
-                    )
+        if not early:
+            return
+        layers = layers_of(self.decoder)
+        norm = next((getattr(self.decoder, name) for name in _NORMS if hasattr(self.decoder, name)), None)
+        if layers is None or norm is None:
+            raise UserError(
+                f"assistant=early_exit: the layers and the final norm of {type(self.decoder).__name__} were not found; "
+                "use another assistant."
+            )
+        if wrong := [layer for layer in early if not 1 <= layer < len(layers)]:
+            raise UserError(
+                f"assistant.layer: {wrong[0]} is not between 1 and {len(layers) - 1}, the layers of "
+                f"{type(model).__name__} before its last."
+            )
+        self._layers, self._norm = layers, norm
 
     @contextmanager
-    def capturing(self) -> Iterator[Callable[[], list[torch.Tensor]]]:
+    def capturing(self) -> Iterator[Callable[[], list[Tensor]]]:
         """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden] normed, per exit."""
-        seen: dict[int | None, torch.Tensor] = {}
-
-        def keeper(exit_: int | None) -> Callable[..., None]:
-            def keep(module: torch.nn.Module, given: object, output: object) -> None:
-                # decoder layers return a tensor or a tuple that begins with it; the decoder an output object
-                states = getattr(output, "last_hidden_state", output)
-                seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
-
-            return keep
-
+        seen: dict[int | None, Tensor] = {}
         hooks = []
         try:
             for exit_ in self.exits:
+
+                def keep(module: object, inputs: object, output: object, exit_: int | None = exit_) -> None:
+                    # decoder layers return a tensor or a tuple that begins with it; the decoder an output object
+                    states = getattr(output, "last_hidden_state", output)
+                    seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
+
                 module = self.decoder if exit_ is None else self._layers[exit_ - 1]
-                hooks.append(module.register_forward_hook(keeper(exit_)))
+                hooks.append(module.register_forward_hook(keep))
             yield lambda: [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
         finally:
             for hook in hooks:
                 hook.remove()
 
-    def logits(self, states: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: Tensor) -> Tensor:
         """[rows, hidden] -> [rows, vocabulary] float32."""
-        out = self._products(states)
+        if self.weight.dtype == torch.float32:
+            out = F.linear(states.float(), self.weight)
+        elif states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
+            out = torch.mm(states, self.weight.t(), out_dtype=torch.float32)
+        else:
+            rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
+            out = torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
         if self.bias is not None:
             out = out + self.bias.float()
         if self._factor != 1.0:
@@ -144,30 +155,21 @@ class Head:
             out = self._softcap * torch.tanh(out / self._softcap)
         return out
 
-    def _products(self, states: torch.Tensor) -> torch.Tensor:
-        if self.weight.dtype == torch.float32:
-            return F.linear(states.float(), self.weight)
-        if states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
-            return torch.mm(states, self.weight.t(), out_dtype=torch.float32)
-        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
-        return torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
-
-    def logprobs(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def logprobs(self, states: Tensor, tokens: Tensor) -> Tensor:
         """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full vocabulary."""
-        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
         parts = []
-        for part in states.split(rows):
+        for part in states.split(max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))):
             logits = self.logits(part)
             parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
         return torch.cat(parts)
 
-    def each_logprob(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def each_logprob(self, states: Tensor, tokens: Tensor) -> Tensor:
         """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full vocabulary."""
         rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
         parts = []
-        for part, own in zip(states.split(rows), tokens.split(rows), strict=True):
+        for part, wanted in zip(states.split(rows), tokens.split(rows), strict=True):
             logits = self.logits(part)
-            parts.append(logits.gather(1, own[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+            parts.append(logits.gather(1, wanted[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
         return torch.cat(parts)
 
 
@@ -182,12 +184,12 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
     size = head.weight.shape[0]
     ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
     with own_attention(model), head.capturing() as captured:
-        own = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
-    ours = head.logits(captured()[0][0]).log_softmax(-1)
-    if own.isnan().any():
+        expected = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
+    logprobs = head.logits(captured()[0][0]).log_softmax(-1)
+    if expected.isnan().any():
         return  # no fault of the head's; refuse_nan reports it
     # half precision rounds the model's own logits, by less than they differ from place to place
-    gap, between = (ours - own).abs().mean(), (own - own.roll(1, dims=0)).abs().mean()
+    gap, between = (logprobs - expected).abs().mean(), (expected - expected.roll(1, dims=0)).abs().mean()
     if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
         raise UserError(
             f"{type(model).__name__} does something to its logits that judgebench does not know (mean difference "
@@ -198,17 +200,6 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
 def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
     """The decoder's layers in order, where they are found."""
     return next((m for m in decoder.children() if isinstance(m, torch.nn.ModuleList)), None)
-
-
-def _layers_and_norm(decoder: torch.nn.Module) -> tuple[torch.nn.ModuleList, torch.nn.Module]:
-    layers = layers_of(decoder)
-    norm = next((getattr(decoder, name) for name in _NORMS if hasattr(decoder, name)), None)
-    if layers is None or norm is None:
-        raise UserError(
-            f"assistant=early_exit: the layers and the final norm of {type(decoder).__name__} were not found; use "
-            "another assistant."
-        )
-    return layers, norm
 
 
 class PlainEngine:
@@ -223,58 +214,52 @@ class PlainEngine:
     """
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), exact: bool = False):
-        self.model = model
+        self.model, self.head = model, Head(model, exits)
         self._exact = exact
-        self.head = Head(model, exits)
         self.computed = 0
+
+    def forward(self, token_ids: Sequence[int], cache: object | None = None) -> tuple[list[Tensor], object]:
+        """[tokens] -> for each exit the tokens' states [tokens, hidden]; and the model's own cache."""
+        self.computed += len(token_ids)
+        row = torch.tensor([token_ids], device=self.model.device)
+        with own_attention(self.model, self._exact), self.head.capturing() as captured:
+            output = self.head.decoder(input_ids=row, past_key_values=cache, use_cache=not self._exact)
+        return [states[0] for states in captured()], getattr(output, "past_key_values", None)
+
+    def _at_branches(self, groups: Groups, trie: CandidateTrie) -> Iterator[list[list[Tensor]]]:
+        """For each prompt, exit and branch of the trie the last state [1, hidden]."""
+        for ids in chain.from_iterable(groups):
+            branches = [self.forward([*ids.tolist(), *prefix])[0] for prefix in trie.prefixes]
+            yield [[states[-1:] for states in exit_] for exit_ in zip(*branches, strict=True)]
 
     def read(
         self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
-    ) -> list[torch.Tensor]:
-        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-        for ids in chain.from_iterable(groups):
-            columns: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-            for prefix, children in zip(trie.prefixes, trie.children, strict=True):
-                states, _ = self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)
-                for column, state in zip(columns, states, strict=True):
-                    column.append(self.head.logprobs(state, torch.tensor(children, device=state.device)).cpu())
-            for rows, column in zip(per_exit, columns, strict=True):
-                rows.append(torch.cat(column, dim=1))
+    ) -> list[Tensor]:
+        per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
+        children = [torch.tensor(tokens, device=self.head.weight.device) for tokens in trie.children]
+        for exits in self._at_branches(groups, trie):
+            for rows, states in zip(per_exit, exits, strict=True):
+                columns = [self.head.logprobs(*pair).cpu() for pair in zip(states, children, strict=True)]
+                rows.append(torch.cat(columns, dim=1))
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
 
-    def at_branches(self, groups: Groups, trie: CandidateTrie) -> torch.Tensor:
-        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
-        for ids in chain.from_iterable(groups):
-            states = [self.forward(torch.tensor([[*ids.tolist(), *prefix]]), None)[0] for prefix in trie.prefixes]
-            for rows, branches in zip(per_exit, zip(*states, strict=True), strict=True):
-                rows.append(self.head.logits(torch.cat(branches)))
-        return torch.stack([torch.stack(rows) for rows in per_exit]).log_softmax(-1)
+    def at_branches(self, groups: Groups, trie: CandidateTrie) -> Tensor:
+        """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
+        prompts = [
+            [self.head.logits(torch.cat(states)) for states in exits] for exits in self._at_branches(groups, trie)
+        ]
+        return torch.stack([torch.stack(rows) for rows in zip(*prompts, strict=True)]).log_softmax(-1)
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))
 
-    def likelihoods(self, groups: Groups) -> list[list[torch.Tensor]]:
-        per_exit: list[list[torch.Tensor]] = [[] for _ in self.head.exits]
+    def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
+        per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
         for ids in chain.from_iterable(groups):
             following = torch.tensor(ids[1:].tolist(), device=self.model.device)
-            states, _ = self._states(torch.tensor([ids[:-1].tolist()]), None)
-            for rows, state in zip(per_exit, states, strict=True):
-                rows.append(self.head.each_logprob(state[0], following))
+            for rows, states in zip(per_exit, self.forward(ids[:-1].tolist())[0], strict=True):
+                rows.append(self.head.each_logprob(states, following))
         return per_exit
-
-    def forward(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
-        """[1, tokens] -> for each exit the last token's state [1, hidden]; and the model's own cache."""
-        states, cache = self._states(token_ids, cache)
-        return [state[:, -1] for state in states], cache
-
-    def _states(self, token_ids: torch.Tensor, cache: object | None) -> tuple[list[torch.Tensor], object]:
-        """[1, tokens] -> for each exit the tokens' states [1, tokens, hidden]; and the model's own cache."""
-        self.computed += token_ids.numel()
-        with own_attention(self.model, self._exact), self.head.capturing() as captured:
-            output = self.head.decoder(
-                input_ids=token_ids.to(self.model.device), past_key_values=cache, use_cache=not self._exact
-            )
-        return captured(), getattr(output, "past_key_values", None)
 
 
 class PlainAnswers:
@@ -282,25 +267,20 @@ class PlainAnswers:
 
     def __init__(self, engine: PlainEngine, prompts: Sequence[np.ndarray]):
         self._engine = engine
-        self._caches: list[object] = []
-        states = []
-        for ids in prompts:
-            state, cache = engine.forward(torch.tensor([ids.tolist()]), None)
-            states.append(state)
-            self._caches.append(cache)
-        self.logits = self._heads(states)
+        self._caches: list[object] = [None] * len(prompts)
+        self.logits: list[Tensor] = []
+        self._read([ids.tolist() for ids in prompts])
 
-    def step(self, tokens: torch.Tensor) -> None:
-        states = []
-        for i, token in enumerate(tokens.tolist()):
-            state, self._caches[i] = self._engine.forward(torch.tensor([[token]]), self._caches[i])
-            states.append(state)
-        self.logits = self._heads(states)
+    def step(self, tokens: Tensor) -> None:
+        self._read([[token] for token in tokens.tolist()])
 
-    def keep(self, which: torch.Tensor) -> None:
+    def keep(self, which: Tensor) -> None:
         self._caches = [self._caches[i] for i in which.tolist()]
         self.logits = [logits[which] for logits in self.logits]
 
-    def _heads(self, states: list[list[torch.Tensor]]) -> list[torch.Tensor]:
-        head = self._engine.head
-        return [head.logits(torch.cat([state[e] for state in states])) for e in range(len(head.exits))]
+    def _read(self, rows: list[list[int]]) -> None:
+        head, last = self._engine.head, []
+        for i, token_ids in enumerate(rows):
+            states, self._caches[i] = self._engine.forward(token_ids, self._caches[i])
+            last.append([exit_[-1:] for exit_ in states])
+        self.logits = [head.logits(torch.cat(exit_)) for exit_ in zip(*last, strict=True)]
