@@ -25,8 +25,7 @@ from judgebench.data.fields import (
     scored_example,
 )
 from judgebench.data.module import JudgeDataModule
-from judgebench.data.rows import FileRow, download, is_hub_id, json_lines, json_rows
-from judgebench.data.tables import is_parquet, parquet_rows
+from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 

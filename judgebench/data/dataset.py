@@ -129,36 +129,52 @@ def validate(loaded: Dataset) -> None:
     examples = loaded.examples
     if not examples:
         raise UserError("the data holds no example; it must hold at least one.")
+
+    def where(i: int) -> str:
+        name = f"example '{examples[i].example_id}'"
+        return f"{loaded.places[i]}, {name}" if loaded.places else name
+
+    def problem(value: float, dimension: str) -> str:
+        scale = loaded.scale.get(dimension)
+        if not math.isfinite(value):
+            return "is not a finite number; give one"
+        if scale is not None and not scale[0] - _ROUNDING <= value <= scale[1] + _ROUNDING:
+            return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
+        return ""
+
+    # 1. dimensions, and the scores of single raters
     dimensions = tuple(examples[0].human)
     if not dimensions:
-        raise UserError(f"{_where(loaded, 0)}: has no human score; at least one dimension must be scored.")
+        raise UserError(f"{where(0)}: has no human score; at least one dimension must be scored.")
     for dimension in loaded.scale:
         if dimension not in dimensions:
-            raise UserError(
-                f"scale: '{dimension}' is no dimension with human scores; those of this data are {_listed(dimensions)}."
-            )
-
-    _check_ratings(loaded)
-    seen: dict[str, int] = {}
-    first_of_group: dict[str, int] = {}
+            names = ", ".join(f"'{name}'" for name in dimensions)
+            raise UserError(f"scale: '{dimension}' is no dimension with human scores; those of this data are {names}.")
+    for dimension, ratings in loaded.ratings.items():
+        for i, rater in np.argwhere(~np.isnan(ratings)):
+            value = float(ratings[i, rater])
+            if fault := problem(value, dimension):
+                who = loaded.raters[rater] if loaded.raters else rater + 1
+                raise UserError(f"{where(i)}: the score {value:g} of rater {who} for '{dimension}' {fault}.")
+    # 2. each example: its name, its texts, its group's source, its scores
+    names_at: dict[str, int] = {}
+    groups_at: dict[str, int] = {}
     for i, example in enumerate(examples):
-        where = _where(loaded, i)
-        first = seen.setdefault(example.example_id, i)
-        if first != i:
-            raise UserError(f"{where}: this example_id is taken by {_where(loaded, first)}; each must be unique.")
+        if (first := names_at.setdefault(example.example_id, i)) != i:
+            raise UserError(f"{where(i)}: this example_id is taken by {where(first)}; each must be unique.")
         for what, text in (("judged text", example.output), ("source", example.source)):
             if not text.strip():
-                raise UserError(f"{where}: the {what} is empty; write it, or remove the example.")
-        first = first_of_group.setdefault(example.group_id, i)
+                raise UserError(f"{where(i)}: the {what} is empty; write it, or remove the example.")
+        first = groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
             raise UserError(
-                f"{where}: group '{example.group_id}' has another source or context here than for"
-                f" {_where(loaded, first)}; a group is one article or dialogue, so give each its own group_id."
+                f"{where(i)}: group '{example.group_id}' has another source or context here than for"
+                f" {where(first)}; a group is one article or dialogue, so give each its own group_id."
             )
         for dimension, value in example.human.items():
-            problem = "" if math.isnan(value) else _problem(value, loaded.scale.get(dimension))
-            if problem:
-                raise UserError(f"{where}: the human score {value:g} for '{dimension}' {problem}.")
+            if not math.isnan(value) and (fault := problem(value, dimension)):
+                raise UserError(f"{where(i)}: the human score {value:g} for '{dimension}' {fault}.")
+    # 3. somebody rated each dimension
     if loaded.rated and (unrated := [name for name in dimensions if not rated(examples, name)]):
         raise UserError(
             *(
@@ -194,32 +210,6 @@ def with_one_source(loaded: Dataset) -> Dataset:
         same = (example.source.strip(), example.context.strip()) == (texts.source.strip(), texts.context.strip())
         examples.append(replace(example, source=texts.source, context=texts.context) if same else example)
     return replace(loaded, examples=examples)
-
-
-def _check_ratings(loaded: Dataset) -> None:
-    for dimension, ratings in loaded.ratings.items():
-        for i, rater in np.argwhere(~np.isnan(ratings)):
-            value = float(ratings[i, rater])
-            if problem := _problem(value, loaded.scale.get(dimension)):
-                who = loaded.raters[rater] if loaded.raters else rater + 1
-                raise UserError(f"{_where(loaded, i)}: the score {value:g} of rater {who} for '{dimension}' {problem}.")
-
-
-def _problem(value: float, scale: tuple[float, float] | None) -> str:
-    if not math.isfinite(value):
-        return "is not a finite number; give one"
-    if scale is not None and not scale[0] - _ROUNDING <= value <= scale[1] + _ROUNDING:
-        return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
-    return ""
-
-
-def _where(loaded: Dataset, i: int) -> str:
-    named = f"example '{loaded.examples[i].example_id}'"
-    return f"{loaded.places[i]}, {named}" if loaded.places else named
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
@@ -304,46 +294,36 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     groups: dict[str, list[Example]] = {}
     for example in listed:
         groups.setdefault(example.group_id, []).append(example)
-    against = {text.example_id: met for group in groups.values() for text, met in _circle(group, rivals)}
-    made = [_pair(text, rival) for text in listed for rival in against[text.example_id]]
+    against: dict[str, list[Example]] = {}
+    for group_id, group in groups.items():
+        ordered = sorted(group, key=lambda example: example.example_id)
+        names = "\0".join(example.example_id for example in ordered)
+        digest = hashlib.sha256(f"{group_id}\0{names}".encode()).digest()
+        order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(len(ordered))
+        others = len(ordered) - 1
+        met = others if rivals.count is None else min(rivals.count, others)
+        for i, at in enumerate(order):
+            rival_places = (order[(i + step) % len(order)] for step in range(1, met + 1))
+            against[ordered[at].example_id] = [ordered[place] for place in rival_places]
+    made: dict[str, Example] = {}
+    for text in listed:
+        for rival in against[text.example_id]:
+            name = f"{text.example_id}~{rival.example_id}"
+            if name in made:
+                raise UserError(
+                    f"prompt.rivals: two pairs of texts would be called {name!r}; give examples names without ~."
+                )
+            human = {dimension: score - rival.human[dimension] for dimension, score in text.human.items()}
+            compared = {"rival_id": rival.example_id, "rival": rival.output, "rival_system_id": rival.system_id}
+            made[name] = replace(text, example_id=name, human=human, **compared)
     if not made:
         raise UserError(
             "prompt.rivals: every text of this data is alone in its group, so there is nothing to compare it with; "
             "give data with several texts a group_id, or judge them alone with prompt=paper."
         )
-    names: set[str] = set()
-    for pair in made:
-        if pair.example_id in names:
-            raise UserError(
-                f"prompt.rivals: two pairs of texts would be called {pair.example_id!r}; give examples names without ~."
-            )
-        names.add(pair.example_id)
-    return made
+    return list(made.values())
 
 
 def paired_systems(examples: Iterable[Example]) -> list[str]:
     """The systems that wrote the texts of pairs, in order of appearance."""
     return list(dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id)))
-
-
-def _circle(group: Sequence[Example], rivals: Rivals) -> list[tuple[Example, list[Example]]]:
-    """Each text with those that it meets."""
-    ordered = sorted(group, key=lambda example: example.example_id)
-    names = "\0".join(example.example_id for example in ordered)
-    digest = hashlib.sha256(f"{group[0].group_id}\0{names}".encode()).digest()
-    order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(len(ordered))
-    circle = [ordered[i] for i in order]
-    others = len(circle) - 1
-    steps = range(1, (others if rivals.count is None else min(rivals.count, others)) + 1)
-    return [(text, [circle[(i + step) % len(circle)] for step in steps]) for i, text in enumerate(circle)]
-
-
-def _pair(text: Example, rival: Example) -> Example:
-    return replace(
-        text,
-        example_id=f"{text.example_id}~{rival.example_id}",
-        human={dimension: score - rival.human[dimension] for dimension, score in text.human.items()},
-        rival_id=rival.example_id,
-        rival=rival.output,
-        rival_system_id=rival.system_id,
-    )

@@ -22,8 +22,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.layouts import Layouts, left_out_note, merged
 from judgebench.data.module import ANY_KIND, JudgeDataModule
-from judgebench.data.rows import FileRow
-from judgebench.data.tables import data_files, file_rows
+from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 
 

@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from judgebench.config.fields import known_keys, plain
 from judgebench.data.fields import Rated, RowFields, Scores, mean_scores
-from judgebench.data.rows import FileRow
-from judgebench.data.tables import data_files, file_rows
+from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 

@@ -86,9 +86,15 @@ class JudgeDataModule(LightningDataModule, ABC):
             return
         loaded = with_one_source(completed(self.load()))
         validate(loaded)
-        kept = _first_groups(loaded, self.limit_groups)
-        self._split = split_groups((e.group_id for e in kept.examples), self.dev_share, self.seed)
-        self._data = kept
+        kept = set(list(dict.fromkeys(example.group_id for example in loaded.examples))[: self.limit_groups])
+        rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
+        self._data = replace(
+            loaded,
+            examples=[loaded.examples[i] for i in rows],
+            ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
+            places=[loaded.places[i] for i in rows] if loaded.places else (),
+        )
+        self._split = split_groups((example.group_id for example in self.examples), self.dev_share, self.seed)
 
     @property
     def examples(self) -> list[Example]:
@@ -150,17 +156,3 @@ class JudgeDataModule(LightningDataModule, ABC):
         if self._data is None:
             raise RuntimeError("the data is not loaded yet: call setup() first.")
         return self._data
-
-
-def _first_groups(loaded: Dataset, limit: int | None) -> Dataset:
-    groups = list(dict.fromkeys(example.group_id for example in loaded.examples))
-    if limit is None or limit >= len(groups):
-        return loaded
-    kept = set(groups[:limit])
-    rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
-    return replace(
-        loaded,
-        examples=[loaded.examples[i] for i in rows],
-        ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
-        places=[loaded.places[i] for i in rows] if loaded.places else (),
-    )

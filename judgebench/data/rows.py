@@ -1,7 +1,11 @@
-"""Rows of a file, each of which knows where it stands, so that an error can say so; and data sets of the hub."""
+"""Rows of files of any kind, each of which knows where it stands, so that an error can say so; and the hub's data sets.
+
+A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv), or parquet.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +20,7 @@ from judgebench.runtime.parsing import Limits, parse_json
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
+_BOM = b"\xef\xbb\xbf"
 LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
@@ -61,12 +66,12 @@ class FileRow:
         """A text; of several fields, those that hold one, with a blank line between them."""
         if isinstance(field, str):
             return self._as_text(field, self._get(field))
-        parts = [self.text(one) for one in field if self.has(one)]
+        parts = [self.text(name) for name in field if self.has(name)]
         return "\n\n".join(part for part in parts if part.strip()) if parts else self.text(field[0])
 
     def texts(self, field: str) -> list[str]:
         """The list of texts that the field holds, at least one."""
-        return [self._as_text(name, value) for name, value in self._items(field)]
+        return [self._as_text(name, value) for name, value in self._entries(field)]
 
     def identifier(self, field: str) -> str:
         """A name, given as text that is not blank or as a whole number; a field with `{folder}` or the like is the name
@@ -85,35 +90,26 @@ class FileRow:
 
     def numbers(self, field: str) -> list[float | None]:
         """The list of numbers that the field holds, or null in the place of one; at least one entry."""
-        return [None if value is None else self._as_number(name, value) for name, value in self._items(field)]
+        return [None if value is None else self._as_number(name, value) for name, value in self._entries(field)]
 
     def scores(self, field: str | Sequence[str]) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, or a field
         each, which names the rater; those with null gave none. At least one. Raters without names are "1", "2", ..."""
         if not isinstance(field, str):
-            each = {one: self.number(one) for one in field if self.has(one)}
-            return each or self.scores(field[0])
+            return {name: self.number(name) for name in field if self.has(name)} or self.scores(field[0])
         value = self._get(field)
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = parse_json(value, f"{self.place}: field '{field}'", limits=LIMITS, remedy="it must be a JSON list")
+        kind = "a list"
         if isinstance(value, Mapping):
-            given = {
-                str(rater): self._as_number(f"{field}.{rater}", score)
-                for rater, score in value.items()
-                if score is not None
-            }
-            if not given:
-                raise self._wrong(field, "an object with the score of at least one rater", value)
-            return given
-        several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
-        given = {
-            str(i): self._as_number(name, score)
-            for i, (name, score) in enumerate(several, start=1)
-            if score is not None
-        }
-        if not given:
-            raise self._wrong(field, "a list with the score of at least one rater", value)
-        return given
+            kind, entries = "an object", [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
+        else:
+            several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
+            entries = [(str(i), name, score) for i, (name, score) in enumerate(several, start=1)]
+        scores = {rater: self._as_number(name, score) for rater, name, score in entries if score is not None}
+        if not scores:
+            raise self._wrong(field, f"{kind} with the score of at least one rater", value)
+        return scores
 
     def is_rated(self, field: str | Sequence[str]) -> bool:
         """True where the field, or one of several, holds a score of somebody."""
@@ -121,7 +117,7 @@ class FileRow:
             return any(map(self.is_rated, field))
         value = self.value(field)
         if isinstance(value, Mapping | list):
-            return any(one is not None for one in (value.values() if isinstance(value, Mapping) else value))
+            return any(score is not None for score in (value.values() if isinstance(value, Mapping) else value))
         return value is not None
 
     def inner(self, field: str) -> FileRow:
@@ -130,7 +126,7 @@ class FileRow:
 
     def inners(self, field: str) -> list[FileRow]:
         """The list of objects that the field holds, at least one."""
-        return [self._as_row(name, value) for name, value in self._items(field)]
+        return [self._as_row(name, value) for name, value in self._entries(field)]
 
     def _get(self, field: str) -> Any:
         value = self.value(field)
@@ -140,10 +136,8 @@ class FileRow:
             raise UserError(f"{self.place}: field '{field}' is missing or null; the fields here are {there}.")
         return value
 
-    def _items(self, field: str) -> list[tuple[str, Any]]:
-        return self._entries(field, self._get(field))
-
-    def _entries(self, field: str, value: Any) -> list[tuple[str, Any]]:
+    def _entries(self, field: str, value: Any = None) -> list[tuple[str, Any]]:
+        value = self._get(field) if value is None else value
         if not isinstance(value, list) or not value:
             raise self._wrong(field, "a list with at least one entry", value)
         return [(f"{field}[{i}]", item) for i, item in enumerate(value)]
@@ -184,18 +178,76 @@ class FileRow:
         return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
 
 
-def _at(held: Any, path: str) -> Any:
+def _at(value: Any, path: str) -> Any:
     """Value at a path within objects, lists and texts; None where there is none."""
-    if isinstance(held, Mapping):
-        if path in held:
-            return held[path]
+    if isinstance(value, Mapping):
+        if path in value:
+            return value[path]
         parts = path.split(".")
-        inner = ((held.get(".".join(parts[:i])), ".".join(parts[i:])) for i in range(1, len(parts)))
-        return next((found for one, rest in inner if one is not None and (found := _at(one, rest)) is not None), None)
+        for i in range(1, len(parts)):  # a name may have dots of its own
+            outer = value.get(".".join(parts[:i]))
+            if outer is not None and (inner := _at(outer, ".".join(parts[i:]))) is not None:
+                return inner
+        return None
     index, _, rest = path.partition(".")
-    if isinstance(held, list) and index.isdecimal() and int(index) < len(held):
-        return _at(held[int(index)], rest) if rest else held[int(index)]
-    return held if isinstance(held, str) and path == "0" else None
+    if isinstance(value, list) and index.isdecimal() and int(index) < len(value):
+        return _at(value[int(index)], rest) if rest else value[int(index)]
+    return value if isinstance(value, str) and path == "0" else None
+
+
+# --- files of any kind ------------------------------------------------------------------------------------------------
+
+
+def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
+    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or an object a line.
+
+    Args:
+        within: the path of the list of rows in a JSON file that is one object.
+    """
+    if path.suffix == ".parquet":
+        rows = parquet_rows(path)
+    elif path.suffix in (".csv", ".tsv"):
+        rows = table_rows(path)
+    elif within is not None:
+        rows = json_array(path, within)
+    else:
+        rows = json_lines(path) if path.suffix == ".jsonl" else json_rows(path)
+    for row in rows:
+        yield row.named(folder=path.resolve().parent.name, file=path.stem)
+
+
+def data_files(path: Path) -> list[Path]:
+    """The file, or all files of a folder and its subfolders whose ending says that they may hold rows."""
+    if not path.is_dir():
+        return [existing(path)]
+    return sorted(file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file())
+
+
+def local_path(path: str) -> Path:
+    """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
+    if path.startswith(_EMBEDDED):
+        return Path(str(files("judgebench.data"))) / path.removeprefix(_EMBEDDED)
+    return Path(path).expanduser()
+
+
+def existing(path: Path, key: str = "data.path") -> Path:
+    """The path of a file that can be read; else `UserError`."""
+    if path.is_dir():
+        raise UserError(f"{path}: this is a folder; {key} must be a file.")
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; {key} must be an existing file.")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path}: you may not read this file; {key} must be a file that you may read.")
+    return path
+
+
+def _decoded(raw: bytes, place: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); save the file as UTF-8."
+        ) from error
 
 
 def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
@@ -204,7 +256,7 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             place = f"{path.name} line {number}"
-            text = decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, place)
+            text = _decoded(raw.removeprefix(_BOM) if number == 1 else raw, place)
             if not text.strip():
                 continue
             value = parse_json(text, place, limits=LIMITS, remedy="each line must be one whole JSON object")
@@ -239,64 +291,95 @@ def json_object(path: Path) -> FileRow:
     return FileRow(values, path.name, 1)
 
 
+def json_rows(path: Path) -> Iterator[FileRow]:
+    """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
+    with existing(path).open("rb") as file:
+        start = file.read(4096).removeprefix(_BOM).lstrip()
+    return json_array(path) if start.startswith(b"[") else json_lines(path)
+
+
 def _whole(path: Path, remedy: str) -> Any:
     """Content of a JSON file."""
-    raw = existing(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
-    text = "".join(decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
+    raw = existing(path).read_bytes().removeprefix(_BOM)
+    text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
     try:
         return parse_json(text, path.name, limits=LIMITS, remedy=remedy)
     except UserError as error:
         if not isinstance(error.__cause__, RecursionError):
             raise
+        # the line on which brackets outside strings are nested deepest
+        depth, deepest, at = 0, 0, 0
+        for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text, re.DOTALL):
+            depth += (match[0] in "[{") - (match[0] in "]}")
+            if depth > deepest:
+                deepest, at = depth, match.start()
+        line = text.count("\n", 0, at) + 1
         raise UserError(
-            f"{path.name} line {_deepest_line(text)}: lists or objects are nested too deep to be read; flatten them."
+            f"{path.name} line {line}: lists or objects are nested too deep to be read; flatten them."
         ) from error
 
 
-def json_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
+def table_rows(path: Path) -> Iterator[FileRow]:
+    """The rows of a table with a header, UTF-8: .csv, with commas and quotes, or .tsv, with tabs and none. An empty
+    cell counts as missing. `UserError` for no such file, or a line that is not UTF-8 or has another number of cells."""
+    tabs = path.suffix == ".tsv"
     with existing(path).open("rb") as file:
-        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return json_array(path) if start.startswith(b"[") else json_lines(path)
+        lines = (_decoded(raw, f"{path.name} line {n}") for n, raw in enumerate(file, start=1))
+        reader = csv.reader(
+            (line.removeprefix("\ufeff") if n == 0 else line for n, line in enumerate(lines)),
+            delimiter="\t" if tabs else ",",
+            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        )
+        header: list[str] = []
+        csv.field_size_limit(LIMITS.size)
+        try:
+            for cells in reader:
+                place = f"{path.name} line {reader.line_num}"
+                if not header:
+                    header = cells
+                    if twice := [name for i, name in enumerate(header) if name in header[:i]]:
+                        raise UserError(f"{place}: two columns are called '{twice[0]}'; give each a name of its own.")
+                elif cells and len(cells) != len(header):
+                    raise UserError(
+                        f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as many."
+                    )
+                elif cells:
+                    values = {name: cell or None for name, cell in zip(header, cells, strict=True)}
+                    yield FileRow(values, place, reader.line_num)
+        except csv.Error as error:
+            raise UserError(f"{path.name} line {reader.line_num}: no line of a table ({error}).") from error
 
 
-def local_path(path: str) -> Path:
-    """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
-    if path.startswith(_EMBEDDED):
-        return Path(str(files("judgebench.data"))) / path.removeprefix(_EMBEDDED)
-    return Path(path).expanduser()
+def parquet_rows(path: Path) -> Iterator[FileRow]:
+    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name; `UserError`
+    where there is none, or one is not parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [existing(path)]
+    if not paths:
+        raise UserError(f"{path}: no parquet file in this folder; give a parquet file or the folder that holds it.")
+    for file in paths:
+        number = 0
+        try:
+            with pq.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(batch_size=1024):
+                    for values in batch.to_pylist():
+                        number += 1
+                        yield FileRow(values, f"{file.name} row {number}", number)
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            raise UserError(f"{file}: cannot be read as parquet ({error}); give a whole parquet file.") from error
 
 
-def existing(path: Path, key: str = "data.path") -> Path:
-    """The path of a file that can be read; else `UserError`."""
-    if path.is_dir():
-        raise UserError(f"{path}: this is a folder; {key} must be a file.")
-    if not path.is_file():
-        raise UserError(f"{path}: there is no such file; {key} must be an existing file.")
-    if not os.access(path, os.R_OK):
-        raise UserError(f"{path}: you may not read this file; {key} must be a file that you may read.")
-    return path
+def is_parquet(path: Path) -> bool:
+    """True of a folder, and of a file that is parquet by its ending or by its first bytes."""
+    if path.is_dir() or path.suffix == ".parquet":
+        return True
+    with existing(path).open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
-def _deepest_line(text: str) -> int:
-    """The line, counted from 1, on which brackets outside strings are nested deepest."""
-    depth, deepest, at = 0, 0, 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text, re.DOTALL):
-        mark = match[0]
-        depth += (mark in "[{") - (mark in "]}")
-        if depth > deepest:
-            deepest, at = depth, match.start()
-    return text.count("\n", 0, at) + 1
-
-
-def decoded(raw: bytes, place: str) -> str:
-    """Text of UTF-8; else `UserError`."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); save the file as UTF-8."
-        ) from error
+# --- the hub ----------------------------------------------------------------------------------------------------------
 
 
 def is_hub_id(path: str) -> bool:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgebench.data.rows import FileRow, is_hub_id, json_array, json_lines, json_rows
-from judgebench.data.tables import is_parquet, parquet_rows
+from judgebench.data.rows import FileRow, is_hub_id, is_parquet, json_array, json_lines, json_rows, parquet_rows
 from judgebench.runtime.errors import UserError
 
 ROW = FileRow(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.data.tables import data_files, file_rows, table_rows
+from judgebench.data.rows import data_files, file_rows, table_rows
 from judgebench.runtime.errors import UserError
 
 ROW = {"text": 'A, "b"\nc', "score": "3"}
