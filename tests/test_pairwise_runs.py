@@ -126,7 +126,7 @@ def test_pairs_of_ones_own_are_compared_as_they_stand(judgebench, tiny_pair):
 
 REPLAYED = (
     *("judge=replay", "judge.path=answers.jsonl", *OWN, "prompt=comparative", "prompt.rubrics=rubrics", BARE),
-    *("logger=none", "metrics.resamples=0", "run_dir=run", "data.dev_share=0", "pairwise.outcome=agreed"),
+    *("logger=none", "metrics.resamples=0", "run_dir=run", "data.dev_share=0"),
 )
 
 
@@ -166,7 +166,7 @@ def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers
 
 
 MISTAKES = {
-    "outcome": (["pairwise.outcome=both"], "pairwise.outcome: 'both' is not one of mean, majority, agreed"),
+    "ties": (["pairwise.ties=both"], "pairwise.ties: 'both' is not one of half, davidson"),
     "reference": (["pairwise.reference=gpt"], "pairwise.reference: no text is by 'gpt'; the systems are"),
     "gone": (["~pairwise"], "pairwise: None is no group of settings"),
     "no tie told": (

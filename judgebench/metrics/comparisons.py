@@ -101,9 +101,8 @@ def _components(table: np.ndarray, strong: bool = False) -> list[list[int]]:
     return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
-MEAN, MAJORITY, AGREED = OUTCOMES = ("mean", "majority", "agreed")
-"""What the two orders of a pair come to: a comparison each, worth half; the text that their mean prefers wins; a text
-wins that both prefer, and all else is a tie."""
+RETIRED = {"outcome": "mean", "margins": 4}
+"""Settings of earlier versions, and the values at which they ask for what is done now."""
 
 
 @dataclass(frozen=True)
@@ -111,27 +110,26 @@ class Ranking:
     """conf/config.yaml's `pairwise`.
 
     Attributes:
-        position: whether the first place has a parameter, under `outcome` mean.
+        position: whether the first place has a parameter.
         prior: comparisons given beforehand, see `bradley_terry.Model`.
         reference: the system whose strength is 0; None puts the mean there.
         human_tie: humans' preferences up to this are ties.
-        margins: bins of the humans' preferences.
 
     Raises:
         UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
     """
 
-    outcome: Annotated[str, OneOf(OUTCOMES)] = MEAN
     ties: Annotated[str, OneOf(TIES)] = HALF
     position: bool = True
     prior: Annotated[float, Ge(0), Le(1000), Wording("a number from 0 to 1000; more would drown the data")] = 1.0
     reference: Annotated[str | int, Wording("the name of a system")] | None = None
     human_tie: Annotated[float, Ge(0)] = 0.0
-    margins: Annotated[int, Ge(1), Le(20)] = 4
 
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
+        if isinstance(given, Mapping):
+            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
         ranking = cls(**named(cls, given, "pairwise"))
         check_fields(ranking, "pairwise")
         reference = None if ranking.reference is None else str(ranking.reference)
@@ -203,19 +201,13 @@ class TextPairs:
         return Preferences(judge, self.human[rows], self.share[rows], self.group[rows], ranking.human_tie)
 
     def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
-        """Outcomes of the pairs for the judge."""
-        if ranking.outcome == MEAN:
-            sides = {FIRST: (self.first, self.tie_first), SECOND: (self.second, self.tie_second)}
-            ends = [
-                np.stack([won - tied / 2, tied, 1 - won - tied / 2]) * self.share / 2
-                for won, tied in (sides[o] for o in ORDERS)
-            ]
-            return self._comparisons(np.hstack(ends), attacked, (1, -1) if ranking.position else (0, 0))
-        winner = preferred(self.score - 0.5)
-        if ranking.outcome == AGREED:
-            first, second = (preferred(side - 0.5) for side in (self.first, self.second))
-            winner = np.where(first == second, first, 0.0)
-        return self._comparisons(_ends(winner) * self.share, attacked)
+        """Outcomes of the pairs for the judge: each order counts half, by its win probability."""
+        sides = {FIRST: (self.first, self.tie_first), SECOND: (self.second, self.tie_second)}
+        ends = [
+            np.stack([won - tied / 2, tied, 1 - won - tied / 2]) * self.share / 2
+            for won, tied in (sides[o] for o in ORDERS)
+        ]
+        return self._comparisons(np.hstack(ends), attacked, (1, -1) if ranking.position else (0, 0))
 
     def by_humans(self, ranking: Ranking) -> Comparisons:
         """Outcomes of the pairs for the humans; those of which they said nothing are left out."""

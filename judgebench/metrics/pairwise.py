@@ -3,7 +3,7 @@
 A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
 NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
-- dataset, what identifies the cell, rule; outcome, ties, prior, reference, human_tie, resamples, seed: as asked
+- dataset, what identifies the cell, rule; ties, prior, reference, human_tie, resamples, seed: as asked
   for;
 - pairs: distinct pairs of texts, of two systems; groups; systems;
 - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
@@ -21,7 +21,7 @@ NaN. Numbers with an interval have its ends as `_low` and `_high`.
 - ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
   (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
   with each of these names;
-- margins: see `Preferences.margins`; system_pairs: a record a pair of systems that met: first, second, pairs,
+- system_pairs: a record a pair of systems that met: first, second, pairs,
   win_share of the first, human_win_share, agreement with the humans where they prefer one (with ends).
 """
 
@@ -37,7 +37,6 @@ from judgebench.metrics import bradley_terry
 from judgebench.metrics.bradley_terry import ELO, ELO_MEAN, Fitted, Model
 from judgebench.metrics.comparisons import (
     DAVIDSON,
-    MEAN,
     NEEDED,
     Comparisons,
     Ranking,
@@ -57,7 +56,7 @@ MOST_RANKED = 500
 """Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
 
 _WITH_TIES = ("lost to or tied with", "won against or tied with")
-_SETTINGS = ("outcome", "ties", "prior", "reference", "human_tie")
+_SETTINGS = ("ties", "prior", "reference", "human_tie")
 _FEWEST = 3
 """Systems whose strengths can be correlated: two always lie on a line."""
 
@@ -113,7 +112,7 @@ def _record(
 ) -> dict[str, Any]:
     weights = weights_of(len(pairs.groups), resamples, seed)
     attacked = cell.attack != CLEAN
-    model = Model(ranking.ties, ranking.prior, ranking.position and ranking.outcome == MEAN, attacked)
+    model = Model(ranking.ties, ranking.prior, ranking.position, attacked)
     judge = _side(pairs.judged(ranking, attacked), weights, model, pairs.systems)
     humans = _side(pairs.by_humans(ranking), weights, Model(ranking.ties, ranking.prior), pairs.systems)
     reference = pairs.systems.index(ranking.reference) if ranking.reference in pairs.systems else None
@@ -145,7 +144,6 @@ def _record(
     record |= preferences.agreement(weights, threshold)
     ranked = len(pairs.systems) <= MOST_RANKED
     record["ranking"] = _ranking(pairs, judge, humans, reference, missing) if ranked else []
-    record["margins"] = preferences.margins(ranking.margins, weights)
     record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans, weights) if ranked else []
     return record
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -159,28 +158,6 @@ class Preferences:
             "human_tie_share": float(1 - decided[1][0] / total[0]) if known else None,
             "judge_tie_share": float(1 - decided[0][0] / total[0]) if known else None,
         }
-
-    def margins(self, bins: int, weights: np.ndarray) -> list[dict[str, Any]]:
-        """Agreement by how far apart the humans find the texts, in bins of as equal numbers of pairs as can be.
-
-        Returns:
-            A record a bin, the closest first: above, up_to (of the humans' difference), and what `named` gives. Empty
-            where the humans prefer nothing.
-        """
-        wide = np.where(self.sides != 0, np.abs(self.human), np.nan)
-        known = np.isfinite(wide)
-        if not known.any():
-            return []
-        # in the order of margins, a row holds its share of all; a bin ends where its part of that is full
-        values, index = np.unique(np.round(wide[known], 9), return_inverse=True)
-        mass = np.bincount(index, weights=self.share[known]).cumsum()
-        full = np.searchsorted(mass, mass[-1] * np.arange(1, bins + 1) / bins - _EQUAL)
-        edges = [0.0, *np.unique(values[np.minimum(full, len(mass) - 1)]).tolist()]
-        found = []
-        for low, high in pairwise(edges):
-            rows = known & (wide > low + _EQUAL) & (wide <= high + _EQUAL)
-            found.append({"above": low, "up_to": high} | self.of(rows).named(weights))
-        return found
 
     def named(self, weights: np.ndarray) -> dict[str, Any]:
         """Share of the pairs in which the judge names the text that the humans prefer: pairs, agreement with `_low` and

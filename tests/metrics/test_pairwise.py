@@ -13,13 +13,11 @@ from judgebench.metrics.resampling import group_weights
 from judgebench.runtime.errors import UserError
 
 WHOLE = {
-    "outcome": "mean",
     "ties": "half",
     "position": True,
     "prior": 1,
     "reference": None,
     "human_tie": 0,
-    "margins": 4,
 }
 
 
@@ -88,15 +86,11 @@ def test_two_systems_by_hand():
     ]
 
 
-OUTCOMES = {"mean": (1.4, 0.0, 0.6), "majority": (2, 0, 0), "agreed": (1, 1, 0)}
-
-
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_what_two_orders_come_to(outcome):
-    record = ranked([("g1", "a", "b", 0.9, 0.7, 1), ("g2", "a", "b", 0.9, 0.3, 1)], outcome=outcome)
+def test_each_of_two_orders_counts_half():
+    record = ranked([("g1", "a", "b", 0.9, 0.7, 1), ("g2", "a", "b", 0.9, 0.3, 1)])
     best = placed(record, "a")
-    assert (best["wins"], best["ties"], best["losses"]) == pytest.approx(OUTCOMES[outcome])
-    assert (record["place_effect"] is not None) == (outcome == "mean")
+    assert (best["wins"], best["ties"], best["losses"]) == pytest.approx((1.4, 0.0, 0.6))
+    assert record["place_effect"] is not None
 
 
 def test_ties_that_the_judge_finds_are_ties():
@@ -249,14 +243,13 @@ def test_records_are_json_and_texts_judged_alone_have_none():
 
 
 MISTAKES = {
-    "outcome": ("both", "pairwise.outcome: 'both' is not one of mean, majority, agreed"),
+    "outcome": ("both", "pairwise.outcome is unknown; there are ties, position"),
     "ties": (None, "pairwise.ties: None is not one of half, davidson"),
     "position": ("yes", "pairwise.position: 'yes' is neither true nor false"),
     "prior": (-1, "pairwise.prior: -1 is not a number from 0 to 1000"),
     "human_tie": ("a", "pairwise.human_tie: 'a' is not a number of at least 0"),
-    "margins": (0, "pairwise.margins: 0 is not a whole number from 1 to 20"),
     "reference": ([1], r"pairwise.reference: \[1\] is neither null nor the name of a system"),
-    "scale": (1, "pairwise.scale is unknown; there are outcome, ties"),
+    "scale": (1, "pairwise.scale is unknown; there are ties"),
 }
 
 
@@ -268,7 +261,7 @@ def test_settings_are_checked_at_the_door(key):
 
 
 def test_settings_are_whole():
-    assert Ranking.parse(WHOLE) == Ranking()
+    assert Ranking.parse(WHOLE) == Ranking.parse(WHOLE | {"outcome": "mean", "margins": 4}) == Ranking()
     assert Ranking.parse({**WHOLE, "reference": 3}).reference == "3"
     with pytest.raises(UserError, match=r"pairwise\.prior is not given"):
         Ranking.parse({key: value for key, value in WHOLE.items() if key != "prior"})

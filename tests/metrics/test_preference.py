@@ -103,19 +103,6 @@ def test_intervals_are_those_of_explicitly_resampled_groups():
         assert (found[f"{name}_low"], found[f"{name}_high"]) == pytest.approx((low, high), abs=1e-10)
 
 
-def test_margins_share_the_pairs_evenly_and_hold_each_once():
-    human = np.arange(-10, 11)
-    judge = np.where(np.abs(human) > 5, np.sign(human), -np.sign(human)) / 2
-    found = told(judge, human).margins(4, ALONE)
-    assert [one["pairs"] for one in found] == [6, 4, 6, 4]
-    assert [(one["above"], one["up_to"]) for one in found] == [(0, 3), (3, 5), (5, 8), (8, 10)]
-    assert [one["agreement"] for one in found] == [0, 0, 1, 1]
-    # preferences of one size are one bin, ties of the humans are none
-    assert [one["pairs"] for one in told([0.1] * 3, [1, -1, 0]).margins(4, ALONE)] == [2]
-    assert told([0.1], [0]).margins(4, ALONE) == []
-    assert [one["pairs"] for one in told([0.1] * 3, [1, -1, 3], tie=1).margins(4, ALONE)] == [1]
-
-
 def test_what_humans_call_a_tie_is_theirs_to_say():
     found = told([0.0, 0.0, 0.2], [0.5, 1.0, 2.0], tie=0.5).agreement(ALONE, None)
     assert found["human_tie_share"] == pytest.approx(1 / 3)

@@ -93,7 +93,6 @@ PAIRWISE = [
     | dict.fromkeys(_PAIRWISE)
     | {
         "auc": 0.625,
-        "margins": [{"above": 0.0}],
         "ranking": [{"system": "a", "elo": 1050.0, "rank": 1, "human_rank": None}],
     }
 ]
@@ -196,7 +195,7 @@ def test_comparisons_and_tuning_are_tables_without_what_is_nested(run_dir, logge
 def test_rankings_are_tables_and_in_the_summary(run_dir, logged):
     (one,) = table(run_dir, logged, "pairwise")
     assert (one["auc"], one["tau"]) == (0.625, None)
-    assert not {"ranking", "margins"} & set(one)
+    assert not {"ranking"} & set(one)
     (system,) = table(run_dir, logged, "ranking")
     assert (system["system"], system["elo"], system["human_rank"], system["split"]) == ("a", 1050.0, None, "test")
     assert logged.summary["test/coherence/main/greedy/elo/a"] == 1050.0

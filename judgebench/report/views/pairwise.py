@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.metrics.bradley_terry import ELO_MEAN
-from judgebench.metrics.comparisons import AGREED, DAVIDSON, MAJORITY
+from judgebench.metrics.comparisons import DAVIDSON
 from judgebench.metrics.preference import MEASURES
 from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, span, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
@@ -123,10 +123,6 @@ def with_setting(row: Any) -> str:
     return f"{row['who']}, {row['setting']}" if row["setting"] else str(row["who"])
 
 
-_OUTCOMES = {
-    MAJORITY: "A text wins that both orders together prefer.",
-    AGREED: "A text wins that both orders prefer, anything else is a tie.",
-}
 _SYSTEMS_SHOWN = 60
 """Rows of a table of systems, the strongest first."""
 
@@ -222,33 +218,6 @@ RANKING = View(
 """Systems by strength, as the judge ranks them and as the humans do."""
 
 
-def _margin_frame(results: Results) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {"title": f"{record['condition']}: {record['name']}", **one}
-            | {"difference": f"{one['above']:.3g} to {one['up_to']:.3g}"}
-            for record in ranking_records(results)
-            if record["lead"] and len(record["margins"]) > 1
-            for one in record["margins"]
-        ]
-    )
-
-
-MARGINS = View(
-    "margins",
-    "Agreement by the humans' difference",
-    _margin_frame,
-    (
-        Col("humans' difference", "difference", left=True),
-        Col("judge sides with them", "agreement", percent, ends=points),
-        Col("pairs", "pairs", lambda value: f"{value:g}"),
-    ),
-    by=["title"],
-    title="{title}",
-)
-"""How often the judge sides with the humans, by how far apart they find two texts."""
-
-
 def _correlation(value: Any) -> str:
     return short(value) if is_known(value) else "-"
 
@@ -284,15 +253,14 @@ PREFERENCES = View(
 
 
 def ranking_blocks(results: Results) -> list[Block]:
-    """The systems' tables with their notes, the margins, and the preferences."""
+    """The systems' tables with their notes, and the preferences."""
     rows = ranking_records(results)
     tables = {table.title: table for table in RANKING.tables(results)}
-    margins = {table.title: table for table in MARGINS.tables(results)}
     blocks: list[Block] = [Heading(RANKING.heading)] if tables else []
     for record in rows:
         if record["lead"]:
             title = f"{record['condition']}: {record['name']}"
-            blocks += [table for table in (tables.get(title), margins.get(title)) if table is not None]
+            blocks += [tables[title]] if title in tables else []
             if (more := len(record["ranking"]) - _SYSTEMS_SHOWN) > 0:
                 blocks.append(Paragraph(f"{more} more systems are in pairwise.json.", note=True))
             blocks += [Paragraph(note, note=True) for note in record["notes"]]
@@ -309,7 +277,6 @@ def ranking_note(results: Results) -> str:
     )
     mean = "the mean of all systems" if one["reference"] is None else f"is {one['reference']}"
     notes = [f"Elo: 400 points are odds of 10 to 1, {ELO_MEAN:.0f} {mean}; {model}."]
-    notes += [_OUTCOMES[one["outcome"]]] if one["outcome"] in _OUTCOMES else []
     if one["prior"]:
         several = "" if one["prior"] == 1 else "s"
         notes.append(
