@@ -3,39 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
 from judgebench.stats.clusters import *  # noqa: F403
-from judgebench.stats.clusters import CONFIDENCE, expanded, left_out, weights_of
+from judgebench.stats.clusters import expanded, left_out, weights_of
 from judgebench.stats.significance import *  # noqa: F403
-
-_EQUAL = 1e-12  # values no farther apart differ by rounding alone
-
-
-def bca_interval(value: float, resampled: np.ndarray, jackknife: np.ndarray) -> tuple[float, float] | None:
-    """The 95 % interval, corrected for bias and acceleration: Efron, "Better Bootstrap Confidence Intervals" (1987).
-
-    Where no resample lies on one side of the value, the bias is taken as large as B resamples can show, and where the
-    jackknife does not vary, the acceleration as 0, so that there is always an interval.
-
-    Args:
-        value: the statistic of the data.
-        resampled: [B] of the resamples.
-        jackknife: [G] with each group left out in turn.
-    """
-    if not resampled.size:
-        return None
-    count = len(resampled)
-    below = ((resampled < value - _EQUAL).sum() + (resampled <= value + _EQUAL).sum()) / (2 * count)
-    bias = special.ndtri(np.clip(below, 1 / (count + 1), count / (count + 1)))
-    apart = jackknife.mean() - jackknife
-    squares = (apart * apart).sum()
-    # What leaving out a group moves by rounding alone is no acceleration.
-    acceleration = (apart**3).sum() / (6 * squares**1.5) if np.abs(apart).max() > _EQUAL else 0.0
-    moved = bias + special.ndtri(CONFIDENCE)
-    ends = special.ndtr(bias + moved / (1 - acceleration * moved))
-    low, high = np.quantile(resampled, ends)
-    return float(low), float(high)
 
 
 def numbered_groups(groups: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

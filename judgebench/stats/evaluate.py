@@ -5,11 +5,11 @@ types, never NaN. Besides these keys:
 
 - rule: `argmax` or `expectation`, what the decoding's scores are;
 - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
-- pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, `_bca_low` and
-  `_bca_high` of its BCa interval, groups resampled; these are None with fewer than two groups or without
-  resamples; at system level they speak for these systems, and `_systems_low` and `_systems_high`, where systems
-  are resampled as well, for systems like these (None at other levels, and with fewer than three systems); at
-  document level `_varied`, the value without the groups whose humans do not differ (None at other levels);
+- pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, groups resampled, which
+  are None with fewer than two groups or without resamples; at system level they speak for these systems, and
+  `_systems_low` and `_systems_high`, where systems are resampled as well, for systems like these (None at other
+  levels, and with fewer than three systems); at document level `_varied`, the value without the groups whose
+  humans do not differ (None at other levels);
 - missing: a sentence that says why the three are None (nobody rated, one system), or why their intervals are
   (one group, too many systems); else None;
 - constant, constant_groups, human_constant_groups: see `Correlated`;
@@ -33,7 +33,6 @@ import numpy as np
 
 from judgebench.config.fields import MetricSettings
 from judgebench.metrics.preference import comparative
-from judgebench.metrics.resampling import bca_interval
 from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, unknown, with_interval
 from judgebench.stats.correlation import CORRELATIONS
@@ -83,7 +82,7 @@ def evaluate(
         judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
         clusters = Clusters.of(groups, resamples, seed)
         for level in levels:
-            correlated[cell, level] = correlate(level, judge, human, clusters, systems, jackknife=True)
+            correlated[cell, level] = correlate(level, judge, human, clusters, systems)
         described[cell] = {
             "failed_share": float((part["status"] == FAILED).mean()),
             "clamped_share": float((part["status"] == CLAMPED).mean()),
@@ -134,10 +133,8 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 def _measured(measured: Correlated) -> dict[str, Any]:
     """The part of a record that is of one level."""
     record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
-    for name, values, left_out in zip(CORRELATIONS, measured.values, measured.jackknife, strict=True):
+    for name, values in zip(CORRELATIONS, measured.values, strict=True):
         record |= with_interval(name, values) if measured.known else unknown([name])
-        ends = bca_interval(float(values[0]), values[1:], left_out) or (None, None)
-        record |= dict(zip((f"{name}_bca_low", f"{name}_bca_high"), ends, strict=True))
     names = ("constant", "constant_groups", "human_constant_groups", "missing")
     record |= {name: getattr(measured, name) for name in names}
     for k, name in enumerate(CORRELATIONS):

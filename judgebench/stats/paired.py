@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.resampling import bca_interval
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, SIGNIFICANCE, Clusters, percentile_interval
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.evaluate import check_metric_settings
@@ -113,7 +112,7 @@ def compare(
 
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
         - first, second: the two values; difference: first - second;
-        - low, high: its 95 % percentile interval; bca_low, bca_high: its BCa interval; se: its standard error;
+        - low, high: its 95 % percentile interval; se: its standard error;
         - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`; p_holm: the same,
           Holm-corrected over the table: all pairs, ranges and means of one split, dimension, attack, defense, level and
           statistic; comparisons: how many these are;
@@ -320,10 +319,8 @@ def _correlation_records(gap: Gap, seed: int) -> list[dict[str, Any]]:
         value, resampled = float(gap.arrays["difference"][k, 0]), gap.arrays["difference"][k, 1:]
         first, second = gap.arrays["values"][:, k].tolist()
         low, high = percentile_interval(resampled) or (None, None)
-        bca_low, bca_high = bca_interval(value, resampled, jackknife[k]) or (None, None)
         record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
         record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
-        record |= {"bca_low": bca_low, "bca_high": bca_high}
         record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
         record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
         records.append(record | {"p_holm": None})

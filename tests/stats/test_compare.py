@@ -16,7 +16,7 @@ KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "ranges", "attack", "defense"),
     *("first_judge", "first_decoding", "first_lambda", "first_temperature"),
     *("second_judge", "second_decoding", "second_lambda", "second_temperature"),
-    *("statistic", "n", "groups", "first", "second", "difference", "low", "high", "bca_low", "bca_high", "se"),
+    *("statistic", "n", "groups", "first", "second", "difference", "low", "high", "se"),
     *("p", "p_holm", "comparisons", "groups_needed", "groups_needed_for_0.05", "says"),
 ]
 

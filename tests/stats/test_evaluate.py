@@ -12,7 +12,7 @@ from judgebench.stats.clusters import FEWEST, Clusters, percentile_interval
 from judgebench.stats.evaluate import check_metric_settings, evaluate
 from judgebench.stats.levels import correlate
 
-ENDS = ("", "_low", "_high", "_bca_low", "_bca_high")
+ENDS = ("", "_low", "_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")
 KEYS = [
     *("dataset", "split", "level", "dimension", "range_min", "range_max", "range_step", "attack", "defense"),

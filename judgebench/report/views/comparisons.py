@@ -11,7 +11,7 @@ from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.metrics.levels import shown_level
 from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
-from judgebench.report.formats import no_text, p_value, rounded_up, signed_three, spaced, three
+from judgebench.report.formats import p_value, rounded_up, signed_three, spaced, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
@@ -108,7 +108,7 @@ def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> 
     """
     text = f"First - second: difference in {SHOWN.capitalize()}"
     if rows["low"].notna().any():
-        text += f" [95 % interval, {groups} resampled]; BCa: the same interval, corrected for bias and skew"
+        text += f" [95 % interval, {groups} resampled]"
     if rows["p"].notna().any():
         text += f". p: paired permutation test over whole {groups}; Holm: corrected over {_family(rows, together)}."
         text += (
@@ -158,7 +158,6 @@ COLUMNS = (
     Col("first", "first", three),
     Col("second", "second", three),
     Col("first - second", "difference", signed_three, ends=signed_three, marked="significant"),
-    Col("BCa interval", "difference", no_text, ends=signed_three, interval="bca", page=True),
     Col("p", "p", p_value),
     Col("p, Holm", "p_holm", p_value),
     Col("needed", "needed", rounded_up, optional=True),
