@@ -40,7 +40,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
-from judgebench.metrics.comparisons import Ranking
+from judgebench.stats.rankings import Ranking
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store

@@ -29,7 +29,7 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.metrics.pairwise import pairwise_records
+from judgebench.stats.rankings import pairwise_records
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
@@ -169,7 +169,7 @@ def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
             comparisons=compare(table, pairs, dataset, **config.metrics, chosen_on=selected_on),
             attack_differences=attack_differences(table, pairs, dataset, **resampled),
             suffix=suffix_records(table, experiment.suffixes, dataset, **resampled),
-            pairwise=pairwise_records(columns, dataset, experiment.ranking, **resampled, rules=rules),
+            pairwise=pairwise_records(table, dataset, experiment.ranking, **resampled, rules=rules),
             tuning=None if experiment.tuner is None else tuned.records,
             served=None if read.evidence is None else pd.DataFrame(read.evidence),
             trace=trace,

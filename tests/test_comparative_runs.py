@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from judgebench.metrics.preference import MEASURES
+from judgebench.stats.preferences import MEASURES
 from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, rows, told
 

@@ -22,7 +22,7 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import JudgeSettings
-from judgebench.metrics.comparisons import Ranking
+from judgebench.stats.rankings import Ranking
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.config.fields import MetricSettings
-from judgebench.metrics.preference import comparative
+from judgebench.stats.preferences import comparative
 from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, unknown, with_interval
 from judgebench.stats.correlation import CORRELATIONS

@@ -8,7 +8,7 @@ import pytest
 from judgebench.metrics.evaluation import evaluate
 from judgebench.metrics.levels import MOST_SYSTEMS
 from judgebench.metrics.paired import compare
-from judgebench.metrics.pairwise import MOST_RANKED, pairwise_records
+from judgebench.stats.rankings import MOST_RANKED, pairwise_records
 from judgebench.metrics.robustness import Paired, robustness
 from judgebench.report.views.correlations import LEVELS
 from judgebench.report.views.pairwise import ranking_records, ranking_sentences

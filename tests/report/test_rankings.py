@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from judgebench.decoding.scores import decode, win_probabilities
-from judgebench.metrics.comparisons import Ranking
+from judgebench.stats.rankings import Ranking
 from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.pairwise import pairwise_records
+from judgebench.stats.rankings import pairwise_records
 from judgebench.report.figures.rankings import pairwise_figures, shares_of
 from judgebench.report.layout import draw_all
 from judgebench.report.table import Paragraph, Table

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from judgebench.metrics.bradley_terry import ELO_MEAN
+from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MUTED, Mark

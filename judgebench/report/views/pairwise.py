@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.bradley_terry import ELO_MEAN
-from judgebench.metrics.comparisons import DAVIDSON
-from judgebench.metrics.preference import MEASURES
+from judgebench.stats.bradley_terry import ELO_MEAN
+from judgebench.stats.bradley_terry import DAVIDSON
+from judgebench.stats.preferences import MEASURES
 from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, span, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results, unattacked

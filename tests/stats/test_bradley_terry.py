@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from judgebench.metrics.bradley_terry import Model, fit_strengths, ranks
-from judgebench.metrics.comparisons import DAVIDSON, Comparisons, decided_by, dominant, parts
-from judgebench.metrics.resampling import weights_of
+from judgebench.stats.bradley_terry import DAVIDSON, Comparisons, Model, fit_strengths, ranks
+from judgebench.stats.clusters import weights_of
 
 ALONE = np.ones((1, 1))
 
@@ -167,7 +166,7 @@ def test_each_resample_is_as_if_its_groups_had_been_copied(model):
 def test_who_never_lost_has_no_likeliest_strength_but_one_with_a_prior():
     undefeated = met([(0, 1, 3, 0, 0), (1, 2, 2, 0, 1)])
     assert np.isnan(fit_strengths(undefeated, ALONE, Model()).strengths).all()
-    assert dominant(undefeated) == [[0], [1, 2]]
+    assert undefeated.dominant() == [[0], [1, 2]]
     # two imagined comparisons of each with a system of strength 0 leave 4 : 1 and 1 : 4 against it and each other
     pair = met([(0, 1, 3, 0, 0)])
     strong = fit_strengths(pair, ALONE, Model(prior=2.0)).strengths[0][0]
@@ -179,16 +178,16 @@ def test_who_never_lost_has_no_likeliest_strength_but_one_with_a_prior():
 def test_a_tie_is_half_a_loss_under_half_and_none_under_davidson():
     drew_once = met([(0, 1, 3, 1, 0)])
     assert np.isfinite(fit_strengths(drew_once, ALONE, Model()).strengths).all()
-    assert len(dominant(drew_once)) == 1
+    assert len(drew_once.dominant()) == 1
     # whose likelihood has no highest point: the stronger the first and the likelier ties, the better
     assert np.isnan(fit_strengths(drew_once, ALONE, Model(DAVIDSON)).strengths).all()
-    assert dominant(drew_once, DAVIDSON) == [[0], [1]]
+    assert drew_once.dominant(DAVIDSON) == [[0], [1]]
     assert np.isfinite(fit_strengths(drew_once, ALONE, Model(DAVIDSON, 1.0)).strengths).all()
 
 
 def test_systems_that_never_met_fall_into_parts():
-    assert parts(met([(0, 1, 1, 0, 1), (2, 3, 1, 0, 1)])) == [[0, 1], [2, 3]]
-    assert parts(met([(0, 1, 1, 0, 0), (2, 1, 1, 0, 0)])) == [[0, 1, 2]]
+    assert met([(0, 1, 1, 0, 1), (2, 3, 1, 0, 1)]).parts == [[0, 1], [2, 3]]
+    assert met([(0, 1, 1, 0, 0), (2, 1, 1, 0, 0)]).parts == [[0, 1, 2]]
 
 
 def test_without_ties_davidsons_model_is_bradley_and_terrys():
@@ -205,9 +204,9 @@ def test_a_place_that_decides_everything_says_nothing_of_strengths():
         (i, k, place > 0, 0, place < 0, {"place": place}) for i, k in combinations(range(3), 2) for place in (1, -1)
     ]
     assert np.isnan(fit_strengths(met(rows), ALONE, Model(place=True)).strengths).all()
-    assert decided_by(met(rows), met(rows).place)
+    assert met(rows).decided_by(met(rows).place)
     mixed = met([*rows, (0, 1, 0.1, 0, 0.9, {"place": 1})])
-    assert not decided_by(mixed, mixed.place)
+    assert not mixed.decided_by(mixed.place)
     held = fit_strengths(met(rows), ALONE, Model(prior=1.0, place=True))
     assert held.strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
     assert held.place[0] > 1

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.metrics.resampling import means
-from judgebench.stats.clusters import RESAMPLES, unknown, weights_of, with_interval
-from judgebench.stats.correlation import MOST_ENTRIES, ratio
+from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, unknown, with_interval
+from judgebench.stats.correlation import ratio
 
 MEASURES = ("position_bias", "consistency", "human_agreement")
 """The numbers of `comparative` that have an interval."""
 
+AGREEMENT_MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
+"""The numbers of `Preferences.agreement` that have an interval."""
+
 _EQUAL = 1e-9  # probabilities, or preferences, no farther apart differ by rounding alone
+
+
+def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
+    """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
+    return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
 def comparative(
@@ -51,39 +58,28 @@ def comparative(
         ValueError: columns of different lengths.
 
     Example:
-        >>> found = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
-        >>> [round(found[name], 3) for name in MEASURES]
+        >>> record = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
+        >>> [round(record[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
     rated = np.isfinite(human) & (np.abs(np.where(np.isfinite(human), human, 0.0)) > _EQUAL)
     if not len(first):
         return {"pairs": 0, "preferred": 0} | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
-    labels, group = np.unique(groups, return_inverse=True)
-    weights = weights_of(len(labels), resamples, seed)
-    every = np.ones(len(first), dtype=bool)
+    clusters = Clusters.of(groups, resamples, seed)
     winners = [preferred(side - 0.5) for side in (first, second)]
     decided = (winners[0] != 0) & (winners[1] != 0)
     same = (winners[0] == winners[1]).astype(float)
     sides = (1 + preferred((first + second) / 2 - 0.5) * np.sign(np.where(rated, human, 0.0))) / 2
-    found = {
-        "position_bias": means((first - second) / 2, group, weights, every),
-        "consistency": means(same * decided, group, weights, every),
-        "human_agreement": means(sides, group, weights, rated),
+    figures = {
+        "position_bias": clusters.mean((first - second) / 2),
+        "consistency": clusters.mean(same * decided),
+        "human_agreement": clusters.mean(sides, rated),
+        "decided_consistency": clusters.mean(same, decided),
     }
     record: dict[str, Any] = {"pairs": len(first), "preferred": int(rated.sum())}
-    for name in MEASURES:
-        record |= with_interval(name, found[name])
-    record |= with_interval("decided_consistency", means(same, group, weights, decided))
+    for name, values in figures.items():
+        record |= with_interval(name, values)
     return record | {"tied_share": float(1 - decided.mean())}
-
-
-def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
-    """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
-    return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
-
-
-AGREEMENT_MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
-"""The numbers of `Preferences.agreement` that have an interval."""
 
 
 @dataclass(frozen=True)
@@ -94,34 +90,25 @@ class Preferences:
         judge: [n] by how much the judge prefers the first of the two, -1/2 to 1/2.
         human: [n] by how much the humans do, on any scale; finite.
         share: [n] how much of a pair each row is: a half where the same two texts stand there twice.
-        group: [n] 0 to G - 1.
+        clusters: of the n pairs.
         tie: humans that prefer a text by no more than this prefer neither.
     """
 
     judge: np.ndarray
     human: np.ndarray
     share: np.ndarray
-    group: np.ndarray
+    clusters: Clusters
     tie: float = 0.0
-
-    def of(self, rows: np.ndarray) -> Preferences:
-        """Some of the rows."""
-        return Preferences(self.judge[rows], self.human[rows], self.share[rows], self.group[rows], self.tie)
 
     @property
     def sides(self) -> np.ndarray:
         """[n] 1 where the humans prefer the first text, -1 where the second, 0 where neither."""
         return preferred(self.human, self.tie)
 
-    def winners(self, threshold: float = 0.0) -> np.ndarray:
-        """[n] the same of the judge, whose preferences up to a threshold are ties."""
-        return preferred(self.judge, threshold)
-
-    def agreement(self, weights: np.ndarray, threshold: float | None) -> dict[str, Any]:
+    def agreement(self, threshold: float | None) -> dict[str, Any]:
         """Agreement of judge and humans, with 95 % percentile intervals.
 
         Args:
-            weights: [1 + B, G] how often each group counts, in the data first.
             threshold: up to which the judge's preferences are ties in `accuracy_calibrated`, see `best_threshold`;
                 None where none could be chosen.
 
@@ -136,64 +123,55 @@ class Preferences:
 
             Each of `AGREEMENT_MEASURES` with `_low` and `_high`; None where nothing is known.
         """
-        sides, winners = self.sides, self.winners()
-        product = sides * winners
-        agree = self._sums(product, weights)
-        decided = [self._sums(np.abs(side), weights) for side in (winners, sides)]
-        total = self._sums(np.ones(len(sides)), weights)
-        found = {
+        sides, winners = self.sides, preferred(self.judge)
+        total, agree = self._sums(np.ones(len(sides))), self._sums(sides * winners)
+        decided = [self._sums(np.abs(side)) for side in (winners, sides)]
+        accuracies = [
+            divided(self._sums((preferred(self.judge, tie) == sides).astype(float)), total)
+            for tie in (0.0, np.nan if threshold is None else threshold)
+        ]
+        figures = {
             "tau": np.where(decided[0] * decided[1] > 0, ratio(agree, *decided), np.where(total > 0, 0.0, np.nan)),
-            "auc": self._auc(weights),
-            "accuracy": self._accuracy(0.0, weights, total),
-            "accuracy_calibrated": np.full(len(weights), np.nan)
-            if threshold is None
-            else self._accuracy(threshold, weights, total),
+            "auc": self._auc(),
+            "accuracy": accuracies[0],
+            "accuracy_calibrated": np.full(len(total), np.nan) if threshold is None else accuracies[1],
         }
         record: dict[str, Any] = {"rated": float(total[0])}
-        for name in AGREEMENT_MEASURES:
-            record |= with_interval(name, found[name])
-        known = total[0] > 0
-        return record | {
-            "tie_threshold": threshold,
-            "human_tie_share": float(1 - decided[1][0] / total[0]) if known else None,
-            "judge_tie_share": float(1 - decided[0][0] / total[0]) if known else None,
-        }
+        for name, values in figures.items():
+            record |= with_interval(name, values)
+        record["tie_threshold"] = threshold
+        for name, side in (("human_tie_share", decided[1]), ("judge_tie_share", decided[0])):
+            record[name] = float(1 - side[0] / total[0]) if total[0] > 0 else None
+        return record
 
-    def named(self, weights: np.ndarray) -> dict[str, Any]:
-        """Share of the pairs in which the judge names the text that the humans prefer: pairs, agreement with `_low` and
-        `_high`."""
-        rows = self.of(self.sides != 0)
-        right = (1 + rows.winners() * rows.sides) / 2
-        total = rows._sums(np.ones(len(right)), weights)
-        values = np.divide(rows._sums(right, weights), total, out=np.full(len(total), np.nan), where=total > 0)
-        return {"pairs": float(total[0])} | with_interval("agreement", values)
+    def agreed(self, rows: np.ndarray) -> dict[str, Any]:
+        """Of some rows in which the humans prefer a text, the share in which the judge names it: preferred (how many),
+        agreement with `_low` and `_high`."""
+        sides = self.sides * rows
+        total = self._sums(np.abs(sides))
+        right = self._sums((1 + preferred(self.judge) * sides) / 2 * np.abs(sides))
+        return {"preferred": float(total[0])} | with_interval("agreement", divided(right, total))
 
-    def _sums(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """[B] sums of values over the pairs."""
-        return np.asarray(weights @ np.bincount(self.group, weights=self.share * values, minlength=weights.shape[1]))
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        """[1 + B] sums of values over the pairs."""
+        return self.clusters.sums(self.share * values)
 
-    def _accuracy(self, threshold: float, weights: np.ndarray, total: np.ndarray) -> np.ndarray:
-        same = (self.winners(threshold) == self.sides).astype(float)
-        return np.divide(self._sums(same, weights), total, out=np.full(len(total), np.nan), where=total > 0)
-
-    def _auc(self, weights: np.ndarray) -> np.ndarray:
-        """[B] areas under the curve, each pair seen from both its texts; NaN where the humans prefer nothing."""
-        sides = self.sides
-        rows = sides != 0
-        towards = np.round(self.judge * sides, 12)[rows]  # how far the judge leans to the humans' text
+    def _auc(self) -> np.ndarray:
+        """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans prefer nothing."""
+        weights, rows = self.clusters.weights, self.sides != 0
+        towards = np.round(self.judge * self.sides, 12)[rows]  # how far the judge leans to the humans' text
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
-        held = (self.share[rows], (np.searchsorted(values, towards), self.group[rows]))
-        counts = sparse.csr_array(sparse.coo_array(held, shape=(len(values), weights.shape[1])))
-        found = np.full(len(weights), np.nan)
+        places = (np.searchsorted(values, towards), self.clusters.number[rows])
+        counts = sparse.csr_array(sparse.coo_array((self.share[rows], places), shape=(len(values), weights.shape[1])))
+        areas = np.full(len(weights), np.nan)
         chunk = max(1, MOST_ENTRIES // len(values))
         for start in range(0, len(weights), chunk):
             positive = (counts @ weights[start : start + chunk].T).T
             negative = positive[:, ::-1]  # the same pairs from their other texts, for the values are symmetric
             below = negative.cumsum(axis=1) - negative / 2
             total = positive.sum(axis=1)
-            area = (positive * below).sum(axis=1)
-            np.divide(area, total**2, out=found[start : start + chunk], where=total > 0)
-        return found
+            areas[start : start + chunk] = divided((positive * below).sum(axis=1), total**2)
+        return areas
 
 
 def best_threshold(preferences: Preferences) -> float | None:
@@ -203,7 +181,7 @@ def best_threshold(preferences: Preferences) -> float | None:
 
     Example:
         >>> judge, human = np.array([0.4, 0.02, -0.3, -0.01]), np.array([1.0, 0.0, -1.0, 0.0])
-        >>> best_threshold(Preferences(judge, human, np.ones(4), np.zeros(4, dtype=int)))
+        >>> best_threshold(Preferences(judge, human, np.ones(4), Clusters.of(list("aabb"))))
         0.02
     """
     if not len(preferences.judge):
@@ -213,12 +191,9 @@ def best_threshold(preferences: Preferences) -> float | None:
     order = np.argsort(size, kind="stable")
     share = preferences.share[order]
     tie = (sides == 0)[order] * share
-    right = (preferences.winners() == sides)[order] * share
-    right = np.where(size[order] <= _EQUAL, 0.0, right)
+    right = np.where(size <= _EQUAL, 0.0, preferred(preferences.judge) == sides)[order] * share
     # with the k smallest as ties: their ties are right, and of the others those that name the humans' text
     good = np.concatenate([[0.0], tie.cumsum()]) + right.sum() - np.concatenate([[0.0], right.cumsum()])
     sizes = np.concatenate([[0.0], size[order]])
-    last = np.append(sizes[1:] > sizes[:-1], True)  # equal ones are ties together
-    candidates = np.flatnonzero(last)
-    best = candidates[np.argmax(np.round(good[candidates], 9))]
-    return float(sizes[best])
+    candidates = np.flatnonzero(np.append(sizes[1:] > sizes[:-1], True))  # equal ones are ties together
+    return float(sizes[candidates[np.argmax(np.round(good[candidates], 9))]])

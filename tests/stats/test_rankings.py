@@ -6,11 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judgebench.metrics.comparisons import Ranking
-from judgebench.metrics.correlation import kendall, pearson, spearman
-from judgebench.metrics.pairwise import pairwise_records
-from judgebench.metrics.resampling import group_weights
 from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import group_weights
+from judgebench.stats.correlation import kendall, pearson, spearman
+from judgebench.stats.rankings import Ranking, pairwise_records
 
 WHOLE = {
     "ties": "half",

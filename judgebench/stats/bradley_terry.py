@@ -1,0 +1,334 @@
+"""Strengths of systems compared two at a time: Bradley and Terry's model, and Davidson's where it has ties.
+
+A comparison of i and j is won by i, tied or lost with odds `e^(d/2) : nu : e^(-d/2)`, where d is the strength of i less
+that of j, and more where i stood in place one or was attacked. Without nu it is Bradley and Terry's model ("Rank
+Analysis of Incomplete Block Designs", 1952) in log-odds, with nu Davidson's ("On Extending the Bradley-Terry Model to
+Accommodate Ties in Paired Comparison Experiments", 1970); what a place is worth enters as in Davidson and Beaver ("On
+Extending the Bradley-Terry Model to Incorporate Within-Pair Order Effects", 1977). Outcomes may be shares: a judge that
+prefers a text with probability 0.7 has 0.7 of a win, and the likelihood is then a quasi-likelihood, whose intervals
+must come from resampling.
+
+Two systems of which one won 3 of 4 comparisons are log(3 / 1) = 1.1 apart, 191 Elo points. Kept by hand: no library
+fits a thousand resamples at a time, with ties, places and shares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from judgebench.stats.clusters import MOST_ENTRIES
+
+HALF, DAVIDSON = TIES = ("half", "davidson")
+"""What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
+
+ELO = 400 / math.log(10)
+"""Points on the Elo scale that a strength of 1 is: odds of 10 to 1 are 400 points."""
+
+ELO_MEAN = 1000.0
+"""The Elo points of strength 0."""
+
+_LARGEST = 20.0  # beyond, in log-odds, nothing holds a parameter back
+_MOST_STEPS, _MOST_HALVINGS = 100, 40
+_STEP, _WORSE = 1e-10, 1e-12
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Counts of who met whom and how it ended, group by group.
+
+    Attributes:
+        systems: number of systems, K.
+        one, other: [E] numbers of the two, `one` below `other`; several entries may be about the same two.
+        place: [E] 1 where `one` stood in place one, -1 where `other` did, 0 where that is unknown.
+        attacked: [E] 1 where the text of `one` was attacked, -1 where that of `other` was, else 0.
+        counts: [3 * E, G] how often `one` won, both tied, `one` lost, in each group.
+    """
+
+    systems: int
+    one: np.ndarray
+    other: np.ndarray
+    place: np.ndarray
+    attacked: np.ndarray
+    counts: sparse.csr_array
+
+    @classmethod
+    def of(cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray) -> Comparisons:
+        """From single comparisons; those of a system with itself say nothing and are left out.
+
+        Args:
+            met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attacked as above.
+            group: [n] 0 to G - 1.
+            outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
+        """
+        turned, apart = met[0] > met[1], met[0] != met[1]
+        kinds = np.where(turned, [met[1], met[0], -met[2], -met[3]], met)
+        ends = np.where(turned, outcomes[::-1], outcomes)
+        entries, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
+        count = entries.shape[1]
+        rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
+        values = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
+        return cls(systems, *entries, sparse.csr_array(sparse.coo_array(values, shape=(3 * count, groups))))
+
+    def outcomes(self, weights: np.ndarray) -> np.ndarray:
+        """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
+        return np.asarray((self.counts @ weights.T).reshape(3, len(self.one), len(weights)).transpose(0, 2, 1))
+
+    def table(self) -> np.ndarray:
+        """[3, K, K] how often the row's system won against, tied with and lost to the column's, over all groups."""
+        wins, ties, losses = self.outcomes(np.ones((1, self.counts.shape[1])))[:, 0]
+        counts = np.zeros((3, self.systems, self.systems))
+        for kind, (ahead, behind) in enumerate(((wins, losses), (ties, ties), (losses, wins))):
+            np.add.at(counts[kind], (self.one, self.other), ahead)
+            np.add.at(counts[kind], (self.other, self.one), behind)
+        return counts
+
+    @property
+    def parts(self) -> list[list[int]]:
+        """The systems that met, directly or through others, a list a part; nothing compares one part with another."""
+        return _components(self.table().sum(axis=0), "weak")
+
+    def dominant(self, ties: str = HALF) -> list[list[int]]:
+        """The systems in levels, of which none above ever lost to any below: one level where maximum likelihood has an
+        answer. The best level is first, if levels have met."""
+        wins, tied, _ = self.table()
+        beaten = wins + (tied if ties == HALF else 0)
+        levels = _components(beaten, "strong")
+        return sorted(
+            levels, key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False))
+        )
+
+    def decided_by(self, signs: np.ndarray) -> bool:
+        """True where `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses
+        all."""
+        won, tied, lost = self.outcomes(np.ones((1, self.counts.shape[1])))[:, 0]
+        ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
+        decided = bool(len(signs)) and bool((signs != 0).all()) and not tied.any()
+        return decided and not (ahead.any() and behind.any())
+
+
+def _components(table: np.ndarray, connection: str) -> list[list[int]]:
+    number, label = connected_components(table > 0, directed=True, connection=connection)
+    return [np.flatnonzero(label == part).tolist() for part in range(number)]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The parameters that are fitted.
+
+    Attributes:
+        ties: one of `TIES`.
+        prior: how many comparisons each system is given beforehand with an imagined one of strength 0, half of them
+            won and half lost (under `davidson` a third tied, too), and likewise each other parameter with a comparison
+            of equals; so that nothing becomes infinite. 0 is plain maximum likelihood.
+        place, attack: whether d has a parameter for the first place, and for an attacked text; each is left out where
+            the comparisons cannot tell it from strengths.
+    """
+
+    ties: str = HALF
+    prior: float = 0.0
+    place: bool = False
+    attack: bool = False
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The parameters of each resample, in log-odds; NaN in resamples that do not determine them.
+
+    Attributes:
+        strengths: [B, K], their mean 0 in each row.
+        place, attack: [B] what the first place is worth, and what being attacked is; None where there is no such
+            parameter.
+        tie: [B] Davidson's nu, the odds of a tie against a win of either of two equals; None under `half`.
+    """
+
+    strengths: np.ndarray
+    place: np.ndarray | None
+    attack: np.ndarray | None
+    tie: np.ndarray | None
+
+    def against(self, reference: int | None) -> np.ndarray:
+        """[B, K] the strengths, that of a reference being 0; None leaves their mean at 0."""
+        return self.strengths if reference is None else self.strengths - self.strengths[:, reference, None]
+
+
+def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
+    """The parameters that make the outcomes most likely, in each resample of group weights [B, G]; the others start
+    from the first row, usually of ones.
+
+    By Newton's method with halved steps: the log-likelihood is concave. Without a prior it has no maximum where some
+    systems never lost to any of the others (Ford, "Solution of a Ranking Problem from Binary Comparisons", 1957) or a
+    place decides everything; such a row is NaN. Under Davidson's model a tie does not count as a loss there, which is
+    on the safe side.
+    """
+    # 1. d as a linear map of the parameters: strengths, then what can be told from them
+    entries, systems = np.arange(len(comparisons.one)), comparisons.systems
+    columns = np.zeros((len(entries), systems))
+    columns[entries, comparisons.one], columns[entries, comparisons.other] = 1, -1
+    names = []
+    for name, asked in (("place", model.place), ("attack", model.attack)):
+        wider = np.hstack([columns, getattr(comparisons, {"place": "place", "attack": "attacked"}[name])[:, None]])
+        ranks_of = [
+            np.linalg.matrix_rank(side.T @ side, hermitian=True) if side.size else 0 for side in (wider, columns)
+        ]
+        if asked and ranks_of[0] > ranks_of[1]:
+            columns = wider
+            names.append(name)
+    design = sparse.csr_array(np.vstack([columns, np.eye(columns.shape[1])]) if model.prior else columns)
+    # 2. the data, then the resamples from where the data ended
+    size = columns.shape[1] + (model.ties == DAVIDSON)
+    fitted, start = np.full((len(weights), size), np.nan), np.zeros(size)
+    chunk = max(1, MOST_ENTRIES // max(1, 3 * design.shape[0], size * size))
+    for first in [0, *range(1, len(weights), chunk)]:
+        rows = slice(first, 1 if first == 0 else first + chunk)
+        outcomes = comparisons.outcomes(weights[rows])
+        determined = np.ones(outcomes.shape[1], dtype=bool) if model.prior else _connected(comparisons, outcomes, model)
+        if determined.any():
+            part = fitted[rows]
+            part[determined] = _climb(_Likelihood.of(design, outcomes[:, determined], model, systems), systems, start)
+        if first == 0 and np.isfinite(fitted[0]).all():
+            start = fitted[0]
+    strengths = fitted[:, :systems]
+    more = {name: fitted[:, systems + i] for i, name in enumerate(names)}
+    tie = np.exp(fitted[:, -1]) if model.ties == DAVIDSON else None
+    return Fitted(strengths - strengths.mean(axis=1, keepdims=True), more.get("place"), more.get("attack"), tie)
+
+
+def ranks(strengths: np.ndarray) -> np.ndarray:
+    """[B, K] the rank of each strength in its row, 1 the strongest; equal ones share the better rank.
+
+    Example:
+        >>> ranks(np.array([[0.5, 2.0, 0.5, -1.0]])).tolist()
+        [[2, 1, 2, 4]]
+    """
+    rounded = np.round(strengths, 9)
+    parts = [rounded[start : start + 4096] for start in range(0, len(rounded), 4096)]
+    above = [1 + (part[:, None, :] > part[:, :, None]).sum(axis=2) for part in parts]
+    return np.concatenate(above) if above else np.empty(rounded.shape, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """The log-likelihood of parameters [B, P]: those of d, and under Davidson's model log nu, the last.
+
+    Attributes:
+        design: [R, P] d of each entry, and of the prior's comparisons below, as a linear map of the parameters.
+        won, drawn, lost: [B, R] outcomes.
+        tied: whether there is a nu; free: [B] whether its likeliest value is above 0, for there are ties.
+        products: [R, P * P] of each row's entries of the design with each other; few are not 0, whatever P is.
+        level: [P, P] what holds the strengths' mean, without a prior: what all have in common changes nothing, and must
+            not make the Hessian singular.
+    """
+
+    design: sparse.csr_array
+    won: np.ndarray
+    drawn: np.ndarray
+    lost: np.ndarray
+    tied: bool
+    free: np.ndarray
+    products: sparse.csr_array
+    level: np.ndarray
+
+    @classmethod
+    def of(cls, design: sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> _Likelihood:
+        """Ties split where they are half wins, and the prior's comparisons added."""
+        # 1. outcomes
+        won, drawn, lost = outcomes
+        shares = (1 / 3, 1 / 3, 1 / 3)
+        if model.ties == HALF:
+            won, drawn, lost, shares = won + drawn / 2, np.zeros_like(drawn), lost + drawn / 2, (1 / 2, 0, 1 / 2)
+        prior = [np.full((len(won), design.shape[0] - won.shape[1]), model.prior * share) for share in shares]
+        whole = [np.hstack(sides) for sides in zip((won, drawn, lost), prior, strict=True)]
+        tied = model.ties == DAVIDSON
+        # 2. of each row of the design, its entries two by two
+        (rows, size), sizes = design.shape, np.diff(design.indptr)
+        row = np.repeat(np.arange(rows), sizes)
+        left = np.repeat(np.arange(design.nnz), sizes[row])
+        begins = np.concatenate([[0], np.cumsum(sizes[row])[:-1]])
+        right = np.arange(len(left)) - np.repeat(begins - design.indptr[row], sizes[row])
+        places = (row[left], design.indices[left].astype(np.int64) * size + design.indices[right])
+        entries = (design.data[left] * design.data[right], places)
+        products = sparse.csr_array(sparse.coo_array(entries, shape=(rows, size * size)))
+        level = np.zeros((size, size))
+        level[:systems, :systems] = not model.prior
+        return cls(design, *whole, tied, tied & (whole[1].sum(axis=1) > 0), products, level)
+
+    def chances(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
+        """[B, R] the chances of a win, a tie and a loss, then d / 2 and the logarithm of the odds' sum."""
+        half = (self.design @ at[:, : self.design.shape[1]].T).T / 2
+        tie = at[:, -1:] if self.tied else np.full((len(at), 1), -np.inf)
+        top = np.maximum(np.abs(half), tie)
+        odds = np.exp(half - top), np.exp(tie - top), np.exp(-half - top)
+        total = odds[0] + odds[1] + odds[2]
+        return odds[0] / total, odds[1] / total, odds[2] / total, half, np.log(total) + top
+
+    def value(self, at: np.ndarray) -> np.ndarray:
+        """[B] log-likelihoods."""
+        *_, half, total = self.chances(at)
+        value = ((self.won - self.lost) * half - (self.won + self.drawn + self.lost) * total).sum(axis=1)
+        return np.asarray(value + self.drawn.sum(axis=1) * np.where(self.free, at[:, -1], 0.0))
+
+    def step(self, at: np.ndarray) -> np.ndarray:
+        """[B, P] Newton's step: the Hessian's inverse times the gradient."""
+        p_won, p_tied, p_lost = self.chances(at)[:3]
+        total, ahead, size = self.won + self.drawn + self.lost, p_won - p_lost, self.design.shape[1]
+        gradient = (self.design.T @ ((self.won - self.lost) / 2 - total * ahead / 2).T).T
+        bend = total / 4 * (p_won + p_lost - ahead**2)
+        curved = (self.products.T @ bend.T).T.reshape(-1, size, size) + self.level
+        if self.tied:
+            both = (self.design.T @ (-total / 2 * ahead * p_tied).T).T
+            corner = np.where(self.free, (total * p_tied * (1 - p_tied)).sum(axis=1), 1.0)
+            gradient = np.hstack([gradient, (self.drawn - total * p_tied).sum(axis=1, keepdims=True)])
+            last = np.concatenate([both, corner[:, None]], axis=1)
+            curved = np.concatenate([np.concatenate([curved, both[:, :, None]], axis=2), last[:, None, :]], axis=1)
+        curved += 1e-12 * np.eye(curved.shape[1]) * np.maximum(np.trace(curved, axis1=1, axis2=2), 1)[:, None, None]
+        step = np.linalg.solve(curved, gradient[:, :, None])[:, :, 0]
+        if self.tied:
+            step[~self.free, -1] = 0.0
+        return step
+
+
+def _climb(likelihood: _Likelihood, systems: int, start: np.ndarray) -> np.ndarray:
+    """[B, P] where the log-likelihood is highest; NaN where a parameter runs away."""
+    free = likelihood.free
+    at = np.tile(start, (len(free), 1))
+    if likelihood.tied:  # without any tie, none is the likeliest
+        at[~free, -1] = -np.inf
+    value = likelihood.value(at)
+    for _ in range(_MOST_STEPS):
+        step = likelihood.step(at)
+        for _ in range(_MOST_HALVINGS):  # steps are halved where they lead down
+            higher = likelihood.value(at + step)
+            worse = higher < value - _WORSE * (1 + np.abs(value))
+            if not worse.any():
+                break
+            step = np.where(worse[:, None], step / 2, step)
+        at, value = at + step, higher
+        if np.abs(step).max() < _STEP:
+            break
+    size = likelihood.design.shape[1]
+    lengths = np.abs(at[:, :systems] - at[:, :systems].mean(axis=1, keepdims=True)).max(axis=1)
+    lengths = np.maximum(lengths, np.abs(at[:, systems:size]).max(axis=1, initial=0.0))
+    if likelihood.tied:
+        lengths = np.maximum(lengths, np.abs(np.where(free, at[:, -1], 0.0)))
+    at[lengths > _LARGEST] = np.nan
+    return at
+
+
+def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> np.ndarray:
+    """[B] whether from every system a chain of wins leads to every other, which a maximum needs."""
+    won, drawn, lost = outcomes
+    if model.ties == HALF:
+        won, lost = won + drawn, lost + drawn
+    count = comparisons.systems
+    wins = np.zeros((count * count, len(won)), dtype=np.float32)
+    for ahead, behind, some in ((comparisons.one, comparisons.other, won), (comparisons.other, comparisons.one, lost)):
+        np.add.at(wins, ahead * count + behind, some.T > 0)
+    reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
+    for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
+        reach = (reach @ reach > 0).astype(np.float32)
+    return np.asarray(reach.all(axis=(1, 2)))

@@ -1,0 +1,344 @@
+"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json.
+
+A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
+NaN. Numbers with an interval have its ends as `_low` and `_high`.
+
+- dataset, what identifies the cell, rule; ties, prior, reference, human_tie, resamples, seed: as asked for;
+- pairs: distinct pairs of texts, of two systems; groups; systems;
+- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
+  None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
+  human_tie_odds: Davidson's nu;
+- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
+  `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
+  where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
+  the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
+- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
+  None with fewer than three;
+- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
+  `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
+  accuracy_calibrated is hence no test;
+- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
+  (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
+  with each of these names;
+- system_pairs: a record a pair of systems that met: first, second, pairs, win_share of the first,
+  human_win_share, preferred (pairs in which the humans prefer a text), agreement with the humans there (with ends).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, Wording, check_fields, named
+from judgebench.runtime.errors import UserError
+from judgebench.stats import bradley_terry
+from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Fitted, Model
+from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_interval
+from judgebench.stats.correlation import CORRELATIONS, correlate_rows
+from judgebench.stats.preferences import Preferences, best_threshold, preferred
+from judgebench.stats.scores import CLEAN, COMPARED, Scores
+
+DEV = "dev"
+
+MOST_RANKED = 500
+"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
+
+RETIRED = {"outcome": "mean", "margins": 4}
+"""Settings of earlier versions, and the values at which they ask for what is done now."""
+
+_FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
+_SETTINGS = ("ties", "prior", "reference", "human_tie")
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """conf/config.yaml's `pairwise`.
+
+    Attributes:
+        position: whether the first place has a parameter.
+        prior: comparisons given beforehand, see `bradley_terry.Model`.
+        reference: the system whose strength is 0; None puts the mean there.
+        human_tie: humans' preferences up to this are ties.
+
+    Raises:
+        UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
+    """
+
+    ties: Annotated[str, OneOf(TIES)] = HALF
+    position: bool = True
+    prior: Annotated[float, Ge(0), Le(1000), Wording("a number from 0 to 1000; more would drown the data")] = 1.0
+    reference: Annotated[str | int, Wording("the name of a system")] | None = None
+    human_tie: Annotated[float, Ge(0)] = 0.0
+
+    @classmethod
+    def parse(cls, given: Any) -> Ranking:
+        """From the config key `pairwise`."""
+        if isinstance(given, Mapping):
+            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
+        ranking = cls(**named(cls, given, "pairwise"))
+        check_fields(ranking, "pairwise")
+        reference = None if ranking.reference is None else str(ranking.reference)
+        return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
+
+    def check(self, systems: Collection[str]) -> None:
+        """Raises `UserError` where the reference is none of the systems compared."""
+        if self.reference is not None and self.reference not in systems:
+            raise UserError(
+                f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
+            )
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """The pairs of texts of one cell of a table of scores.
+
+    Attributes:
+        systems: names of the systems.
+        one, other: [n] numbers of the systems that wrote the judged text, and its rival.
+        wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second, see
+            `win_probabilities`.
+        human: [n] by how much the humans prefer the judged text; NaN where they did not say.
+        share: [n] how much of a distinct pair each row is.
+        clusters: of the n pairs.
+    """
+
+    systems: list[str]
+    one: np.ndarray
+    other: np.ndarray
+    wins: np.ndarray
+    ties: np.ndarray
+    human: np.ndarray
+    share: np.ndarray
+    clusters: Clusters
+
+    @classmethod
+    def of(cls, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> TextPairs:
+        """From the columns of a cell. Two texts that met twice, each once as the judged one, are one comparison, each
+        row half of it."""
+        ids = np.concatenate([part[name].astype(str) for name in ("text_id", "rival_id")])
+        ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
+        _, which, often = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True)
+        writers = [part[name].astype(str).tolist() for name in ("system_id", "rival_system_id")]
+        number = {name: k for k, name in enumerate(dict.fromkeys(writers[0] + writers[1]))}
+        one, other = (np.array([number[name] for name in side], dtype=np.int64) for side in writers)
+        wins, ties = (
+            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64) for name in ("score", "tie")
+        )
+        clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
+        return cls(list(number), one, other, wins, ties, part["human"], 1 / often[which.reshape(-1)], clusters)
+
+    def preferences(self, ranking: Ranking) -> Preferences:
+        """Of the pairs of which the humans said something."""
+        rows = np.isfinite(self.human)
+        clusters = replace(self.clusters, number=self.clusters.number[rows])
+        judge = self.wins.mean(axis=0)[rows] - 0.5
+        return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
+
+    def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
+        """Outcomes of the pairs for the judge: each order counts half, by its win probability."""
+        outcomes = np.stack([self.wins - self.ties / 2, self.ties, 1 - self.wins - self.ties / 2]) * self.share / 2
+        places = np.repeat((1, -1) if ranking.position else (0, 0), len(self.one))
+        return self._comparisons(outcomes.reshape(3, -1), places, attacked)
+
+    def by_humans(self, ranking: Ranking) -> Comparisons:
+        """Outcomes of the pairs for the humans; those of which they said nothing are left out."""
+        known = np.isfinite(self.human)
+        winner = preferred(np.where(known, self.human, 0.0), ranking.human_tie)
+        outcomes = np.stack([winner > 0, winner == 0, winner < 0]) * self.share * known
+        return self._comparisons(outcomes, np.zeros(len(winner), dtype=np.int64), False)
+
+    def _comparisons(self, outcomes: np.ndarray, places: np.ndarray, attacked: bool) -> Comparisons:
+        """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text in each."""
+        times = len(places) // max(1, len(self.one))
+        one, other, group = (np.tile(side, times) for side in (self.one, self.other, self.clusters.number))
+        met = np.stack([one, other, places, np.full(len(one), int(attacked))])
+        return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Strengths after the judge or the humans.
+
+    Attributes:
+        fitted: None where there are none; `unranked` then says why.
+        resting: why they are finite by the prior alone; else None.
+        missing: share of the resamples without strengths.
+    """
+
+    comparisons: Comparisons
+    fitted: Fitted | None
+    unranked: str | None
+    resting: str | None = None
+    missing: float = 0.0
+
+    @classmethod
+    def of(cls, comparisons: Comparisons, clusters: Clusters, model: Model, systems: Sequence[str]) -> Side:
+        """Fits the strengths, where the comparisons determine them."""
+        unranked, resting = determined(comparisons, model, systems)
+        if unranked is not None:
+            return cls(comparisons, None, unranked)
+        fitted = bradley_terry.fit_strengths(comparisons, clusters.weights, model)
+        finite = np.isfinite(fitted.strengths).all(axis=1)
+        if not finite[0]:
+            reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
+            return cls(comparisons, None, f"{reason}pairwise.prior=1 holds them back")
+        return cls(comparisons, fitted, None, resting, float((~finite[1:]).mean()) if len(finite) > 1 else 0.0)
+
+    def bounded(self, name: str, values: np.ndarray | None, missing: float | None = None) -> dict[str, float | None]:
+        """A number of the data with the interval of its resamples, unless some of these do not have it."""
+        if values is None or np.isnan(values[0]):
+            return unknown((name,))
+        lost = self.missing if missing is None else missing
+        return with_interval(name, values[:1] if lost else values)
+
+
+def pairwise_records(
+    scores: Scores | Mapping[str, Any],
+    dataset: str,
+    ranking: Ranking | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    rules: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Strengths of systems after each judge and after the humans, and whether the two prefer alike: a record per cell,
+    in the order in which these appear; see above. Of texts that were not compared there is none.
+
+    The humans compared the same pairs: a text is better whose score is higher, or which they preferred. Judge and
+    humans are resampled alike.
+
+    Raises:
+        ValueError: see `Scores.of`, or a column of compared texts is missing.
+    """
+    table, ranking = Scores.of(scores), ranking or Ranking()
+    if "score_first" not in table.columns:
+        return []
+    if missing := [name for name in COMPARED if name not in table.columns]:
+        raise ValueError(f"scores: missing columns {', '.join(missing)}")
+    settings: dict[str, Any] = {name: getattr(ranking, name) for name in _SETTINGS}
+    settings |= {"resamples": resamples, "seed": seed}
+    pairs_of = {cell: TextPairs.of(table.part(cell), resamples, seed) for cell in table.cells}
+    records = []
+    for cell, pairs in pairs_of.items():
+        dev = pairs_of.get(cell._replace(split=DEV))
+        threshold = None if dev is None else best_threshold(dev.preferences(ranking))
+        record = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)} | settings
+        records.append(record | _record(pairs, ranking, threshold, cell.attack != CLEAN))
+    return records
+
+
+def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacked: bool) -> dict[str, Any]:
+    # 1. strengths after both
+    systems, clusters = pairs.systems, pairs.clusters
+    model = Model(ranking.ties, ranking.prior, ranking.position, attacked)
+    judge = Side.of(pairs.judged(ranking, attacked), clusters, model, systems)
+    humans = Side.of(pairs.by_humans(ranking), clusters, Model(ranking.ties, ranking.prior), systems)
+    reference = systems.index(ranking.reference) if ranking.reference in systems else None
+    if ranking.reference is not None and reference is None:
+        note = f"no text of this split is by the reference {ranking.reference}"
+        judge, humans = (Side(side.comparisons, None, side.unranked or note) for side in (judge, humans))
+    # 2. what was compared, what place and attack are worth, and what is missing
+    distinct = round(float(pairs.share[pairs.one != pairs.other].sum()), 9)
+    record: dict[str, Any] = {"pairs": distinct, "groups": clusters.count, "systems": len(systems)}
+    for name in ("place", "attack"):
+        record |= judge.bounded(f"{name}_effect", judge.fitted and getattr(judge.fitted, name))
+    for prefix, side in (("", judge), ("human_", humans)):
+        tie = side.fitted and side.fitted.tie
+        record[f"{prefix}tie_odds"] = None if tie is None else float(tie[0])
+    for name in ("unranked", "resting"):
+        record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
+    record["undetermined_share"] = missing = max(judge.missing, humans.missing)
+    # 3. judge and humans: strengths over systems, then pair by pair
+    correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
+    if judge.fitted is not None and humans.fitted is not None and len(systems) >= _FEWEST:
+        strengths = [np.round(fitted.strengths, 9) for fitted in (judge.fitted, humans.fitted)]
+        whole = np.isfinite(strengths[0]).all(axis=1) & np.isfinite(strengths[1]).all(axis=1)
+        correlated = list(correlate_rows(*(side[whole] for side in strengths)))
+    for name, values in zip(CORRELATIONS, correlated, strict=True):
+        record |= judge.bounded(f"strength_{name}", values, missing)
+    record |= pairs.preferences(ranking).agreement(threshold)
+    ranked = len(systems) <= MOST_RANKED
+    record["ranking"] = _ranking(pairs, judge, humans, reference) if ranked else []
+    record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans) if ranked else []
+    return record
+
+
+def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -> tuple[str | None, str | None]:
+    """Sentences that say why there are no strengths, and why they are finite by the prior alone; None where neither."""
+
+    def listed(numbers: Sequence[int], most: int = 4) -> str:
+        more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+        return ", ".join(systems[number] for number in numbers[:most]) + more
+
+    if len(systems) > MOST_RANKED:
+        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked", None
+    if len(systems) < 2:
+        return f"all texts are by one system, {systems[0] if systems else 'none'}", None
+    if not comparisons.table().sum():
+        return "nobody compared these texts", None
+    if len(apart := comparisons.parts) > 1:
+        names = "; ".join(map(listed, apart))
+        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {names}", None
+    resting, levels = None, comparisons.dominant(model.ties)
+    if len(levels) > 1:
+        tied = "" if model.ties == DAVIDSON else " or tied with"
+        best, worst = listed(levels[0]), listed(levels[-1])
+        if len(levels[0]) > len(levels[-1]):
+            never = f"{worst} never won against{' or tied with' if tied else ''} any of the others"
+        else:
+            never = f"{best} never lost to{tied} {worst if len(levels) == 2 else 'any of the others'}"
+        if not model.prior:
+            return f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back", None
+        resting = f"{never}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
+    decided = (("the place", model.place, comparisons.place), ("the attack", model.attack, comparisons.attacked))
+    for name, asked, signs in decided:
+        if asked and comparisons.decided_by(signs):
+            if not model.prior:
+                return f"{name} decides every comparison, so nothing is told of strengths", None
+            resting = f"{name} decides every comparison: what it is worth is finite by pairwise.prior ({model.prior:g})"
+            resting += " alone, and nothing is told of strengths"
+    return None, resting
+
+
+def _ranking(pairs: TextPairs, judge: Side, humans: Side, reference: int | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
+    for prefix, side in (("", judge), ("human_", humans)):
+        won, tied, _ = side.comparisons.table()
+        strengths = None if side.fitted is None else side.fitted.against(reference)
+        ranks = None if strengths is None else bradley_terry.ranks(strengths[:1] if side.missing else strengths)
+        for i, row in enumerate(rows):
+            of_system = None if strengths is None else strengths[:, i]
+            # its rank, with the ranks between which it lies in 95 % of the resamples
+            row |= dict.fromkeys((f"{prefix}rank", f"{prefix}rank_low", f"{prefix}rank_high"))
+            if ranks is not None:
+                row[f"{prefix}rank"] = int(ranks[0, i])
+            if ranks is not None and len(ranks) > 1:
+                ends = np.quantile(ranks[1:, i], CONFIDENCE, method="inverted_cdf").tolist()
+                row[f"{prefix}rank_low"], row[f"{prefix}rank_high"] = map(int, ends)
+            row |= side.bounded(f"{prefix}strength", of_system)
+            row |= side.bounded(f"{prefix}elo", None if of_system is None else ELO_MEAN + ELO * of_system)
+            wins, ties, losses = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
+            row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
+            total = wins + ties + losses
+            row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None
+    by = "strength" if judge.fitted is not None else "win_share"
+    return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
+
+
+def _system_pairs(pairs: TextPairs, ranking: Ranking, judge: Side, humans: Side) -> list[dict[str, Any]]:
+    tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
+    preferences, rated = pairs.preferences(ranking), np.isfinite(pairs.human)
+    low, high = np.minimum(pairs.one, pairs.other), np.maximum(pairs.one, pairs.other)
+    met = np.zeros((len(pairs.systems),) * 2)
+    np.add.at(met, (low, high), pairs.share)
+    records = []
+    for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
+        record: dict[str, Any] = {"first": pairs.systems[i], "second": pairs.systems[k], "pairs": float(met[i, k])}
+        for name, table in tables.items():
+            won, tied, lost = table[:, i, k]
+            total = won + tied + lost
+            record[name] = float((won + tied / 2) / total) if total else None
+        records.append(record | preferences.agreed(((low == i) & (high == k))[rated]))
+    return records
