@@ -40,12 +40,12 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
-from judgebench.stats.rankings import Ranking
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.stats.correlation import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 from judgebench.worth.raters import Panel

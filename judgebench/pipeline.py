@@ -29,7 +29,6 @@ from judgebench.judges.loop import Models
 from judgebench.judges.pace import Pace, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
-from judgebench.stats.rankings import pairwise_records
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
@@ -46,6 +45,7 @@ from judgebench.runtime.timing import Clock
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.forecasts import with_silent
 from judgebench.stats.paired import attack_differences, compare, default_pairs
+from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.robustness import cost_records, suffix_records
 from judgebench.stats.scores import Scores
 from judgebench.tracking.wandb import log_run

@@ -22,8 +22,8 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import JudgeSettings
-from judgebench.stats.rankings import Ranking
 from judgebench.runtime.errors import UserError
+from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 
 from judgebench.config.fields import MetricSettings
-from judgebench.stats.preferences import comparative
 from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
 from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, unknown, with_interval
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.levels import LEVELS, Correlated, correlate
+from judgebench.stats.preferences import comparative
 from judgebench.stats.robustness import against_clean
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of
 from judgebench.types import CLAMPED, FAILED

@@ -47,7 +47,10 @@ def snapshot(folder: Path, printed: str, frozen: str = ".*") -> dict[str, str]:
             content = json.loads(path.read_text("utf-8"))
             files[name] = as_json(_masked(content) if name == "sweep.json" else content)  # of trials, by the real clock
         elif path.suffix == ".yaml":
-            files[f"{name.removesuffix('.yaml')}.json"] = as_json(_masked(yaml.safe_load(path.read_text("utf-8"))))
+            content = _masked(yaml.safe_load(path.read_text("utf-8")))
+            if name.startswith("judge_card"):
+                content["sha256"] = "masked"  # of all of it, the commit too
+            files[f"{name.removesuffix('.yaml')}.json"] = as_json(content)
         elif path.suffix == ".parquet":
             files[name.replace(".parquet", ".csv")] = as_csv(pq.read_table(path))
         elif path.suffix == ".html":

@@ -7,13 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.bradley_terry import DAVIDSON
-from judgebench.stats.preferences import MEASURES
 from judgebench.report.formats import interval, is_known, no_text, percent, points, short, signed_two, span, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import SeriesIndex, labelled
+from judgebench.stats.bradley_terry import DAVIDSON, ELO_MEAN
+from judgebench.stats.preferences import MEASURES
 
 _NOTE = (
     "Place one: how much more often than half of the time the text in place one wins, in percentage points; 0 for a "
