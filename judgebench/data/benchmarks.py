@@ -98,35 +98,32 @@ class SummEval(JudgeDataModule):
     name = "summeval"
 
     def load(self) -> Dataset:
-        rows = self._rows()
-        first = next(rows, None)
-        if first is None:
-            raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
-        return with_joint(read_dataset(chain([first], rows), _reader(first), _SCALE), _DIMENSIONS)
-
-    def _rows(self) -> Iterator[FileRow]:
         path = self.given_path(
             "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's parquet, or 'hub'"
         )
         # As given: Path would drop the "./" of "./owner/name", which says that it is local.
         hub_id = _HUB_ID if self.path == "hub" else str(self.path)
         if self.path == "hub" or is_hub_id(hub_id):
-            return parquet_rows(download(hub_id))
-        return parquet_rows(path) if is_parquet(path) else json_rows(path)
-
-
-def _reader(first: FileRow) -> Callable[[FileRow], Iterable[tuple[Example, Scores]]]:
-    """The reader of the rows' layout."""
-    if "expert_annotations" in first.values:
-        return partial(_from_release, [])
-    if first.has("machine_summaries"):
-        return _from_mteb
-    if "scores" in first.values:
-        return partial(perhaps_scored_example, _GEVAL)
-    raise UserError(
-        f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' (SummEval's own"
-        " JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
-    )
+            rows = parquet_rows(download(hub_id))
+        else:
+            rows = parquet_rows(path) if is_parquet(path) else json_rows(path)
+        first = next(rows, None)
+        if first is None:
+            raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
+        # the first row tells the layout
+        read: Callable[[FileRow], Iterable[tuple[Example, Scores]]]
+        if "expert_annotations" in first.values:
+            read = partial(_from_release, [])
+        elif first.has("machine_summaries"):
+            read = _from_mteb
+        elif "scores" in first.values:
+            read = partial(perhaps_scored_example, _GEVAL)
+        else:
+            raise UserError(
+                f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' "
+                "(SummEval's own JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
+            )
+        return with_joint(read_dataset(chain([first], rows), read, _SCALE), _DIMENSIONS)
 
 
 def _from_release(experts: list[int], row: FileRow) -> Iterator[tuple[Example, Scores]]:
@@ -137,19 +134,17 @@ def _from_release(experts: list[int], row: FileRow) -> Iterator[tuple[Example, S
             f"{row.place}: the article (field 'text') is missing, as in SummEval's download before pairing; give"
             " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
         )
-    given = row.inners("expert_annotations") if row.has("expert_annotations") else []
+    raters = row.inners("expert_annotations") if row.has("expert_annotations") else []
     scores = {
-        dimension: {
-            str(i): expert.number(dimension) for i, expert in enumerate(given, start=1) if expert.has(dimension)
-        }
+        dimension: {str(i): rater.number(dimension) for i, rater in enumerate(raters, start=1) if rater.has(dimension)}
         for dimension in _DIMENSIONS
     }
-    if given and len(given) != (experts or [len(given)])[0]:
+    if raters and len(raters) != (experts or [len(raters)])[0]:
         raise UserError(
-            f"{row.place}: field 'expert_annotations' has {len(given)} experts and the first row {experts[0]}; all rows"
-            " must have as many."
+            f"{row.place}: field 'expert_annotations' has {len(raters)} experts and the first row {experts[0]}; all "
+            "rows must have as many."
         )
-    experts += [len(given)] if given else []
+    experts += [len(raters)] if raters else []
     article, system = row.identifier("id"), row.identifier("model_id")
     yield _summary(article, system, row.text("text"), row.text("decoded"), mean_scores(scores)), scores
 
@@ -168,8 +163,8 @@ def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
                 " machine_summaries; there must be one each."
             )
     for i, summary in enumerate(summaries):
-        given = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
-        yield _summary(article, str(i), source, summary, mean_scores(given)), given
+        rated = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
+        yield _summary(article, str(i), source, summary, mean_scores(rated)), rated
 
 
 def _summary(article: str, system: str, source: str, output: str, human: dict[str, float]) -> Example:

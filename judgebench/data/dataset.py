@@ -175,14 +175,11 @@ def validate(loaded: Dataset) -> None:
             if not math.isnan(value) and (fault := problem(value, dimension)):
                 raise UserError(f"{where(i)}: the human score {value:g} for '{dimension}' {fault}.")
     # 3. somebody rated each dimension
-    if loaded.rated and (unrated := [name for name in dimensions if not rated(examples, name)]):
-        raise UserError(
-            *(
-                f"nobody rated '{name}': none of the {len(examples):,} examples has a human score for it; "
-                "give some of them one, or leave it out."
-                for name in unrated
-            )
+    if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
+        end = (
+            f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
         )
+        raise UserError(*(f"nobody rated '{name}': {end}" for name in unrated))
 
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:

@@ -247,38 +247,32 @@ class Rated:
 
 
 def dataset_of(
-    found: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
+    texts: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
 ) -> Dataset:
     """The data set of examples; see `read_dataset` for `scale`."""
-    for one in found:
-        for dimension, given in one.scores.items():
-            if any(map(math.isnan, given.values())):
+    # single scores are kept of dimensions in which some example has two or more: [examples, raters], NaN for none
+    several: dict[str, None] = {}
+    for text in texts:
+        for dimension, scores in text.scores.items():
+            if any(map(math.isnan, scores.values())):
                 raise UserError(
-                    f"{one.place}, example '{one.example.example_id}': the human score nan for '{dimension}' is not a "
-                    "finite number; give one, or null where nobody rated the text."
+                    f"{text.place}, example '{text.example.example_id}': the human score nan for '{dimension}' is not "
+                    "a finite number; give one, or null where nobody rated the text."
                 )
-    raters, ratings = _ratings([one.scores for one in found])
-    data = completed(Dataset([one.example for one in found], {}, ratings, [one.place for one in found], raters=raters))
-    if isinstance(scale, tuple):
-        scale = dict.fromkeys(data.examples[0].human, scale) if found else {}
-    return dataclasses.replace(data, scale=scale or {})
-
-
-def _ratings(rated: Sequence[Scores]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """Raters, and dimension -> [examples, raters] with NaN where one gave none; of dimensions in which some example has
-    two ratings or more."""
-    several = dict.fromkeys(dimension for scores in rated for dimension, given in scores.items() if len(given) > 1)
-    columns: dict[str, int] = {}
-    for scores in rated:
-        for dimension in several:
-            for rater in scores.get(dimension, ()):
-                columns.setdefault(rater, len(columns))
-    ratings = {dimension: np.full((len(rated), len(columns)), np.nan) for dimension in several}
-    for i, scores in enumerate(rated):
-        for dimension, table in ratings.items():
-            for rater, score in scores.get(dimension, {}).items():
+            if len(scores) > 1:
+                several[dimension] = None
+    raters = dict.fromkeys(rater for text in texts for name in several for rater in text.scores.get(name, ()))
+    columns = {rater: i for i, rater in enumerate(raters)}
+    ratings = {dimension: np.full((len(texts), len(columns)), np.nan) for dimension in several}
+    for dimension, table in ratings.items():
+        for i, text in enumerate(texts):
+            for rater, score in text.scores.get(dimension, {}).items():
                 table[i, columns[rater]] = score
-    return tuple(columns), ratings
+    places = [text.place for text in texts]
+    data = completed(Dataset([text.example for text in texts], {}, ratings, places, raters=tuple(raters)))
+    if isinstance(scale, tuple):
+        scale = dict.fromkeys(data.examples[0].human, scale) if texts else {}
+    return dataclasses.replace(data, scale=scale or {})
 
 
 def _identifier(row: FileRow, field: str | None, column: str) -> str | None:

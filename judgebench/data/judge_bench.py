@@ -44,42 +44,40 @@ class JudgeBench(JudgeDataModule):
     def load(self) -> Dataset:
         path = existing(self.given_path("a file in JUDGE-BENCH's schema"))
         head = json_object(path)
-        scale = _graded(head)
+        metrics = head.inners("annotations")
+        scale = {  # worst and best score, of metrics that are graded or continuous
+            metric.text("metric"): (metric.number("worst"), metric.number("best"))
+            for metric in metrics
+            if metric.value("category") != "categorical" and metric.has("worst") and metric.has("best")
+        }
+        if not scale:
+            names = ", ".join(metric.text("metric") for metric in metrics)
+            raise UserError(
+                f"{head.place}: no metric is graded or continuous ({names}); give a data set with one that is."
+            )
         title = head.text("dataset") if head.has("dataset") else self.name
-        found: list[Rated] = []
+        texts: list[Rated] = []
         left: list[UserError] = []
         for row in json_array(path, "instances"):
             try:
-                found.append(_rated(row, title, scale))
+                texts.append(_rated(row, title, scale))
             except UserError as error:
                 left.append(error)
-        if left:
-            if not found:
-                raise left[0]
-            self.note = left_out_note(left)
-        return dataset_of(found, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
-
-
-def _graded(head: FileRow) -> dict[str, tuple[float, float]]:
-    """Metric -> worst and best score, of those that are graded or continuous; `UserError` where none is."""
-    declared = head.inners("annotations")
-    scales = {
-        metric.text("metric"): (metric.number("worst"), metric.number("best"))
-        for metric in declared
-        if metric.value("category") != "categorical" and metric.has("worst") and metric.has("best")
-    }
-    if not scales:
-        names = ", ".join(metric.text("metric") for metric in declared)
-        raise UserError(f"{head.place}: no metric is graded or continuous ({names}); give a data set with one that is.")
-    return scales
+        if left and not texts:
+            raise left[0]
+        self.note = left_out_note(left) if left else self.note
+        return dataset_of(texts, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
 
 
 def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -> Rated:
     """An instance, with the scores of its raters on all metrics of `scale`."""
     scores = {}
     for metric, (worst, best) in scale.items():
-        given = row.scores(_scores_at(row, f"annotations.{metric}"))
-        scores[metric] = given if worst < best else {rater: worst + best - score for rater, score in given.items()}
+        # those of single raters, or of one alone the mean, which may be of more
+        single, mean = (f"annotations.{metric}.{name}" for name in (_SINGLE, _MEAN))
+        several = isinstance(row.value(single), list) and len(row.value(single)) > 1
+        rated = row.scores(single if several or not row.has(mean) else mean)
+        scores[metric] = rated if worst < best else {rater: worst + best - score for rater, score in rated.items()}
     inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
     output, source = _one_of(inner, _OUTPUTS), _one_of(inner, _SOURCES)
     context = _one_of(inner, _CONTEXTS) or "" if output else ""
@@ -89,13 +87,6 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
     else:
         group, output, source = name, row.text("instance"), title
     return Rated(Example(name, group, "system", source, output, mean_scores(scores), context), scores, row.place)
-
-
-def _scores_at(row: FileRow, metric: str) -> str:
-    """The path of a metric's scores: those of single raters, or of one alone the mean, which may be of more."""
-    single = row.value(f"{metric}.{_SINGLE}")
-    few = not isinstance(single, list) or len(single) < 2
-    return f"{metric}.{_MEAN}" if few and row.has(f"{metric}.{_MEAN}") else f"{metric}.{_SINGLE}"
 
 
 def _one_of(row: FileRow, names: Sequence[str]) -> str | None:

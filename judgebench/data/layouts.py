@@ -69,7 +69,18 @@ class Layouts(Generic[Fields]):
             raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
         if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
             raise UserError(f"data.layouts must be a list of {{files: PATTERN, fields: ...}}, got {layouts!r}.")
-        return cls([_parsed(kind, layout, f"data.layouts[{i}]") for i, layout in enumerate(layouts)])
+        known = []
+        for i, layout in enumerate(layouts):
+            where = f"data.layouts[{i}]"
+            if not isinstance(layout, Mapping):
+                raise UserError(f"{where} must be {{files: PATTERN, fields: ...}}, got {layout!r}.")
+            known_keys(layout, ("files", "rows", "fields"), where)
+            for key in ("files", "rows"):
+                if not isinstance(layout.get(key, ""), str | None):
+                    raise UserError(f"{where}.{key} must be text, got {layout[key]!r}.")
+            parsed = kind.parse(layout.get("fields", {}), f"{where}.fields")
+            known.append(Layout(parsed, layout.get("files") or "*", layout.get("rows")))
+        return cls(known)
 
     def read(self, path: Path, read: Read[Fields], published: str | None = None) -> tuple[list[Rated], list[UserError]]:
         """Examples of a file, or of those in a folder that have a known layout; and why rows were left out.
@@ -81,55 +92,50 @@ class Layouts(Generic[Fields]):
             UserError: no such file; no file of a known layout; a row that is wrong, or where rows may be left out, all
                 of them.
         """
-        files = data_files(path)
-        chosen = [(file, layout) for file in files if (layout := self._layout_of(file, path, read)) is not None]
+        chosen: list[tuple[Path, Layout[Fields]]] = []
+        for file in data_files(path):
+            fitting = [layout for layout in self.known if layout.takes(file)]
+            if not fitting and not path.is_dir():
+                fitting = list(self.known)
+            if len(fitting) > 1:  # the first of which one of the first rows can be read
+                fitting = [layout for layout in fitting if self._fits(layout, file, read)] or fitting
+            if fitting:
+                chosen.append((file, fitting[0]))
         if not chosen:
             patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))
             expected = published or "a file, or a folder with some"
             raise UserError(f"{path}: this folder has no file {patterns}; data.path must be {expected}.")
-        found: list[Rated] = []
+        texts: list[Rated] = []
         left: list[UserError] = []
         for file, layout in chosen:
             within = f"{file.relative_to(path).with_suffix('')}/" if len(chosen) > 1 else ""
-            for one in _rows(layout, file):
+            for row in _rows(layout, file):
                 try:
-                    found.extend(self._examples(layout, replace(one, within=within), read))
+                    texts.extend(self._examples(layout, replace(row, within=within), read))
                 except UserError as error:
                     if not self.declared:
                         raise
                     left.append(error)
-        if left and not found:
+        if left and not texts:
             raise left[0]
-        return found, left
-
-    def _layout_of(self, file: Path, path: Path, read: Read[Fields]) -> Layout[Fields] | None:
-        """The layout of a file; None of one in a folder that has none."""
-        fitting = [layout for layout in self.known if layout.takes(file)]
-        if not fitting and not path.is_dir():
-            fitting = list(self.known)
-        if len(fitting) < 2:
-            return fitting[0] if fitting else None
-        return next((layout for layout in fitting if self._fits(layout, file, read)), fitting[0])
+        return texts, left
 
     def _fits(self, layout: Layout[Fields], file: Path, read: Read[Fields]) -> bool:
-        """True where one of the first rows can be read."""
-        try:
-            rows = list(islice(_rows(layout, file), _PROBED))
-        except UserError:
-            return False
-        for row in rows:
-            with suppress(UserError):
-                self._examples(layout, row, read)
-                return True
+        """True where one of the first rows can be read; a file may end, or break, before as many."""
+        with suppress(UserError):
+            for row in list(islice(_rows(layout, file), _PROBED)):
+                with suppress(UserError):
+                    self._examples(layout, row, read)
+                    return True
         return False
 
     def _examples(self, layout: Layout[Fields], row: FileRow, read: Read[Fields]) -> list[Rated]:
-        found = [Rated(example, scores, row.place) for example, scores in read(layout.fields, row)]
-        for one in found if self.declared else ():
-            for what, text in (("judged text", one.example.output), ("source", one.example.source)):
+        texts = [Rated(example, scores, row.place) for example, scores in read(layout.fields, row)]
+        for example in [rated.example for rated in texts] if self.declared else ():
+            for what, text in (("judged text", example.output), ("source", example.source)):
                 if not text.strip():
                     raise UserError(f"{row.place}: the {what} is empty.")
-        return found
+        return texts
 
 
 def _rows(layout: Layout[Fields], file: Path) -> Iterator[FileRow]:
@@ -137,7 +143,7 @@ def _rows(layout: Layout[Fields], file: Path) -> Iterator[FileRow]:
     return chain.from_iterable(map(layout.fields.rows_of, file_rows(file, layout.rows)))
 
 
-def merged(found: Iterable[Rated], named: bool, needed: bool = True) -> tuple[list[Rated], list[UserError]]:
+def merged(texts: Iterable[Rated], named: bool, needed: bool = True) -> tuple[list[Rated], list[UserError]]:
     """Texts with the scores of all rows that rate them, and why some were left out.
 
     Rows are about one text where their group, system and text are the same and no rater gives it two scores. A text is
@@ -147,37 +153,40 @@ def merged(found: Iterable[Rated], named: bool, needed: bool = True) -> tuple[li
         named: the rows name their examples: rows of one name are about one text.
         needed: texts that nobody rated on a dimension, which others have, are left out.
     """
-    texts: dict[tuple[str, ...], list[Rated]] = {}
+    # 1. rows about one text are put together
+    joint: dict[tuple[str, ...], list[Rated]] = {}
     in_group: Counter[str] = Counter()
-    for one in found:
-        example = one.example
+    for text in texts:
+        example = text.example
         key = (example.example_id,) if named else (example.group_id, example.system_id, example.output)
-        same = next((text for text in texts.setdefault(key, []) if not _rated_twice(text.scores, one.scores)), None)
-        if same is not None:
-            joint = {dimension: dict(given) for dimension, given in same.scores.items()}
-            for dimension, given in one.scores.items():
-                joint.setdefault(dimension, {}).update(given)
-            same.scores = joint
+        for other in joint.setdefault(key, []):
+            if not any(set(scores) & set(other.scores.get(name, ())) for name, scores in text.scores.items()):
+                both = dict.fromkeys([*other.scores, *text.scores])
+                other.scores = {name: {**other.scores.get(name, {}), **text.scores.get(name, {})} for name in both}
+                break
         else:
             in_group[example.group_id] += 1
             system = example.system_id.replace("{nth}", str(in_group[example.group_id]))
-            texts[key].append(replace(one, example=replace(example, system_id=system)))
-    listed = [one for rated in texts.values() for one in rated]
-    dimensions = dict.fromkeys(dimension for one in listed for dimension in one.scores)
+            joint[key].append(replace(text, example=replace(example, system_id=system)))
+    # 2. each gets its name, and its mean scores on all dimensions
+    listed = [text for rated in joint.values() for text in rated]
+    dimensions = dict.fromkeys(dimension for text in listed for dimension in text.scores)
     kept: list[Rated] = []
     left: list[UserError] = []
     taken: Counter[str] = Counter()
-    for one in listed:
-        example = one.example
-        missing = [dimension for dimension in dimensions if not one.scores.get(dimension)]
+    for text in listed:
+        example = text.example
+        missing = [dimension for dimension in dimensions if not text.scores.get(dimension)]
         if needed and missing:
-            left.append(UserError(f"{one.place}: no row has a score for {', '.join(map(repr, missing))} of this text."))
+            left.append(
+                UserError(f"{text.place}: no row has a score for {', '.join(map(repr, missing))} of this text.")
+            )
             continue
         name = example.example_id if named else f"{example.group_id}/{example.system_id}"
         taken[name] += 1
         name += f"#{taken[name]}" if taken[name] > 1 else ""
-        scores = {dimension: one.scores.get(dimension, {}) for dimension in dimensions}
-        kept.append(Rated(replace(example, example_id=name, human=mean_scores(scores)), scores, one.place))
+        scores = {dimension: text.scores.get(dimension, {}) for dimension in dimensions}
+        kept.append(Rated(replace(example, example_id=name, human=mean_scores(scores)), scores, text.place))
     return kept, left
 
 
@@ -185,18 +194,3 @@ def left_out_note(left: Sequence[UserError]) -> str:
     """A note on rows that were left out."""
     rows = "1 row is" if len(left) == 1 else f"{len(left)} rows are"
     return f"{rows} left out, the first because of this: {left[0]}"
-
-
-def _rated_twice(scores: Scores, others: Scores) -> bool:
-    return any(set(given) & set(others.get(dimension, ())) for dimension, given in scores.items())
-
-
-def _parsed(kind: type[Fields], given: Any, where: str) -> Layout[Fields]:
-    if not isinstance(given, Mapping):
-        raise UserError(f"{where} must be {{files: PATTERN, fields: ...}}, got {given!r}.")
-    known_keys(given, ("files", "rows", "fields"), where)
-    for key in ("files", "rows"):
-        if not isinstance(given.get(key, ""), str | None):
-            raise UserError(f"{where}.{key} must be text, got {given[key]!r}.")
-    fields = kind.parse(given.get("fields", {}), f"{where}.fields")
-    return Layout(fields, given.get("files") or "*", given.get("rows"))

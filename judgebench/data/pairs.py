@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -200,7 +200,7 @@ class JsonPairs(JudgeDataModule):
                 the first text always wins.
         """
         path = self.given_path(ANY_KIND)
-        texts: dict[tuple[str, str], list[str]] = {}
+        known: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 
         def read(
@@ -209,17 +209,23 @@ class JsonPairs(JudgeDataModule):
             row = fields.named(row)
             preference = fields.preference
             asked = preference if isinstance(preference, Mapping) else {self.dimension: preference}
-            scores = {dimension: self._preferences(row, one, by_sign, needed) for dimension, one in asked.items()}
-            return [(_pair(fields, row, mean_scores(scores), texts), scores)]
+            scores = {name: self._preferences(row, field, by_sign, needed) for name, field in asked.items()}
+            return [(_pair(fields, row, mean_scores(scores), known), scores)]
 
-        found, left = self.layouts.read(path, read, self.published)
+        texts, left = self.layouts.read(path, read, self.published)
         if left:
             self.note = left_out_note(left)
-        elif found and not all(any(one.scores[name] for one in found) for name in found[0].scores):
+        elif texts and not all(any(text.scores[name] for text in texts) for name in texts[0].scores):
             self.layouts.read(path, partial(read, needed=True))  # tells which field nobody filled in
         for name, numbers in by_sign.items():
-            _check_codes(path, name, numbers)
-        return dataset_of(found)
+            if len(numbers) > 1 and _CODES.issuperset(numbers):
+                listed = ", ".join(f"{number:g}" for number in sorted(numbers))
+                raise UserError(
+                    f"{path.name}: the numbers of field '{name}' are {listed}, none of them below 0, so by their sign "
+                    "the second text is preferred nowhere; where they are codes, say what each stands for, as in "
+                    "data.labels={first: 1, second: 2, tie: 0}."
+                )
+        return dataset_of(texts)
 
     def _preferences(
         self, row: FileRow, preference: str | Sequence[str], by_sign: dict[str, set[float]], needed: bool
@@ -227,12 +233,9 @@ class JsonPairs(JudgeDataModule):
         """Rater -> preference for the first text, which not every one need have where it is not `needed`; `by_sign`
         gathers numbers that count by their sign."""
         if isinstance(preference, str):
-            held = row.value(preference)
-            raters = (
-                {str(rater): f"{preference}.{rater}" for rater in held}
-                if isinstance(held, Mapping)
-                else {"1": preference}
-            )
+            raters = {"1": preference}
+            if isinstance(labels := row.value(preference), Mapping):
+                raters = {str(rater): f"{preference}.{rater}" for rater in labels}
         else:
             raters = {name: name for name in preference}
         for name in raters.values():
@@ -247,9 +250,18 @@ def _pair(
     """A row's pair; `texts` are those of each group and system so far."""
     source, context = row.text(fields.source), fields.context_of(row)
     group = fields.group_of(row, source, context)
-    first, second = (_output(row, name) for name in (fields.first, fields.second))
+    names = []
+    for field, system in ((fields.first, row.names[FIRST]), (fields.second, row.names[SECOND])):
+        text = row.text(field)
+        if not text.strip():
+            raise UserError(f"{row.place}: field '{row.filled(field)}' is an empty text; write it, or remove the row.")
+        known = texts.setdefault((group, system), [])
+        if text not in known:
+            known.append(text)
+        number = known.index(text)
+        names.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
+    own_id, rival_id = names
     system, other = row.names[FIRST], row.names[SECOND]
-    own_id, rival_id = _text_name(texts, group, system, first), _text_name(texts, group, other, second)
     if own_id == rival_id:
         raise UserError(f"{row.place}: both texts are the same one of {system!r}; remove the row.")
     return Example(
@@ -257,36 +269,11 @@ def _pair(
         group_id=group,
         system_id=system,
         source=source,
-        output=first,
+        output=row.text(fields.first),
         human=human,
         context=context,
         rival_id=rival_id,
-        rival=second,
+        rival=row.text(fields.second),
         rival_system_id=other,
         own_id=own_id,
     )
-
-
-def _check_codes(path: Path, name: str, numbers: Collection[float]) -> None:
-    if len(numbers) > 1 and _CODES.issuperset(numbers):
-        listed = ", ".join(f"{number:g}" for number in sorted(numbers))
-        raise UserError(
-            f"{path.name}: the numbers of field '{name}' are {listed}, none of them below 0, so by their sign the "
-            "second text is preferred nowhere; where they are codes, say what each stands for, as in "
-            "data.labels={first: 1, second: 2, tie: 0}."
-        )
-
-
-def _output(row: FileRow, name: str) -> str:
-    text = row.text(name)
-    if not text.strip():
-        raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
-    return text
-
-
-def _text_name(texts: dict[tuple[str, str], list[str]], group: str, system: str, text: str) -> str:
-    known = texts.setdefault((group, system), [])
-    if text not in known:
-        known.append(text)
-    number = known.index(text)
-    return f"{group}/{system}" + (f"#{number + 1}" if number else "")
