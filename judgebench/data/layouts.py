@@ -98,7 +98,7 @@ class Layouts(Generic[Fields]):
             if not fitting and not path.is_dir():
                 fitting = list(self.known)
             if len(fitting) > 1:  # the first of which one of the first rows can be read
-                fitting = [layout for layout in fitting if self._fits(layout, file, read)] or fitting
+                fitting = [next((layout for layout in fitting if self._fits(layout, file, read)), fitting[0])]
             if fitting:
                 chosen.append((file, fitting[0]))
         if not chosen:

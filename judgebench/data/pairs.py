@@ -251,10 +251,10 @@ def _pair(
     source, context = row.text(fields.source), fields.context_of(row)
     group = fields.group_of(row, source, context)
     names = []
-    for field, system in ((fields.first, row.names[FIRST]), (fields.second, row.names[SECOND])):
-        text = row.text(field)
+    for name, system in ((fields.first, row.names[FIRST]), (fields.second, row.names[SECOND])):
+        text = row.text(name)
         if not text.strip():
-            raise UserError(f"{row.place}: field '{row.filled(field)}' is an empty text; write it, or remove the row.")
+            raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
         known = texts.setdefault((group, system), [])
         if text not in known:
             known.append(text)
