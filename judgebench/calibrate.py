@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from judgebench.cli import as_sentence, handle_errors
+from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.checks import check_config
 from judgebench.config.keys import FOLDER
 from judgebench.runtime.errors import UserError
@@ -64,15 +64,14 @@ def _main(config: DictConfig) -> None:
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
         check_one_run(HydraConfig.get())
-        check_config(config)
-        # these take seconds to import
+        asked = check_config(config)
+        # these take a second to import
         from judgebench.cards.calibration import make_cards, settings_of
         from judgebench.cards.card import NAME
         from judgebench.cards.figures import card_view
-        from judgebench.pipeline import run_pipeline
 
         settings_of(config)
-        finished = run_pipeline(config)
+        finished = run_checked(config, asked)
         if finished is None:  # a process that only helped to read
             return
         cards = make_cards(config, finished)

@@ -29,6 +29,7 @@ from judgebench.runtime.secrets import hiding, masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
+    from judgebench.config.rules import Asked
     from judgebench.results.results import Results
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -176,19 +177,19 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
     with hiding(command.given):
         try:
-            with as_sentence(), _composed(command) as config:
-                from judgebench.pipeline import run_pipeline  # it takes seconds to import
+            with as_sentence(), _composed(command) as (config, asked):
+                results = run_checked(config, asked)
                 from judgebench.results.results import Results
 
-                return run_pipeline(config) or Results()
+                return results or Results()
         except Refusal as refusal:
             raise UserError(_with_advice(refusal, command, check_config)) from refusal.__cause__
 
 
 @contextmanager
-def _composed(command: Command) -> Iterator[DictConfig]:
-    """The checked configuration of one run, else `UserError`. Until the block ends Hydra knows it; then Hydra's state
-    is again what it was."""
+def _composed(command: Command) -> Iterator[tuple[DictConfig, Asked | None]]:
+    """The checked configuration of one run, with what `check_config` gives; else `UserError`. Until the block ends Hydra
+    knows it; then Hydra's state is again what it was."""
     command.check(check_config)
     try:
         with Overrides(command) as conf:
@@ -197,8 +198,17 @@ def _composed(command: Command) -> Iterator[DictConfig]:
         raise command.explained(error) from error
     with known_to_hydra(config):
         jobs.check_one_run(HydraConfig.get())
-        check_config(config)
-        yield config
+        yield config, check_config(config)
+
+
+def run_checked(config: DictConfig, asked: Asked | None) -> Results | None:
+    """Runs a configuration that `check_config` has checked; mistakes in the data are named before torch is imported."""
+    from judgebench.config.parts import read_early
+
+    data = read_early(config, asked)
+    from judgebench.pipeline import run_pipeline  # it takes seconds to import
+
+    return run_pipeline(config, data)
 
 
 def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
@@ -210,13 +220,11 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
                 jobs.as_job(config, hydra_config)
             else:
                 jobs.check_one_run(hydra_config)
-            check_config(config)
+            asked = check_config(config)
             objective = jobs.checked_objective(config)
             if sweeping:
                 jobs.check_processes(config)
-            from judgebench.pipeline import run_pipeline  # it takes seconds to import
-
-            finished = run_pipeline(config)
+            finished = run_checked(config, asked)
             outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
         if sweeping and jobs.runs_elsewhere():

@@ -6,13 +6,12 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
-from judgebench.attacks.adv_suffix import Lesson, tokenizer_digest
 from judgebench.attacks.search import AdvSuffix
 from judgebench.attacks.vocabulary import select_words
 from judgebench.components import build_component
@@ -37,7 +36,6 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
 from judgebench.metrics.robustness import Suffix
@@ -49,6 +47,10 @@ from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 from judgebench.worth.raters import Panel
+
+if TYPE_CHECKING:
+    from judgebench.attacks.adv_suffix import Lesson
+    from judgebench.judges.loop import Models, Trainers
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
@@ -92,8 +94,11 @@ class Experiment:
     answers: Answers | None = None
 
     @classmethod
-    def parse(cls, config: DictConfig) -> Experiment:
+    def parse(cls, config: DictConfig, data: JudgeDataModule | None = None) -> Experiment:
         """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded.
+
+        Args:
+            data: the data, where they are read already.
 
         Raises:
             UserError: anything in the configuration or the data that cannot be.
@@ -116,7 +121,7 @@ class Experiment:
                 check_rules(MODELS, asked, mistakes)
                 tokenizer, limit = tokenizer_of(asked)
         with mistakes.caught():
-            data = data_of(config)
+            data = data or data_of(config)
         mistakes.tell()
         # 3. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
         judge, dimensions = asked.judge, list(dict.fromkeys(dimension for dimension, _ in cells))
@@ -185,7 +190,6 @@ class Experiment:
             dataset=self.data.name,
             prompt={name: OmegaConf.select(self.config, f"prompt.{name}") for name in ("truncate", "template_options")},
             store=open_store(path_of(self.config, "store")),
-            data=self.data,
             trainer=trainer,
             models=models,
         )
@@ -228,6 +232,8 @@ class Experiment:
 
     def lesson(self) -> Lesson:
         """Lesson for a phrase: clean conditions under the first defense, and texts of the development split."""
+        from judgebench.attacks.adv_suffix import Lesson  # it needs torch
+
         assert self.search is not None
         defense = self.defenses[0].name
         clean = [one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)]
@@ -346,7 +352,11 @@ class Experiment:
         if LOCAL not in self.judge.gives:  # whose tokenizer is not known
             return None
         theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
-        own = tokenizer_digest(self.builder.tokenizer) if theirs else None
+        if not theirs:
+            return None
+        from judgebench.attacks.adv_suffix import tokenizer_digest  # it needs torch
+
+        own = tokenizer_digest(self.builder.tokenizer)
         others = [str(learned.get("judge", "another judge")) for learned in theirs if learned["tokenizer"] != own]
         if not others:
             return None

@@ -20,6 +20,7 @@ from judgebench.attacks.adv_suffix import learn
 from judgebench.config.fields import MEASURE
 from judgebench.config.keys import command_line, path_of
 from judgebench.data.dataset import DEV
+from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -79,8 +80,11 @@ class Job:
     models: Models = field(default_factory=Models)
 
 
-def run_pipeline(config: DictConfig) -> Results | None:
+def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Results | None:
     """Runs the experiment that `config` describes, alone in its run folder.
+
+    Args:
+        data: its data, where they are read already.
 
     Returns:
         Its results; None where nothing was to be written (a dry run, or a process that only helped to read).
@@ -90,7 +94,7 @@ def run_pipeline(config: DictConfig) -> Results | None:
             there.
     """
     with ExitStack() as stack:
-        job = _begin(config, stack)
+        job = _begin(config, stack, data)
         if config.dry_run:
             show_dry_run(job.experiment, job.console)
             return None
@@ -109,7 +113,7 @@ def run_pipeline(config: DictConfig) -> Results | None:
         return results
 
 
-def _begin(config: DictConfig, stack: ExitStack) -> Job:
+def _begin(config: DictConfig, stack: ExitStack, data: JudgeDataModule | None) -> Job:
     console = Terminal(width=max(WIDTH, Terminal().width))
     clock = Clock()
     with clock("load"):
@@ -118,7 +122,7 @@ def _begin(config: DictConfig, stack: ExitStack) -> Job:
         trainer = trainer_of(config, [])
         processes = begin(trainer)
         compute_on(trainer.strategy.root_device, config.get("compile", True))
-        experiment = processes.together(lambda: _parsed(config, trainer, last))
+        experiment = processes.together(lambda: _parsed(config, trainer, last, data))
         tables = check_tables(config.tables)
         folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
         logger = instantiate(config.logger)
@@ -251,12 +255,12 @@ def _measured(experiment: Experiment) -> list[Pace]:
     if LOCAL not in experiment.judge.gives:
         return []
     make = partial(trainer_of, experiment.config)
-    return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, experiment.data, make)
+    return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, make)
 
 
-def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None) -> Experiment:
+def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None, data: JudgeDataModule | None) -> Experiment:
     """The experiment, of which the last run may know the data and the prompts."""
-    experiment = last.experiment.again(config) if last else Experiment.parse(config)
+    experiment = last.experiment.again(config) if last else Experiment.parse(config, data)
     for source in experiment.sources:
         check_split(source, trainer)
     return experiment
@@ -297,7 +301,7 @@ def _learn(job: Job) -> pd.DataFrame | None:
 def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
     """Reads what judge and assistant answer; None in a process that only helped."""
     reader = experiment.reader(models)
-    trainer = reader.read(experiment.data, partial(trainer_of, experiment.config))
+    trainer = reader.read(partial(trainer_of, experiment.config))
     found = reader.readings(experiment.data.split)
     read = Read(found, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence)
     clock.move(reader.models.seconds, "read", "load")

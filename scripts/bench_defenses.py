@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from judgebench.data.benchmarks import Mini, SummEval
+from judgebench.judges.runner import PassRunner
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.tutor.texts import steered_texts
 from judgebench.tutor.tutor import Tutor, contexts_of
-from judgebench.tutor.writing import PassRunner
 from judgebench.types import Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,7 +55,7 @@ def references(data: Any, contexts: Sequence[Example], tokens: int, single: int)
     standard = Standard(LAYER, *torch.randn(2, hidden, generator=torch.Generator().manual_seed(0)))
     alphas = [ALPHA, -ALPHA]
     with tempfile.TemporaryDirectory() as folder:
-        runner = PassRunner(store=ReadingStore(Path(folder) / "store.sqlite"), data=data, trainer=trainer)
+        runner = PassRunner(store=ReadingStore(Path(folder) / "store.sqlite"), trainer=trainer)
         tutor = Tutor(spec, ScoreRange(1, 5), runner)
         runner.models.get(spec.source)
         began = time.perf_counter()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from judgebench.attacks.scoring import Objective
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, Wording, check_fields
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+
+if TYPE_CHECKING:
+    from judgebench.attacks.scoring import Objective
 
 _Share = Annotated[float, Gt(0), Le(1)]
 
@@ -134,6 +136,8 @@ class AdvSuffix:
     def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
         """The objectives that are maximized, a phrase each; `UserError` for a decoding that is not there or that no
         search can follow, or a judge without probabilities."""
+        from judgebench.attacks.scoring import Objective  # it needs torch
+
         if mode != "score_tokens":
             raise UserError(
                 f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} does not give; set "

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.attack import PhraseAttack
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import read_text
 from judgebench.types import Condition, Example
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 PROBES = ("table", "Quickly", "seven", "under")
 """Words that begin and end differently: whatever the prompts with them have in common is not the phrase."""

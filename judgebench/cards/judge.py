@@ -13,7 +13,7 @@ from typing import Any
 import lightning as L
 import pandas as pd
 from lightning.pytorch.callbacks import Callback, ProgressBar
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
@@ -136,8 +136,8 @@ def _quiet_trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
     )  # one bar a text is no news
 
 
-def score_file(config: DictConfig) -> Path | None:
-    """Scores what conf/score.yaml describes.
+def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
+    """Scores what conf/score.yaml describes, by the judge of a card.
 
     Returns:
         The file of scores; None after a dry run, and in a process that only helped to read.
@@ -145,12 +145,7 @@ def score_file(config: DictConfig) -> Path | None:
     Raises:
         UserError: a mistake that the user can mend. Nothing is written then.
     """
-    if OmegaConf.is_missing(config, "card"):
-        raise UserError("card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one.")
-    card, target = JudgeCard.read(path_of(config, "card")), _target(config)
-    card.check_task(config.get("dimension"), plain(config.get("scale")))
-    if not isinstance(config.get("check_models"), bool):
-        raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
+    target = _target(config)
     given = {role: plain(config[role]) for role in _ROLES}
     if config.check_models:
         check_settings(card, given)

@@ -139,7 +139,7 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
     for stage in (SOURCES, TEXTS):
         experiment = experiment.prepared(stage, models, trainer)
     reader = experiment.reader(models)
-    last = reader.read(experiment.data, trainer)
+    last = reader.read(trainer)
     if last is not None and not last.is_global_zero:
         return None
     readings = reader.readings(experiment.data.split)

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import select_attacks
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import MetricSettings, RunSettings, named, plain
+from judgebench.config.fields import LOGGER_MODES, MetricSettings, RunSettings, named, plain
 from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.config.tasks import check_tasks
@@ -58,7 +58,7 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 """Keys without which there is no run."""
 
 
-def check_config(config: DictConfig, expensive: bool = True) -> None:
+def check_config(config: DictConfig, expensive: bool = True) -> Asked | None:
     """Refuses a configuration of a run whose mistakes can be found without torch.
 
     Args:
@@ -68,6 +68,9 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
         UserError: all mistakes: a part that is missing; a key that its part does not take; a value of another kind, or
             out of its bounds; parts that do not fit each other; a file, folder or model that is not there. Where there
             is none of these: a run folder that cannot be written.
+
+    Returns:
+        Judge, assistant and decodings; None where one of them is a class of the user's own.
     """
     mistakes = Mistakes()
     for key in _NEEDED:
@@ -89,6 +92,7 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
     for check in (
         cells_of,
         _check_attacks,
+        _check_logger,
         check_run,
         check_tasks,
         _check_devices,
@@ -106,11 +110,11 @@ def check_config(config: DictConfig, expensive: bool = True) -> None:
         with mistakes.caught():
             _check_here(getattr(part, "source", None))
     mistakes.tell()
-    if not expensive:
-        return
-    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+    if expensive:
+        from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
 
-    RunFolder.check(path_of(config, "run_dir"))
+        RunFolder.check(path_of(config, "run_dir"))
+    return asked
 
 
 def check_files(config: DictConfig, keys: Sequence[str]) -> None:
@@ -231,6 +235,12 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
 def _check_attacks(config: DictConfig) -> None:
     given = list_at(config, "attacks")
     select_attacks([entry for entry in given if not isinstance(entry, Mapping) or TARGET not in entry])
+
+
+def _check_logger(config: DictConfig) -> None:
+    mode = None if config.get("logger") is None else config.logger.get("mode")
+    if mode is not None and mode not in LOGGER_MODES:
+        raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(LOGGER_MODES)}.")
 
 
 def _check_data(data: DictConfig) -> None:

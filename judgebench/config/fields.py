@@ -182,6 +182,9 @@ def _number(value: Any) -> str:
 MEASURE = "measure"
 """The value of `dry_run` that reads a little, to estimate how long the whole takes."""
 
+LOGGER_MODES = ("offline", "online", "disabled")
+"""Values of `logger.mode`: files that `wandb sync` can send later, at once, or nothing."""
+
 LEVELS = ("dataset", "document", "system")
 """Levels of correlation: over all pairs, within each article, over the systems' means."""
 

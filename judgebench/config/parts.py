@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.loading import check_vocabularies
 from judgebench.judges.spec import JudgeSettings
-from judgebench.runtime.errors import UserError
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
@@ -90,6 +92,41 @@ def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defens
     if planned and judge.computes_nothing:
         raise UserError(f"defenses: {planned[0]} must compute something, and {judge.computes_nothing}; leave it out.")
     return defenses
+
+
+def read_early(config: DictConfig, asked: Asked | None) -> JudgeDataModule | None:
+    """Makes the parts that need no model and reads the data, so that a mistake in them is named before torch is
+    imported, which takes seconds; nothing where it is imported already.
+
+    Args:
+        asked: from `check_config`.
+
+    Raises:
+        UserError: all mistakes.
+    """
+    if "torch" in sys.modules:
+        return None
+    mistakes, data = Mistakes(), None
+    with mistakes.caught():
+        data = data_of(config)
+    with mistakes.caught():
+        ranking_of(config)
+    with mistakes.caught():
+        prompt, _ = prompt_of(config)
+        if isinstance(prompt, Mapping) and "rubrics" in prompt:
+            load_rubrics(prompt["rubrics"], list_at(config, "dimensions"), prompt.get("variants"))
+    if config.get("tables"):
+        from judgebench.report.paper import check_tables  # it needs pandas
+
+        with mistakes.caught():
+            check_tables(config.tables)
+    if asked is not None:
+        with mistakes.caught():
+            configured_defenses(config, asked.judge)
+        with mistakes.caught():
+            learned_attack(config, asked.judge, asked.decodings)
+    mistakes.tell()
+    return data
 
 
 def data_of(config: DictConfig) -> JudgeDataModule:

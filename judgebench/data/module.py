@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from lightning import LightningDataModule
-from torch.utils.data import DataLoader
 
 from judgebench.config.fields import plain
 from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate, with_one_source
@@ -22,10 +19,10 @@ from judgebench.types import Example
 ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of them"
 
 
-class JudgeDataModule(LightningDataModule, ABC):
-    """Human-rated examples as a Lightning DataModule. A data set is a subclass with a `name` and a `load`.
+class JudgeDataModule(ABC):
+    """Human-rated examples. A data set is a subclass with a `name` and a `load`.
 
-    Call `setup()` before reading any of the properties (Lightning does so too; it loads once).
+    Call `setup()` before reading any of the properties; it loads once.
 
     Args:
         path: the file (or what else `load` takes).
@@ -39,7 +36,6 @@ class JudgeDataModule(LightningDataModule, ABC):
         groups_are: its groups in the plural, for titles: "articles", "dialogues", or "groups" where they are unknown.
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
-        batches: the planned batches of prompts, which the pipeline sets; `predict_dataloader` yields them as they are.
 
     Raises:
         UserError: an argument out of its bounds; from `setup`, everything that is wrong with the data.
@@ -58,7 +54,6 @@ class JudgeDataModule(LightningDataModule, ABC):
         ranges: Sequence[Any] = (),
         **settings: Any,
     ) -> None:
-        super().__init__()
         checked = DataSettings(path, **plain(settings))
         self.path = path
         self.limit_groups = checked.limit_groups
@@ -68,7 +63,6 @@ class JudgeDataModule(LightningDataModule, ABC):
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
-        self.batches: Sequence[Any] = ()
         self._data: Dataset | None = None
         self._split: dict[str, str] = {}
 
@@ -131,15 +125,6 @@ class JudgeDataModule(LightningDataModule, ABC):
     def split(self) -> dict[str, str]:
         """group_id -> "dev" or "test", in file order."""
         return self._split
-
-    def predict_dataloader(self) -> DataLoader:
-        # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
-        # torch's default collate_fn would copy lists and turn arrays into tensors.
-        return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
-        return batch
 
     def given_path(self, expected: str) -> Path:
         """`path`, with "~" expanded; `UserError` where none was given, which says what is `expected`, or where data was

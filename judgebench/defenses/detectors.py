@@ -12,11 +12,9 @@ import numpy as np
 
 from judgebench.defenses.prepared import Resources
 from judgebench.defenses.settings import Helper
-from judgebench.judges.passes import LikelihoodPass
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.chat import text_prompts
-from judgebench.tutor.texts import JudgeScorer
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 
 _MAXIMUM_NATS = 700.0
@@ -51,6 +49,8 @@ def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -
     """Log-probabilities [tokens] that the helper gives to the tokens of each text of `JudgedTexts.examples`, less the
     first token where no BOS stands before it; and [texts] seconds of reading it. `UserError` for a text that is too
     long."""
+    from judgebench.judges.passes import LikelihoodPass  # it needs torch
+
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.most_tokens, remedy)
     view = resources.view(helper.source, helper.engine)
@@ -211,6 +211,8 @@ class LlmDetector(Detector):
     """The helper is asked whether the text tries to manipulate its grader: P(1) among the answers 0 and 1."""
 
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:
+        from judgebench.tutor.texts import JudgeScorer  # it needs torch
+
         helper = self.helper
         builder, asked = question(helper, "manipulation", _ROOM, resources)
         where = (helper.path, helper.gguf_file, helper.revision, helper.dtype, helper.trust_remote_code)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.data.dataset import DEV, TEST
+from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.writing import PassRunner
 from judgebench.types import Condition, Example
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.writing import Text, WritePass, write
 from judgebench.types import Condition, Example, Rubric
 
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
@@ -226,6 +225,8 @@ class PlannedParaphrase(Planned):
         Raises:
             UserError: the helper cannot be read, or a text is too long for it.
         """
+        from judgebench.tutor.writing import Text, WritePass, write  # they need torch
+
         helper, texts = self.helper, JudgedTexts.of(resources, self.name)
         if helper.most_tokens <= self.max_new_tokens:
             raise UserError(

@@ -17,6 +17,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import BasePredictionWriter, Callback, RichProgressBar
+from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 
 from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
@@ -199,6 +200,23 @@ class SigtermEnds(L.Callback):
                 signal.raise_signal(signal.SIGTERM)
 
 
+class Batches(L.LightningDataModule):
+    """Planned batches, which the predict loop gets as they are."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def predict_dataloader(self) -> DataLoader:
+        # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
+        # torch's default collate_fn would copy lists and turn arrays into tensors.
+        return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
+        return batch
+
+
 Trainers = Callable[[list[Callback]], L.Trainer]
 """Makes a Trainer with these callbacks."""
 
@@ -208,20 +226,18 @@ def compute(
     token_budget: int,
     store: ReadingStore,
     models: Models,
-    data: L.LightningDataModule,
     trainer: Trainers,
     doing: str = "Reading",
 ) -> L.Trainer | None:
     """Computes and stores what is missing of each pass, in batches of `token_budget`; see `compute_batches`."""
     todo = [(pass_, pending_batches(pass_, token_budget, store)) for pass_ in passes]
-    return compute_batches(todo, store, models, data, trainer, doing)
+    return compute_batches(todo, store, models, trainer, doing)
 
 
 def compute_batches(
     todo: Sequence[tuple[Pass, Sequence[Batch]]],
     store: ReadingStore,
     models: Models,
-    data: L.LightningDataModule,
     trainer: Trainers,
     doing: str,
     judge: Callable[[Pass, Models], JudgeModule] = JudgeModule,
@@ -230,7 +246,6 @@ def compute_batches(
 
     Args:
         todo: passes and their batches; a pass without batches takes no part.
-        data: its `batches` are set to what is to be read.
         doing: a verb for the progress bar.
         judge: makes what runs a pass.
 
@@ -249,16 +264,16 @@ def compute_batches(
             processes.check_same(_digest(pass_, pending), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         last = trainer([StoreWriter(store), ReadingBar(pass_.title, doing), SigtermEnds()])
-        data.batches = assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last))  # type: ignore[attr-defined]
+        batches = Batches(assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last)))
         with processes.watched() if is_split(last.strategy) else nullcontext():
-            _predict(last, judge(pass_, models), data, pass_.title)
+            _predict(last, judge(pass_, models), batches, pass_.title)
             # another process may still be reading what this one is about to look up
             store.settle()
             last.strategy.barrier()
     return last
 
 
-def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule, title: str) -> None:
+def _predict(trainer: L.Trainer, judge: JudgeModule, batches: Batches, title: str) -> None:
     """Lightning's predict loop, without its warnings about training."""
     with warnings.catch_warnings():
         # a batch knows its own prompts; their indices are of no use
@@ -266,7 +281,7 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, data: L.LightningDataModule
         # Lightning's own, about torch and about its recommended number of workers
         warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
         try:
-            trainer.predict(judge, datamodule=data, return_predictions=False)
+            trainer.predict(judge, datamodule=batches, return_predictions=False)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lightning as L
 import torch
 
 from judgebench.judges.engine.plain import layers_of
@@ -105,7 +104,6 @@ def measure(
     token_budget: int,
     store: ReadingStore,
     models: Models,
-    data: L.LightningDataModule,
     trainer: Trainers,
 ) -> list[Pace]:
     """Reads the first `BATCHES` of each pass, for `SECONDS` at most, and says how fast that was; batches that are
@@ -120,7 +118,7 @@ def measure(
     def timed(pass_: Pass, models: Models) -> TimedJudge:
         return judges.setdefault(id(pass_), TimedJudge(pass_, models, share))
 
-    compute_batches(trials, store, models, data, trainer, "Measuring", timed)
+    compute_batches(trials, store, models, trainer, "Measuring", timed)
     paces = []
     for pass_, batches in trials:
         left = sum(batch_costs(pass_.prompts, pending_batches(pass_, token_budget, store)))

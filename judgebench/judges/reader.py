@@ -130,9 +130,9 @@ class Reader(BaseReader):
             for role, view in zip(roles, views, strict=False)
         }
 
-    def read(self, data: L.LightningDataModule, trainer: Trainers) -> L.Trainer | None:
+    def read(self, trainer: Trainers) -> L.Trainer | None:
         """Computes and stores what is missing, pass by pass, batch by batch; see `compute`."""
-        return compute(self.passes, self.judge.token_budget, self.store, self.models, data, trainer)
+        return compute(self.passes, self.judge.token_budget, self.store, self.models, trainer)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, from the store; of free answers one a prompt and way of answering.
@@ -229,7 +229,7 @@ class Replayer(BaseReader):
     def fingerprints(self) -> dict[str, dict[str, str]]:
         return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
 
-    def read(self, data: L.LightningDataModule, trainer: Trainers) -> None:
+    def read(self, trainer: Trainers) -> None:
         """Does nothing: all is known."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
@@ -265,7 +265,7 @@ class RecordedReader(BaseReader):
         models = self.judge.recording.models
         return {role: model for role, model in models.items() if role == "main" or self.assistant.kind != "none"}
 
-    def read(self, data: L.LightningDataModule, trainer: Trainers) -> None:
+    def read(self, trainer: Trainers) -> None:
         """Does nothing: all is known."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:

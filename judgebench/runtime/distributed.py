@@ -20,16 +20,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
-
-import lightning as L
-import torch
-from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
-from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
-from torch import distributed
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from judgebench.runtime.errors import ReportedElsewhere, UserError
 
+if TYPE_CHECKING:
+    import lightning as L
+
+# torch and Lightning are imported where several processes need them: a run without a model does without both
 T = TypeVar("T")
 
 _CONNECT = timedelta(minutes=30)
@@ -190,6 +188,9 @@ class Processes:
         """
         if not self.joined:
             return
+        import torch
+        from torch import distributed
+
         sent = torch.tensor([self._sent])
         with watching():
             everyone = distributed.all_reduce(sent, group=self._group, async_op=True)
@@ -210,6 +211,8 @@ class Processes:
         if not self.joined:
             yield
             return
+        from torch import distributed
+
         self._watches += 1
         name = f"alive/{self._watches}"
         mail = distributed.TCPStore(self._mail.host, self._mail.port, is_master=False, wait_for_workers=False)
@@ -254,18 +257,24 @@ class Processes:
             self._finding = False
 
     def _gathered(self, value: Any) -> list[Any]:
+        from torch import distributed
+
         values: list[Any] = [None] * self.count
         with watching():
             distributed.all_gather_object(values, value, group=self._group)
         return values
 
     def _broadcast(self, value: Any) -> Any:
+        from torch import distributed
+
         held = [value]
         with watching():
             distributed.broadcast_object_list(held, src=0, group=self._group)
         return held[0]
 
     def _connect(self, strategy: Any) -> None:
+        from torch import distributed
+
         environment, device = strategy.cluster_environment, strategy.root_device
         os.environ["MASTER_ADDR"] = environment.main_address
         os.environ["MASTER_PORT"] = str(environment.main_port)
@@ -307,6 +316,9 @@ def here() -> Processes:
 
 def _check(strategy: Any) -> None:
     """Checks that several processes can work together under a strategy; else `UserError`."""
+    from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+    from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
+
     known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
     if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
         raise UserError(
@@ -345,5 +357,7 @@ def _ended(error: Exception) -> str:
 
 
 def _disconnect() -> None:
+    from torch import distributed
+
     if distributed.is_initialized():
         distributed.destroy_process_group()

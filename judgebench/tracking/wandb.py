@@ -18,6 +18,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from matplotlib.figure import Figure
 from PIL import Image
 
+from judgebench.config.fields import LOGGER_MODES as MODES
 from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
@@ -42,8 +43,6 @@ _SETTINGS: Mapping[str, Any] = {
     "disable_code": True,
     "save_code": False,
 }
-
-MODES = ("offline", "online", "disabled")
 
 
 class QuietWandbLogger(WandbLogger):

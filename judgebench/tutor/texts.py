@@ -22,12 +22,13 @@ from judgebench.judges.engine.plain import Engine
 from judgebench.judges.passes import batch_tokens, engine_for
 from judgebench.judges.planning import Batch, halves, plan
 from judgebench.judges.reader import Reader
+from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSpec, ReadingTask
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers
 from judgebench.tutor.tutor import GOOD, POOR, REFERENCE, SCORED, Tutor, written_example
-from judgebench.tutor.writing import PassRunner, Sampling, Text, Written
+from judgebench.tutor.writing import Sampling, Text, Written
 from judgebench.types import FAILED, Condition, Example, Prompt, Reading
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
@@ -97,7 +98,7 @@ class JudgeScorer:
             models=self.runner.models,
         )
         reader = Reader(self.judge, task)
-        reader.read(self.runner.data, self.runner.trainer)
+        reader.read(self.runner.trainer)
         return reader.readings({example.group_id: "" for example in examples})
 
     @property

@@ -10,12 +10,13 @@ from importlib.resources import files
 from typing import Any
 
 from judgebench.judges.passes import ModelView
+from judgebench.judges.runner import PassRunner
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.writing import PassRunner, Sampling, Text, WritePass, Written, write
+from judgebench.tutor.writing import Sampling, Text, WritePass, Written, write
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = "reference", "good", "poor", "scored"

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import lightning as L
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -16,11 +15,10 @@ from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges.engine.generation import generate, stops_of
 from judgebench.judges.engine.plain import Side
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots
+from judgebench.judges.runner import PassRunner
 from judgebench.readings.reading import ModelReading, reading_key
-from judgebench.readings.store import ReadingStore
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Prompt
 
@@ -88,36 +86,6 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float = 1.0, 
     reached = probabilities.double().cumsum(dim=1)
     # the last possible token's bound is the whole mass, so a draw below it stays among possible tokens
     return (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassRunner:
-    """Computes passes beside those of the judge, and keeps what they give.
-
-    Attributes:
-        data: lends its loader to the predict loop; its `batches` are set.
-        trainer: makes a Trainer with the given callbacks.
-        models: the models in memory; the judge's, so that one model serves all.
-    """
-
-    store: ReadingStore
-    data: L.LightningDataModule
-    trainer: Trainers
-    models: Models = field(default_factory=Models)
-
-    def run(self, pass_: Pass, token_budget: int, doing: str) -> None:
-        """Computes what the store lacks of a pass; see `judges.loop.compute`."""
-        compute([pass_], token_budget, self.store, self.models, self.data, self.trainer, doing)
-
-    def view(self, source: ModelSource, engine: str) -> ModelView:
-        """A model by its content, as the store's keys name it."""
-        return ModelView(source, source.fingerprint(self.store.file_digest), engine)
-
-    @property
-    def device(self) -> torch.device:
-        """The device that the configured trainer computes on."""
-        device: torch.device = self.trainer([]).strategy.root_device
-        return device
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
 from judgebench.data.dataset import Dataset
 from judgebench.data.module import JudgeDataModule
+from judgebench.judges.loop import Batches
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -147,8 +148,7 @@ class Recorder(LightningModule):
 
 @pytest.mark.parametrize("batches", [0, 1, 5])
 def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches):
-    data = ready()
-    data.batches = planned(data)[:batches]
+    data = Batches(planned(ready())[:batches])
     trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
     judge = Recorder()
     trainer.predict(judge, datamodule=data)
@@ -158,9 +158,7 @@ def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_lightnings_distributed_sampler_gives_each_batch_to_exactly_one_rank(ranks):
-    data = ready()
-    data.batches = planned(data)
-    sampler = data.predict_dataloader().sampler
+    sampler = Batches(planned(ready())).predict_dataloader().sampler
     shares = [
         list(UnrepeatedDistributedSamplerWrapper(sampler, num_replicas=ranks, rank=r, shuffle=False))
         for r in range(ranks)

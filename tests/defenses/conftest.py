@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from judgebench.attacks import attacked_text, select_attacks
-from judgebench.data.benchmarks import Mini
 from judgebench.defenses import DefenseSettings, Resources
 from judgebench.defenses.settings import Helper
 from judgebench.judges.spec import JudgeSpec
@@ -52,7 +51,6 @@ def resources(model, folder, defense, attacks=("none", "dsi"), texts=None, train
         dataset="tiny",
         prompt={"truncate": "error", "template_options": None},
         store=ReadingStore(folder / "store.sqlite"),
-        data=Mini(limit_groups=1),
         trainer=trainer,
         **more,
     )

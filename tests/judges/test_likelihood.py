@@ -8,7 +8,6 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine import kernels, plain
 from judgebench.judges.engine.kernels import attend_plain
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
@@ -59,7 +58,7 @@ def refuse(callbacks):
 def read(voice, asked, path, budget=4096, trainer=trainer):
     """What the pass stores of each prompt, in order."""
     store, pass_ = ReadingStore(path), LikelihoodPass(voice, asked)
-    compute([pass_], budget, store, Models(), Mini(limit_groups=1), trainer)
+    compute([pass_], budget, store, Models(), trainer)
     held = store.get([pass_.key(prompt) for prompt in asked])
     return [held[pass_.key(prompt)].logprobs for prompt in asked]
 

@@ -9,10 +9,10 @@ import lightning as L
 import pytest
 
 from judgebench.data.benchmarks import Mini
+from judgebench.judges.runner import PassRunner
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.spec import Sizes, TutorSpec
 from judgebench.tutor.tutor import Tutor, contexts_of
-from judgebench.tutor.writing import PassRunner
 from judgebench.types import ScoreRange
 
 
@@ -45,7 +45,7 @@ def make_tutor(tiny_pair, mini, tmp_path):
     def make(store="store.sqlite", trainer=trainer, **settings):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), data=mini, trainer=trainer)
+        runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), trainer=trainer)
         return Tutor(spec, ScoreRange(1, 5), runner)
 
     return make

@@ -9,11 +9,11 @@ import torch
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.tutor.texts import JudgeScorer, candidate_states, final_states, write_candidates
-from judgebench.tutor.writing import PassRunner
 from judgebench.types import Condition, ScoreRange
 from tests.judges.test_engine import model_of, prompts
 from tests.tutor.conftest import refuse, trainer
@@ -63,7 +63,7 @@ def scorer(tiny_pair, mini, make_tutor):
     def make(trainer=trainer, **settings):
         judge = JudgeSpec(str(tiny_pair[0]), dtype="float32", **settings)
         builder = PromptBuilder(judge.source.tokenizer(), load_rubrics("cap_summary", ["joint"]), 3000)
-        runner = PassRunner(store=make_tutor().runner.store, data=mini, trainer=trainer)
+        runner = PassRunner(store=make_tutor().runner.store, trainer=trainer)
         return JudgeScorer(judge, builder, CONDITION, runner)
 
     return make

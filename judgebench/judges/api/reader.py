@@ -66,7 +66,7 @@ class ApiReader(BaseReader):
             for role, spec in self.sides.items()
         }
 
-    def read(self, data: L.LightningDataModule, trainer: Trainers) -> L.Trainer | None:
+    def read(self, trainer: Trainers) -> L.Trainer | None:
         """Asks and stores what is missing, see `Reader.read`.
 
         Raises:
@@ -77,7 +77,7 @@ class ApiReader(BaseReader):
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
-        return compute(self.passes, self.judge.token_budget, self.store, self.models, data, trainer, "Asking")
+        return compute(self.passes, self.judge.token_budget, self.store, self.models, trainer, "Asking")
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:

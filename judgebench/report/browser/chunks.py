@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import Index, rows_of
@@ -127,6 +126,8 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
     for at in np.flatnonzero(both.to_numpy()).tolist():
         if (row := rows[at]) is not None:
             by_place.setdefault(int(index.place[row]), []).append(at)
+    if by_place:
+        import torch  # it takes seconds, and most runs have no series of the pair
     for place, held in by_place.items():
         part = run.readings.iloc[held]
         main, assistant = (

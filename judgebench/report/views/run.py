@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from rich import box
@@ -13,12 +13,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.judges.pace import Pace
 from judgebench.report.table import Block, Facts, Folded
 from judgebench.report.views.correlations import sized_correlations
 from judgebench.results.results import Results
 from judgebench.results.series import distinct, range_of, with_labels
 from judgebench.types import RANGE, Condition, Prompt
+
+if TYPE_CHECKING:
+    from judgebench.judges.pace import Pace
 
 
 def headline(results: Results) -> tuple[str, str]:
