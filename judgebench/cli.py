@@ -188,7 +188,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
 
 @contextmanager
 def _composed(command: Command) -> Iterator[tuple[DictConfig, Asked | None]]:
-    """The checked configuration of one run, with what `check_config` gives; else `UserError`. Until the block ends Hydra
+    """The checked configuration of one run and what `check_config` gives; else `UserError`. Until the block ends Hydra
     knows it; then Hydra's state is again what it was."""
     command.check(check_config)
     try:

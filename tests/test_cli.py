@@ -343,7 +343,7 @@ def told(result, expected):
 def test_a_hub_that_cannot_be_reached_is_told_at_once():
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "+exp=cd_qwen"],
+        [sys.executable, "-m", "judgebench", "judge=qwen2_5_14b", "assistant=qwen2_5_3b"],
         env=environment,
         capture_output=True,
         text=True,
