@@ -43,10 +43,10 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.stats.correlation import krippendorff_alpha, mean_pairwise_spearman
+from judgebench.stats.humans import Panel
 from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
-from judgebench.worth.raters import Panel
 
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson

@@ -45,6 +45,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.timing import Clock
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.forecasts import with_silent
+from judgebench.stats.humans import beside_raters, human_records
 from judgebench.stats.paired import attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.robustness import cost_records, suffix_records
@@ -52,7 +53,6 @@ from judgebench.stats.scores import Scores
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import tune
 from judgebench.worth.judge_scores import Humans, JudgeScores, judged
-from judgebench.worth.raters import beside_raters, human_records
 from judgebench.worth.study import studied
 
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from judgebench.stats.agreement import FIGURES, agreement_record, disattenuated_record
+from judgebench.stats.alternative import alternative_record
 from judgebench.stats.forecasts import FIGURES as FORECAST_FIGURES
 from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
-from judgebench.worth.alternative import alternative_record
-from judgebench.worth.points import POINTS_FIGURES, points_record
-from judgebench.worth.reliability import FIGURES, agreement_record, disattenuated_record
+from judgebench.stats.points import POINTS_FIGURES, points_record
 
 TEXTS, SCALE = 8, np.arange(1.0, 6.0)
 SEVERITY = np.array([-0.3, 0.0, 0.3])

@@ -63,7 +63,7 @@ class Results:
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
-            `judgebench.worth.raters.human_records`. Both are empty where only means are known.
+            `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: what judges are worth beside humans, see
             `judgebench.worth.study`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.

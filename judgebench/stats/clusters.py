@@ -152,6 +152,13 @@ class Clusters:
         """G, the clusters."""
         return self.weights.shape[1]
 
+    @property
+    def jackknifed(self) -> Clusters:
+        """The same texts with other weights [1 + J, G]: the data, then each cluster left out in turn; only the data
+        where there is one cluster."""
+        rows = left_out(self.count) if self.count >= 2 else np.zeros((0, self.count))
+        return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
+
     def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
         """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G, K]."""
         number, values = (self.number, values) if where is None else (self.number[where], values[where])

@@ -12,9 +12,9 @@ import pandas as pd
 from judgebench.metrics.cells import Cell, cells, checked
 from judgebench.metrics.resampling import RESAMPLES
 from judgebench.metrics.robustness import CLEAN
+from judgebench.stats.agreement import categories_of
+from judgebench.stats.points import on_scale
 from judgebench.types import LABELS, RANGE
-from judgebench.worth.points import on_scale
-from judgebench.worth.reliability import categories_of
 
 _CONDITION = ("dimension", *RANGE, LABELS, "attack", "defense")
 _ROLES = ("main", "assistant")

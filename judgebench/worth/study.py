@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from judgebench.stats.forecasts import forecast_records
-from judgebench.worth.beside_humans import beside_humans_records
+from judgebench.stats.humans import beside_humans_records
 from judgebench.worth.errors import error_records
 from judgebench.worth.few_labels_study import few_labels_records
 from judgebench.worth.judge_scores import JudgeScores

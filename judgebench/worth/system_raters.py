@@ -12,9 +12,9 @@ import numpy as np
 
 from judgebench.metrics.correlation import MOST_ENTRIES
 from judgebench.stats.clusters import Clusters, divided, unknown
+from judgebench.stats.humans import Panel
+from judgebench.stats.points import cross_fitted
 from judgebench.worth.judge_scores import JudgeScores
-from judgebench.worth.points import cross_fitted
-from judgebench.worth.raters import Panel
 from judgebench.worth.system_level import MOST_SYSTEMS, PairedSystems, mean_table
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")

@@ -15,10 +15,10 @@ import numpy as np
 
 from judgebench.metrics.cells import series_of
 from judgebench.metrics.resampling import unknown
+from judgebench.stats.points import cross_fitted
 from judgebench.types import LABELS, RANGE
 from judgebench.worth.generalizability import CrossedScores, component_records, decision_records, facet_share
 from judgebench.worth.judge_scores import JudgeScores
-from judgebench.worth.points import cross_fitted
 
 RANGES, JUDGES, HUMANS = "ranges", "judges", "humans"
 """Values of `study` in records of `variance_records`: text x range of one judge and decoding, text x range x judge of

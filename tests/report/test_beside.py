@@ -19,10 +19,9 @@ from judgebench.report.views.beside import (
 )
 from judgebench.report.views.humans import RATERS
 from judgebench.results.results import Results
-from judgebench.worth.beside_humans import beside_humans_records
-from judgebench.worth.raters import Panel, human_records
+from judgebench.stats.humans import Panel, beside_humans_records, human_records
+from tests.stats.test_beside_humans import judge_scores
 from tests.worth.panels import panel, ragged
-from tests.worth.test_beside_humans import judge_scores
 
 
 def results_of(*sides, scale=(1.0, 5.0), **more):

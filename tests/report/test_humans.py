@@ -14,8 +14,8 @@ from judgebench.report.views.correlations import CORRELATION
 from judgebench.report.views.humans import HUMANS_NOTE, ceilings, experts
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, ratings_frame
+from judgebench.stats.humans import Panel, human_records
 from judgebench.types import Example
-from judgebench.worth.raters import Panel, human_records
 from tests.report.test_correlations import of, record
 from tests.worth.panels import ragged
 

@@ -16,7 +16,7 @@ from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidat
 from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.forecasts import Reliability, ranked_scores, rater_shares
-from judgebench.worth.points import cross_fitted
+from judgebench.stats.points import cross_fitted
 from tests.worth.panels import FIVE, built, panel, ragged
 from tests.worth.recorded import DIMENSIONS
 from tests.worth.sides import cell, side

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from judgebench.stats.clusters import Clusters, expanded
-from judgebench.worth.points import cross_fitted
+from judgebench.stats.points import cross_fitted
 from judgebench.worth.system_raters import ERRORS, ORDER, raters_record, with_distance_interval
 from tests.worth.recorded import needs_recorded, recorded
 from tests.worth.test_systems import crossed

@@ -26,9 +26,9 @@ from judgebench.report.views.correlations import few_groups, sized_correlations
 from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Records, Results
 from judgebench.results.series import CELL, NO_DEFENSE, labelled
+from judgebench.stats.alternative import EXPERTS, FEWEST_RATERS, PASSED
+from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.types import LABELS
-from judgebench.worth.alternative import EXPERTS, FEWEST_RATERS, PASSED
-from judgebench.worth.beside_humans import CALIBRATED, RAW
 
 _WITH_MEAN = ("exact", "kappa", "ac2")
 _CONDITION = ("dimension", "defense")

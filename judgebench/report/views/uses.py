@@ -17,8 +17,8 @@ from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import means_are_off, misleads, systems_frame
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
-from judgebench.worth.alternative import FEWEST_RATERS
-from judgebench.worth.beside_humans import RAW
+from judgebench.stats.alternative import FEWEST_RATERS
+from judgebench.stats.humans import RAW
 
 _CHANCE = 0.5  # of pairs of systems
 _MANY = 0.05  # of answers: more that could not be read are told

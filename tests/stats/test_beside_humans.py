@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judgebench.metrics.cells import Cell
-from judgebench.worth.alternative import alternative_record
-from judgebench.worth.beside_humans import CALIBRATED, RAW, beside_humans_records
+from judgebench.stats.agreement import disattenuated_record
+from judgebench.stats.alternative import alternative_record
+from judgebench.stats.humans import CALIBRATED, RAW, beside_humans_records
+from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rounded
+from judgebench.stats.scores import Cell
 from judgebench.worth.judge_scores import JudgeScores
-from judgebench.worth.points import POINTS_FIGURES, cross_fitted, points_record, rounded
-from judgebench.worth.reliability import disattenuated_record
 from tests.worth.panels import FIVE, panel, ragged
 
 NAN = np.nan
@@ -40,7 +40,7 @@ def test_records_hold_what_the_pure_functions_say_of_real_rows():
     fitted = cross_fitted(scores, ratings.mean(axis=1), groups)
     for record, side in ((raw, scores), (calibrated, fitted)):
         points = points_record(side, ratings, groups, FIVE, resamples=100)
-        assert {name: record[name] for name in points if name != "reason"}.items() <= points.items()
+        assert {name: record[name] for name in points}.items() <= points.items()
         test = alternative_record(rounded(side, FIVE), ratings, groups, resamples=100)
         for name in ("winning_rate", "advantage", "advantage_low", "favorite", "by_favorite", "shuffled_advantage"):
             assert record[name] == test[name]
