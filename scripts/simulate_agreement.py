@@ -60,7 +60,7 @@ def measured(sample: Drawn, resamples: int) -> dict[str, Any]:
     found = points_record(scores, ratings, groups, SCALE, resamples)
     found |= {f"judge_{name}": value for name, value in found.items() if name.startswith(("ac2", "icc"))}
     found |= disattenuated_record(scores, ratings, groups, resamples)
-    found |= agreement_record(ratings, groups, SCALE)
+    found |= agreement_record(ratings, groups if resamples else np.zeros(len(groups)), SCALE)
     rounded = SCALE[sample.probabilities.argmax(axis=1)]
     found |= alternative_record(rounded, ratings, groups, resamples=resamples)
     found |= forecast_record(sample.probabilities, SCALE, ratings, groups, SCALE, resamples)

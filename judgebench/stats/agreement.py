@@ -151,7 +151,8 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> Components:
     solvable[solvable] &= np.linalg.cond(equations[solvable]) < _SINGULAR
     parts = np.full((3, len(n)), np.nan)
     parts[:, solvable] = np.linalg.solve(equations[solvable], right[solvable][..., None])[..., 0].T
-    return Components(*parts, divided(texts, inverse), np.maximum(unshared, 0.0))
+    text, rater, rest = parts
+    return Components(text, rater, rest, divided(texts, inverse), np.maximum(unshared, 0.0))
 
 
 def agreement_record(ratings: np.ndarray, groups: np.ndarray, categories: np.ndarray | None = None) -> dict[str, Any]:
