@@ -87,7 +87,7 @@ class PaperTable:
         columns, shown, both = [], self.rows.copy(), self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
-                style = {"ends": measure.ends or measure.form, "signs": f"{measure.key}_signs"}
+                style: dict[str, Any] = {"ends": measure.ends or measure.form, "signs": f"{measure.key}_signs"}
                 columns.append(Col(measure.head, measure.key, measure.form, **style, group=OURS if both else ""))
         for measure in self.measures if self.rows["printed"].any() else ():
             if measure.paper:
@@ -98,7 +98,7 @@ class PaperTable:
                 columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
         heads = [Col(head, key, left=True) for key, head in self.labels.items()]
         above = "{section}" if "section" in shown else ""
-        look = {"title": self.title, "sections": self.sections, "section": above, "once": self.once}
+        look: dict[str, Any] = {"title": self.title, "sections": self.sections, "section": above, "once": self.once}
         return View(self.name, "", lambda rows: rows, [*heads, *columns], **look).tables(shown)[0]
 
     @property
