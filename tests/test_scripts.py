@@ -1,0 +1,54 @@
+"""Scripts say what they do, and run on their smallest input."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+NAMES = sorted(path.name for path in SCRIPTS.glob("*.py"))
+SMALLEST = {
+    "statistics": ("--examples=160", "--resamples=100", "--times=1"),
+    "engine": ("--articles=1", "--summaries=2"),
+    "attack": ("--articles=1", "--words=6", "--length=1", "--phrases=1"),
+    "report": ("--examples=64", "--no-browser"),
+    "scale": ("--steps=1",),
+}
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("bench", SCRIPTS / "bench.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_has_help(name):
+    done = subprocess.run([sys.executable, SCRIPTS / name, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: ")
+
+
+@pytest.mark.parametrize("command", ["statistics", "report", pytest.param("engine", marks=pytest.mark.exhaustive),
+                                     pytest.param("attack", marks=pytest.mark.exhaustive),
+                                     pytest.param("scale", marks=pytest.mark.exhaustive)])  # fmt: skip
+def test_a_measurement_writes_its_figures(bench, command, tmp_path):
+    bench.main([command, *SMALLEST[command], "--json", str(tmp_path / "out.json")])
+    figures = json.loads((tmp_path / "out.json").read_text())
+    assert figures["commit"]
+    assert len(figures) > 1
+    if command == "engine":
+        assert max(row["largest difference"] for row in figures["readers"]) < 1e-3
+    if command == "attack":
+        assert figures["speed"]["difference"] < 1e-4
+        assert figures["searches"][0]["of the gain"] == 1
+
+
+@pytest.mark.exhaustive
+def test_the_embedded_articles_are_what_their_builder_makes():
+    subprocess.run([sys.executable, SCRIPTS / "build_mini.py", "--check"], check=True)
