@@ -324,7 +324,11 @@ def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, note
     keys = ["table", "dimension", "main", "assistant", *_ENDS, *(measure.key for measure in _SETTINGS), "edge"]
     keys += [f"{measure.key}_published" for measure in _SETTINGS]
     labels, csv = {"main": "Main", "assistant": "Asst", "range": "Range"}, dict(zip(keys, keys, strict=True))
-    look: dict[str, Any] = {"sections": ["main"], "once": ["main", "assistant"], "legend": escape(_EDGE) if any(edge) else ""}
+    look: dict[str, Any] = {
+        "sections": ["main"],
+        "once": ["main", "assistant"],
+        "legend": escape(_EDGE) if any(edge) else "",
+    }
     return PaperTable(name, title, caption, rows, labels, _SETTINGS, csv, notes, **look, digits=None)
 
 
