@@ -2,6 +2,7 @@
 
     python scripts/fuzz.py --cases 1000000              # about half an hour
     python scripts/fuzz.py --only answers --first 1234 --cases 1    # one case again, as a failure names it
+    python scripts/fuzz.py --runs                       # seconds of reading one thing said again and again
 
 A case is broken where something else than a `UserError` is raised, where a promise of fuzzing/ does not hold, or
 where it takes long. Every case comes from the seed, its target and its number alone.
@@ -54,7 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=24 * 60.0, help="stop after so many")
     parser.add_argument("--only", choices=[target.name for target in TARGETS], help="one target; --cases are all its")
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each target")
+    parser.add_argument("--runs", action="store_true", help="CPU seconds of the parser on runs of 10^4 to 10^6 characters")
     given = parser.parse_args(arguments)
+    if given.runs:
+        print(f"{'run of':>16s} {'10,000':>9s} {'100,000':>9s} {'1,000,000':>9s} characters: CPU seconds")
+        for unit in answers.RUNS:
+            print(f"{unit!r:>16s}", *(f"{answers.seconds_of_run(unit, 10**n):9.3f}" for n in (4, 5, 6)), flush=True)
+        return 0
     until = time.monotonic() + 60 * given.minutes
     shares = [(one, given.cases if given.only else max(1, round(given.cases * one.share))) for one in TARGETS]
     total, failures, began = 0, 0, time.monotonic()

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+from collections.abc import Iterable
 
 from judgebench.types import ScoreRange
 
@@ -71,10 +73,46 @@ _PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
 """Check marks, thumbs and the like, which say nothing and may stand beside a number."""
 
 
+LONGEST = 100_000
+"""Characters of an answer that are read, about 25,000 tokens: more than judges are given to write. Of a longer answer
+the last are read, where the verdict stands, and not its reasoning in think tags."""
+
+_THINK, _END_OF_THINK = (re.compile(rf"<{tag}>|◁{tag}▷|\[{tag}\]", re.IGNORECASE) for tag in ("think", "/think"))
+
+
+def read_part(text: str) -> str:
+    """The part of an answer that is read: all, or of more than `LONGEST` characters the last of them.
+
+    Example:
+        >>> len(read_part("Score: 5. " + "Because. " * 20_000 + "Score: 4"))
+        100001
+    """
+    if len(text) <= LONGEST:
+        return text
+    answer = _without_reasoning(text)
+    # a letter before what was cut: half of a number is not a number, and the middle of a line is not its beginning
+    return answer if len(answer) <= LONGEST else f"x{answer[-LONGEST:]}"
+
+
+def warn_of_cut(texts: Iterable[str]) -> None:
+    """Says on stderr of how many answers only a part is read."""
+    count = sum(len(text) > LONGEST and len(read_part(text)) > LONGEST for text in texts)
+    if count:
+        print(
+            f"judgebench: {count:,} answer{'s are' if count > 1 else ' is'} longer than {LONGEST:,} characters; only "
+            f"the last {LONGEST:,} are searched for the score, and the text itself is stored whole.",
+            file=sys.stderr,
+        )
+
+
+def _without_reasoning(text: str) -> str:
+    """What follows the last think tag's end; where a tag has none, what precedes it: the answer broke off."""
+    ends = [tag.end() for tag in _END_OF_THINK.finditer(text)]
+    return _THINK.split(text[ends[-1] if ends else 0 :], maxsplit=1)[0]
+
+
 def _clean(text: str) -> str:
-    text = re.sub(r"◁(/?think)▷|\[(/?think)\]", r"<\1\2>", text.translate(_CHARACTERS).lower())
-    text = text.rpartition("</think>")[2]
-    text = text.partition("<think>")[0]  # cut off while still thinking: what follows is no answer
+    text = _without_reasoning(text.translate(_CHARACTERS).lower())
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
     text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
     text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
@@ -87,8 +125,8 @@ def _clean(text: str) -> str:
     text = re.sub(r"(?<=\d) 1/2(?![\d/.,])", ".5", text)
     text = _PICTURES.sub(" ", text)
     text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)  # long rules of dashes and the like would only cost time
-    text = re.sub(r"\s*\n\s*", "\n", text)
-    return re.sub(r"[^\S\n]+", " ", text).strip()
+    lines = (line.strip() for line in text.split("\n"))  # a pattern that begins with spaces takes quadratic time
+    return re.sub(r"[^\S\n]+", " ", "\n".join(line for line in lines if line))
 
 
 # 2. Numbers
@@ -120,7 +158,7 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
         before = text[max(0, found.start() - 2) : found.start()].rstrip(" ")[-1:]
         negative = found["sign"] and (score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "["))
         written = found["digits"]
-        thousands = written.count(",") > 1 or (re.search(r",\d{3}$", written) and score_range.maximum >= 1000)
+        thousands = written.count(",") > 1 or (written[-4:-3] == "," and score_range.maximum >= 1000)
         value = float(written.replace(",", "" if thousands else ".")) + (0.5 if found["half"] else 0.0)
         return _token(-value) if negative else (found["sign"] or "") + _token(value)
 

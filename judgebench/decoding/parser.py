@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from judgebench.decoding.numerals import ENDS, MARKS, OUT_OF_MAXIMUM, TOKEN, token_value, tokenize
+from judgebench.decoding.numerals import ENDS, MARKS, OUT_OF_MAXIMUM, TOKEN, read_part, token_value, tokenize
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 Evidence = Callable[[str], Sequence[str]]
@@ -35,7 +35,8 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
     the minimum (`failed`), as in the CD paper (section 4.1) and Liu et al. (2023). An answer on another scale (`7/10`
     where 1-5 was asked for) has failed too: to rescale it or to clamp it would be a guess.
 
-    Never raises, whatever the text.
+    Never raises, whatever the text; its time is linear in the length of the text, and of more than 100,000 characters
+    the last are read (`numerals.read_part`).
 
     On a range with labels the answer is one of them, and so is the score: letters and words alone where it is worded,
     the number counted from the other end where it is reversed.
@@ -59,6 +60,7 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
 
 
 def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None, kinds: Sequence[Evidence]) -> Score:
+    text = read_part(text)
     if score_range.worded:
         text = _with_marks(text, score_range.labels)
     elif choices:
@@ -90,7 +92,7 @@ def parse_place(text: str, choices: Mapping[str, float] | None = None, score_ran
         read = Score(TIE, FAILED)
     if read.status != FAILED:
         return read
-    lines = text.split("\n")
+    lines = read_part(text).split("\n")
     named = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
     named |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
     return Score(named.pop(), PARSED) if len(named) == 1 else read
@@ -115,7 +117,7 @@ def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float]
 def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence]) -> float:
     """The one number that the strongest evidence names; NaN if there is none, or several."""
     tokens = tokenize(text, score_range)
-    if tokens is None:
+    if tokens is None or "⟦" not in tokens:
         return math.nan
     for evidence in kinds:
         found = {token_value(token) for token in evidence(tokens)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.decoding.numerals import warn_of_cut
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place
 from judgebench.decoding.rules import Decoding, has_answer
 from judgebench.types import (
@@ -137,6 +138,7 @@ def _decoded(
 
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
+    warn_of_cut(reading.text or "" for reading in readings)
     how = [reading.generation for reading in readings]
     scores = [_answer(reading) for reading in readings]
     values = [score.value for score in scores]

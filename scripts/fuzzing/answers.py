@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 import re
+import time
 
 from fuzzing.chance import odd_text
 from fuzzing.target import Target
@@ -72,6 +73,23 @@ def _numbers(text: str) -> set[float]:
     }
     found |= {number + 0.5 for number in list(found)} if half else set()
     return found | {-number for number in found}
+
+
+RUNS = [
+    *(" ", "\t", "\n", "1/", "**", "- 1 ", "`", '"', "'", "1,", "a ", "1.", "four ", "score:", "\\boxed{", "1 ", "(", "A) "),
+    *("<think>", "not give ", "⭐", "between 1 and "),
+]  # fmt: skip
+"""What a model that is caught in a loop says again and again."""
+
+
+def seconds_of_run(unit: str, characters: int, score_range: ScoreRange = _RANGES[0]) -> float:
+    """Processor seconds of reading one answer of so many characters, as numbers, letters and places."""
+    text = (unit * (characters // len(unit) + 1))[: characters - 1] + "4"
+    began = time.process_time()
+    parse_answer(text, score_range)
+    parse_answer(text, score_range, {"A": 5.0, "B": 4.0})
+    parse_place(text)
+    return time.process_time() - began
 
 
 TARGETS = (Target("answers", 0.30, _answer_case, _check_answer),)

@@ -2,16 +2,19 @@
 
 import json
 import math
-import time
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from judgebench.decoding import parse_answer
+from judgebench.decoding import numerals, parse_answer
 from judgebench.decoding.parser import parse_final
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from fuzzing.answers import RUNS, seconds_of_run  # noqa: E402
 
 # Answers as judges write them, and answers of each kind, with the score that a careful reader takes from them; null
 # where that is none.
@@ -123,20 +126,46 @@ def test_any_text_gives_a_score_in_range(text, score_range):
             assert score.value == score_range.minimum
 
 
+ALSO_RUNS = [
+    *("4 ", ".", "-.", "a", "score ", "1, ", "1. a ", "4/", "9", "9,", "final a a ", "x: ", "\n4.", " .\n", "option ("),
+    *("summary 1 ", "[", ").", "1-", "\\frac{1}{", "overall: ", "I give ", "is ", "answer "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [*RUNS, *ALSO_RUNS])
+def test_time_is_linear_in_the_length_of_a_run(unit, monkeypatch):
+    monkeypatch.setattr(numerals, "LONGEST", 10**9)
+
+    def seconds(length):
+        return min(seconds_of_run(unit, length) for _ in range(2))
+
+    # 8 times the length: 8 times the time if linear, 64 times if quadratic; what is over at once cannot be compared
+    assert seconds(32_000) < 24 * max(seconds(4_000), 0.005)
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "value"),
     [
-        *("4 " * 5000, "." * 20000, "-." * 10000, "\n" * 20000, "a" * 20000, "score " * 4000, "not give " * 3000),
-        *("1, " * 5000, "(" * 20000, "score:" * 4000, "1. a " * 4000, "4/" * 8000, "9" * 20000, "9," * 8000),
-        *("final a a " * 3000, "x: " * 6000, "4" + "-." * 10000 + "x", "\n4." * 5000, "between 1 and " * 2000),
-        *(" .\n" * 8000, "A) " * 7000, "option (" * 3000, "A" + ")." * 8000),
+        ("Score: 5. " + "It is long. " * 20_000 + "Score: 4", 4),  # the end counts
+        ("Score: 5. " + "It is long. " * 20_000, None),
+        ("word " * 20_000 + "2014 - as said", None),  # half of a number that is cut is not one
+        ("4 - as said. " + "It is long. " * 5_000, 4),  # not too long
+        ("<think>" + "Score: 5. " * 20_000 + "</think>4 - as said", 4),  # reasoning is not counted
+        ("<think>" + "Score: 5. " * 20_000, None),
+        ("Final answer: B\n" + "[THINK]hm" * 20_000, 2),
     ],
 )
-def test_long_and_odd_texts_are_read_in_time(text):
-    start = time.process_time()
-    parse_answer(text, ScoreRange(1, 5))
-    parse_answer(text, ScoreRange(1, 5), {"A": 5.0, "B": 4.0})
-    assert time.process_time() - start < 2
+def test_of_a_very_long_answer_the_end_is_read(text, value, capsys):
+    letters = {"A": 1.0, "B": 2.0} if "B" in text else None
+    parsed = parse_answer(text, ScoreRange(1, 5), letters)
+    assert parsed == (Score(1, FAILED) if value is None else Score(value, PARSED))
+    numerals.warn_of_cut([text, "Score: 4"])
+    assert capsys.readouterr().err == (
+        "judgebench: 1 answer is longer than 100,000 characters; only the last 100,000 are searched for the score, and "
+        "the text itself is stored whole.\n"
+        if len(text) > 100_000 and "hink>" not in text.lower() and "THINK" not in text
+        else ""
+    )
 
 
 GRADES, WORDED = ScoreRange.parse(list("EDCBA")), ScoreRange.parse(["poor", "good", "very good"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import lightning as L
 
+from judgebench.decoding.numerals import warn_of_cut
 from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
@@ -164,6 +165,7 @@ class ApiReader(BaseReader):
                 self._note(role, prompt, draws)
             split_ = split[prompt.example.group_id]
             readings.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
+        warn_of_cut(text for facts in self._facts.values() for fact in facts for text in fact.get("texts", ()))
         return readings
 
     def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
