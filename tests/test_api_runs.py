@@ -56,7 +56,7 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     assert (told["main"]["requests"], told["main"]["prompt_tokens"]) == (count, 100 * count)
     assert told["cost"] == pytest.approx(count * 104e-6)
     assert folder.read("environment")["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
-    assert pq.read_schema("run/readings.parquet").metadata == {b"judgebench.main.scores_from": b"logprobs"}
+    assert pq.read_schema("run/readings.parquet").metadata[b"judgebench.main.scores_from"] == b"logprobs"
     assert "scores from listed log-probabilities" in " ".join(out.split())
     assert "known within bounds only" in " ".join(out.split())
     evidence = pd.read_parquet("run/served.parquet")
@@ -110,7 +110,7 @@ def test_one_answer_is_parsed_by_the_one_parser(run, small_server):
     assert set(folder.read("scores")["score"]) == {2.0}
     assert set(folder.read("readings")["text"]) == {"I would give it a 2."}
     assert small_server.seen[0]["body"]["max_tokens"] == 16
-    assert pq.read_schema("run/readings.parquet").metadata == {b"judgebench.main.scores_from": b"text"}
+    assert pq.read_schema("run/readings.parquet").metadata[b"judgebench.main.scores_from"] == b"text"
 
 
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 from transformers import PreTrainedTokenizerBase
 
@@ -30,6 +31,7 @@ from judgebench.judges.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
+from judgebench.runtime.parquet import read_table, write_table
 from judgebench.types import Condition, Example
 
 ROOM = 4 * 2**30
@@ -85,7 +87,7 @@ class Journal:
         if not path.is_file():
             return None
         try:
-            return pd.read_parquet(path)
+            return read_table(path).to_pandas()
         except Exception:  # a file that another program has cut: the step is done again
             return None
 
@@ -97,7 +99,7 @@ class Journal:
                 with atomic(described) as temporary:
                     temporary.write_text(json.dumps(self._identity, indent=1, sort_keys=True), "utf-8")
             with atomic(self._folder / f"{step}.parquet") as temporary:
-                rows.to_parquet(temporary, index=False)
+                write_table(temporary, pa.Table.from_pandas(rows, preserve_index=False))
         except OSError as error:
             raise UserError(
                 f"store: the journal of the search in {self._folder} cannot be written ({error.strerror or error}). "

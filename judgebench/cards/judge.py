@@ -197,10 +197,14 @@ def _hosts(given: Any) -> list[str]:
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:
+    import pyarrow as pa
+
+    from judgebench.runtime.parquet import write_table  # pyarrow takes a while to import
+
     try:
         with atomic(path) as temporary:
             if path.suffix == ".parquet":
-                frame.to_parquet(temporary, index=False)
+                write_table(temporary, pa.Table.from_pandas(frame, preserve_index=False))
             elif path.suffix == ".csv":
                 cells = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
                 temporary.write_text(as_csv(list(map(str, frame)), cells), encoding="utf-8", newline="")

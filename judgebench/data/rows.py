@@ -354,20 +354,17 @@ def parquet_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name; `UserError`
     where there is none, or one is not parquet."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from judgebench.runtime.parquet import read_rows
 
     paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [existing(path)]
     if not paths:
         raise UserError(f"{path}: no parquet file in this folder; give a parquet file or the folder that holds it.")
     for file in paths:
-        number = 0
         try:
-            with pq.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(batch_size=1024):
-                    for values in batch.to_pylist():
-                        number += 1
-                        yield FileRow(values, f"{file.name} row {number}", number)
-        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            for number, values in enumerate(read_rows(file), start=1):
+                yield FileRow(values, f"{file.name} row {number}", number)
+        except (pa.ArrowException, ValueError, OSError) as error:
             raise UserError(f"{file}: cannot be read as parquet ({error}); give a whole parquet file.") from error
 
 

@@ -24,6 +24,7 @@ from judgebench.data.rows import existing
 from judgebench.readings.reading import is_possible
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
+from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Condition, Prompt
 
@@ -85,7 +86,7 @@ class Recording:
         """The recording that a config key names, by its path or, of one that comes with judgebench, by its name."""
         path = _path(given, key)
         with _reading(path):
-            schema = pq.read_schema(path)
+            schema = read_schema(path)
             metadata = pq.read_metadata(path)
             size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
             held = (schema.metadata or {}).get(_KEY)
@@ -141,7 +142,7 @@ class Recording:
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """Every row of the file, `SCHEMA`, checked."""
         with _reading(self.path):
-            rows: list[dict[str, Any]] = pq.read_table(self.path).to_pylist()
+            rows: list[dict[str, Any]] = read_table(self.path).to_pylist()
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_ANEW}.")
@@ -186,7 +187,7 @@ def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mappin
     repeating = [name for name in SCHEMA.names if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")]
     try:
         with atomic(path) as temporary:
-            pq.write_table(table, temporary, compression="zstd", compression_level=19, use_dictionary=repeating)
+            write_table(temporary, table, compression_level=19, use_dictionary=repeating)
     except OSError as error:
         raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
 

@@ -5,13 +5,15 @@ model's fingerprint, its dtype, the exact tokens, the candidates' token paths, o
 as one run's judge serves as another's assistant.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
-A row that does not match its checksum, over its key and its content, counts as missing, and is read anew.
+A row that does not match its checksum, over its key and its content, counts as missing, and is read anew; so does one
+that SQLite no longer finds, as after a changed bit in its key. Both are counted and said, once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,6 +63,10 @@ FROM readings LEFT JOIN tokens USING (key)
 """  # as bytes: a text that is damaged is no UTF-8, and must not hide its neighbors
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
+_KEY = re.compile(rb"[0-9a-f]{64}")
+_BLOCK = 2**24
+_LOG_HEADER, _FRAME_HEADER = 32, 24
+"""Bytes; see https://www.sqlite.org/fileformat.html, section 4."""
 
 
 class ReadingStore:
@@ -76,6 +82,8 @@ class ReadingStore:
         self.path = path
         self._absolute = Path(os.path.abspath(path))
         self._damaged_keys: set[str] = set()
+        self._searched: set[str] = set()
+        self._logged = _logged_keys(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
@@ -117,7 +125,10 @@ class ReadingStore:
         """
         wanted = set(keys)
         rows, _ = self._intact(wanted)
-        return wanted.difference(row[0].decode() for row in rows)
+        absent = wanted.difference(row[0].decode() for row in rows)
+        self._warn(self._vanished(absent - self._searched - self._damaged_keys))
+        self._searched |= absent
+        return absent
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         """Adds readings, all or none; intact ones of the same key stay.
@@ -211,7 +222,8 @@ class ReadingStore:
             ]
             values = _joined([row[1] for row in rows])
         if len(rows) < len(found):
-            self._warn_of_damage(keys.difference(row[0].decode() for row in rows), found)
+            named = {row[0].decode("utf-8", "replace") for row in found if isinstance(row[0], bytes)}
+            self._warn((keys & named).difference(row[0].decode() for row in rows))
         return rows, values
 
     def _check_possible(self, logprobs: Sequence[bytes | None]) -> None:
@@ -221,14 +233,29 @@ class ReadingStore:
                 "no number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
             )
 
-    def _warn_of_damage(self, missing: set[str], found: Sequence[tuple[Any, ...]]) -> None:
-        named = {row[0].decode("utf-8", "replace") for row in found if isinstance(row[0], bytes)}
-        new = (missing & named) - self._damaged_keys
+    def _vanished(self, absent: set[str]) -> set[str]:
+        """Those of the absent keys that the file or its log still holds, whole or but for a half: their readings were
+        stored, and a damaged key or page hides them."""
+        halves = {half: key for key in absent if len(key) == 64 for half in (key[:32].encode(), key[32:].encode())}
+        if not halves or self._file is None:
+            return set()
+        with self._reading():
+            keys = {key for (key,) in self._db.execute("SELECT CAST(key AS BLOB) FROM readings") if key is not None}
+        with suppress(OSError), self._absolute.open("rb") as file:
+            last = b""
+            while block := file.read(_BLOCK):
+                keys.update(_KEY.findall(last + block))
+                last = block[-63:]
+        keys |= self._logged
+        return {halves[half] for key in keys for half in (key[:32], key[32:]) if half in halves}
+
+    def _warn(self, damaged: set[str]) -> None:
+        new = damaged - self._damaged_keys
         self._damaged_keys |= new
         if new:
             _warn(
-                f"store={self.path}: {len(new):,} of its readings do not match their checksums, as after a fault of "
-                "the disk, or hold what no model says; they are read anew."
+                f"store={self.path}: {len(new):,} of its readings do not match their checksums or cannot be found any "
+                "more, as after a fault of the disk, or hold what no model says; they are read anew."
             )
 
     def _check_file(self) -> None:
@@ -371,6 +398,24 @@ def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) 
 
 def _name(state: tuple[Any, ...]) -> bytes:
     return repr(state).encode("utf-8", "backslashreplace")
+
+
+def _logged_keys(store: Path) -> set[bytes]:
+    """The keys in the pages that were committed to a store's write-ahead log, whether or not SQLite, which drops all
+    that follows a changed bit, still takes them."""
+    try:
+        log = store.with_name(f"{store.name}-wal").read_bytes()
+    except (OSError, ValueError):
+        return set()
+    page = int.from_bytes(log[8:12])
+    size = _FRAME_HEADER + (page if page in {2**n for n in range(9, 17)} else 4096)
+    frames = [log[at : at + size] for at in range(_LOG_HEADER, len(log), size)]
+    # those of this log and not of one before it, in the same file, have its salt: in the header and in each frame
+    salts = [int.from_bytes(log[16:24]), *(int.from_bytes(frame[8:16]) for frame in frames)]
+    ours = [any((salt ^ own).bit_count() <= 1 for own in salts[:2]) for salt in salts[1:]]
+    commits = [n for n, frame in enumerate(frames) if ours[n] and any(frame[4:8])]
+    whole = [frame for n, frame in enumerate(frames) if ours[n] and commits and n <= commits[-1]]
+    return {key for frame in whole for key in _KEY.findall(frame)}
 
 
 def _identity(path: Path, network: bool) -> tuple[int, int] | None:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
 
@@ -245,8 +245,7 @@ class RunFolder:
                 return read_yaml(path, str(path), limits=_LIMITS, remedy="restore the file or run again")
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
-            table = pq.read_table(path, columns=None if columns is None else list(columns))
-            return plain_frame(table)
+            return plain_frame(read_table(path, columns))
 
     # --- how ----------------------------------------------------------------------------------------------------
 
@@ -261,7 +260,7 @@ class RunFolder:
         self._write_text(name, text + "\n")
 
     def _write_parquet(self, artifact: Artifact, frame: pd.DataFrame) -> None:
-        """Tables are compressed by zstd; `frame.attrs` become notes in the file's own metadata."""
+        """See `write_table`; `frame.attrs` become notes in the file's own metadata."""
         path = self.path / artifact.path
         if artifact.schema is None:
             table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -277,7 +276,7 @@ class RunFolder:
         table = table.replace_schema_metadata(dict(frame.attrs) or None)
         repeating = [name for name in table.schema.names if name not in _DISTINCT]
         with self.writing(path), atomic(path) as temporary:
-            pq.write_table(table, temporary, compression="zstd", use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+            write_table(temporary, table, use_dictionary=repeating, data_page_size=_PAGE_BYTES)
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:

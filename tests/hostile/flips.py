@@ -1,15 +1,17 @@
 """Flipped bits: what a store and a run folder give after one bit of one file has changed.
 
-A flip ends in one of three ways: what is read is as it was; a reading counts as missing, is put anew, and all is as it
-was; or a `UserError` says what is wrong. Any other value is a silent fault. As a program, a whole campaign:
+A flip ends in one of three ways: what is read is as it was; readings count as missing, which is said with their number,
+are put anew, and all is as it was; or a `UserError` says what is wrong. Anything else is a silent fault. As a program, a
+whole campaign of so many flips each:
 
-    python -m tests.hostile.flips 2000 600
+    python -m tests.hostile.flips 2000
 """
 
 from __future__ import annotations
 
 import io
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.readings.reading import ModelReading
+from judgebench.readings.recording import FOLDER, Recording
 from judgebench.readings.store import ReadingStore
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder
@@ -29,6 +32,7 @@ from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.runtime.errors import UserError
 
+RECORDED = next(FOLDER.glob("*.parquet"))
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"
 
 
@@ -65,7 +69,7 @@ def flip_store(path: Path, readings: list[ModelReading], chance: random.Random) 
     keys = [reading.key for reading in readings]
     store = None
     try:
-        with redirect_stderr(io.StringIO()):
+        with redirect_stderr(io.StringIO()) as printed:
             store = ReadingStore(path)
             missing = store.missing(keys)
             before = store.get(keys)
@@ -81,7 +85,8 @@ def flip_store(path: Path, readings: list[ModelReading], chance: random.Random) 
     finally:
         if store is not None and hasattr(store, "_db"):
             store.close()
-    if not (same and digest):
+    said = re.search(r"([\d,]+) of its readings do not match", printed.getvalue())
+    if not (same and digest) or len(missing) != int(said[1] if said else 0):
         return SILENT
     return ANEW if missing else SAME
 
@@ -140,13 +145,36 @@ def flip(file: Path, chance: random.Random) -> None:
     file.write_bytes(data)
 
 
-def campaign(folder: Path, stores: int, runs: int, seed: int = 0) -> tuple[Counter[str], Counter[str]]:
-    """How often flips ended in what, in stores and in run folders."""
+def made_recording(path: Path) -> Recording:
+    """Recorded readings, a copy of those that come with judgebench."""
+    shutil.copy(RECORDED, path)
+    return Recording.open(str(path))
+
+
+def flip_recording(path: Path, whole: Recording, chance: random.Random) -> str:
+    """What one flipped bit of recorded readings ends in."""
+    shutil.copy(RECORDED, path)
+    flip(path, chance)
+    try:
+        read = Recording.open(str(path))
+        return SAME if (read.about, read.rows) == (whole.about, whole.rows) else SILENT
+    except UserError:
+        return REFUSED
+
+
+def campaign(folder: Path, stores: int, runs: int, recordings: int, seed: int = 0) -> dict[str, Counter[str]]:
+    """How often flips ended in what, in stores, run folders and recorded readings."""
     chance = random.Random(seed)
     readings = made_store(folder / "readings.sqlite")
     made_run(folder / "whole")
-    of_stores = Counter(flip_store(folder / "readings.sqlite", readings, chance) for _ in range(stores))
-    return of_stores, Counter(flip_run(folder / "whole", folder / "run", chance) for _ in range(runs))
+    whole = made_recording(folder / "readings.parquet")
+    return {
+        "store": Counter(flip_store(folder / "readings.sqlite", readings, chance) for _ in range(stores)),
+        "run folder": Counter(flip_run(folder / "whole", folder / "run", chance) for _ in range(runs)),
+        "recorded readings": Counter(
+            flip_recording(folder / "readings.parquet", whole, chance) for _ in range(recordings)
+        ),
+    }
 
 
 def _equal(one: ModelReading, other: ModelReading) -> bool:
@@ -159,5 +187,5 @@ def _equal(one: ModelReading, other: ModelReading) -> bool:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        for name, outcomes in zip(("store", "run folder"), campaign(Path(place), *map(int, sys.argv[1:])), strict=True):
-            print(f"{name}: {dict(outcomes)}")
+        for name, outcomes in campaign(Path(place), *([int(sys.argv[1])] * 3)).items():
+            print(f"{name}: {dict(outcomes)}, silent {outcomes[SILENT]}")

@@ -12,9 +12,9 @@ from tests.hostile.flips import SILENT, campaign, made_run
 
 
 def test_flips_are_read_anew_or_refused(tmp_path):
-    stores, runs = campaign(tmp_path, 60, 30)
-    assert (stores.total(), runs.total()) == (60, 30)
-    assert (stores[SILENT], runs[SILENT]) == (0, 0)
+    outcomes = campaign(tmp_path, 60, 30, 20)
+    assert [counts.total() for counts in outcomes.values()] == [60, 30, 20]
+    assert [counts[SILENT] for counts in outcomes.values()] == [0, 0, 0]
 
 
 def test_a_run_folder_without_digests_is_read_unchecked(tmp_path):

@@ -185,8 +185,8 @@ def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, ca
     assert store.missing(["a", "b"]) == {"a"}
     assert set(store.get(["a", "b"])) == {"b"}
     assert capsys.readouterr().err == (
-        f"judgebench: store={path}: 1 of its readings do not match their checksums, as after a fault of the disk, or "
-        "hold what no model says; they are read anew.\n"
+        f"judgebench: store={path}: 1 of its readings do not match their checksums or cannot be found any more, as "
+        "after a fault of the disk, or hold what no model says; they are read anew.\n"
     )
     store.put([reading("a"), reading("b", 2.5)])
     held = store.get(["a", "b"])
@@ -200,6 +200,29 @@ def test_a_reading_that_was_moved_to_another_key_is_missing(tmp_path):
     store._db.execute("DELETE FROM readings WHERE key = 'b'")
     store._db.execute("UPDATE readings SET key = 'b' WHERE key = 'a'")
     assert store.missing(["a", "b"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "UPDATE readings SET key = replace(key, substr(key, 40), '\x7f' || substr(key, 41)) WHERE rowid_ < 3",
+        "ALTER TABLE readings RENAME TO others",
+    ],
+)
+def test_readings_that_are_hidden_by_a_damaged_file_are_counted_once(tmp_path, capsys, hide):
+    path, keys = tmp_path / "r.sqlite", [reading_key({}, np.array([i])) for i in range(5)]
+    store = ReadingStore(path)
+    store.put([reading(key) for key in keys])
+    store.close()
+    chosen = f"key IN ('{keys[0]}', '{keys[1]}', '{keys[2]}')"
+    rows(path, hide.replace("rowid_ < 3", chosen))
+    count = 5 if "ALTER" in hide else 3
+    store = ReadingStore(path)
+    assert store.missing([*keys, reading_key({}, np.array([9]))]) == {*keys[:count], reading_key({}, np.array([9]))}
+    assert store.missing(keys) == set(keys[:count])
+    assert capsys.readouterr().err.count(f"{count} of its readings") == 1
+    store.put([reading(key) for key in keys])
+    assert ReadingStore(path).missing(keys) == set()
 
 
 def test_tokens_count_too(tmp_path):

@@ -1,0 +1,109 @@
+"""Parquet files in which no changed bit goes unnoticed: a checksum of each page, and digests of what they hold.
+
+The digests stand in the file's own metadata: one of each column's values, one of the other metadata. They depend on the
+values alone, not on the version of pyarrow or on how a table is cut into pieces. A file without them, of another
+program or an earlier version, is read unchecked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+DIGESTS = b"judgebench.digests"
+"""Name of the metadata that holds the digests: {name of a column: digest, "": digest of the other metadata}."""
+
+
+class Damaged(ValueError):
+    """A file does not hold what was written."""
+
+
+def write_table(path: Path, table: pa.Table, **options: Any) -> None:
+    """Writes a file, compressed by zstd; `options` are those of `pyarrow.parquet.write_table`."""
+    notes = dict(table.schema.metadata or {})
+    digests = {name: _digest(table[name]) for name in table.column_names} | {"": _digest_of(notes)}
+    table = table.replace_schema_metadata({**notes, DIGESTS: json.dumps(digests)})
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True, **options)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table, or some of its columns.
+
+    Raises:
+        Damaged: it is not what was written.
+        pa.ArrowException, OSError: it cannot be read.
+    """
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        schema, digests = _checked(file.schema_arrow)
+        table = file.read(columns=None if columns is None else list(columns)).replace_schema_metadata(schema.metadata)
+    if digests is not None:
+        if columns is None and table.column_names != list(digests):
+            raise Damaged("its columns are not those that were written")
+        for name in table.column_names:
+            if _digest(table[name]) != digests.get(name):
+                raise Damaged(f"column {name!r} does not hold what was written")
+    return table
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """The file's schema and metadata; raises as `read_table` does."""
+    with pq.ParquetFile(path) as file:
+        return _checked(file.schema_arrow)[0]
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises as `read_table`."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        ours = DIGESTS in (file.schema_arrow.metadata or {})
+        for batch in read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024):
+            yield from batch.to_pylist()
+
+
+def _checked(schema: pa.Schema) -> tuple[pa.Schema, Any]:
+    """The schema without the digests, and the digests, of which that of the metadata is compared; None without any."""
+    notes = dict(schema.metadata or {})
+    if DIGESTS not in notes:
+        return schema, None
+    digests = json.loads(notes.pop(DIGESTS))
+    if _digest_of(notes) != digests.pop("", None):
+        raise Damaged("its metadata is not what was written")
+    return schema.with_metadata(notes or None), digests
+
+
+def _digest_of(notes: Mapping[bytes, bytes]) -> str:
+    return hashlib.blake2b(repr(sorted(notes.items())).encode(), digest_size=16).hexdigest()
+
+
+def _digest(column: pa.ChunkedArray) -> str:
+    """Digest of a column's values: [rows] which are missing, and kind, lengths and bytes of the others, list by list."""
+    digest = hashlib.blake2b(digest_size=16)
+    if pa.types.is_string(column.type):  # 32-bit offsets would not reach over all chunks of a long column
+        column = column.cast(pa.large_string())
+    todo = [column.combine_chunks()]
+    while todo:
+        values = todo.pop()
+        digest.update(len(values).to_bytes(8))
+        digest.update(np.packbits(values.is_valid().to_numpy(zero_copy_only=False)))
+        values, kind = values.drop_null(), values.type
+        if pa.types.is_list(kind):
+            digest.update(b"list" + values.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).tobytes())
+            todo.append(values.flatten())
+        elif (text := pa.types.is_string(kind) or pa.types.is_large_string(kind)) or pa.types.is_binary(kind):
+            values = values.cast(pa.large_binary())
+            _, starts, data = values.buffers()
+            ends = np.frombuffer(starts, np.int64)[values.offset : values.offset + len(values) + 1]
+            digest.update((b"text" if text else b"bytes") + np.diff(ends).tobytes())
+            digest.update(memoryview(data or b"")[ends[0] : ends[-1]])
+        else:
+            numbers = values.to_numpy(zero_copy_only=False)
+            digest.update(str(kind).encode())
+            plain = numbers.dtype != object
+            digest.update(np.ascontiguousarray(numbers) if plain else repr(values.to_pylist()).encode())
+    return digest.hexdigest()
