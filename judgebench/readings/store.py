@@ -63,7 +63,7 @@ FROM readings LEFT JOIN tokens USING (key)
 """  # as bytes: a text that is damaged is no UTF-8, and must not hide its neighbors
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
-_KEY = re.compile(rb"[0-9a-f]{64}")
+_DIGITS = re.compile(rb"[0-9a-f]{32,}")
 _BLOCK = 2**24
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 """Bytes; see https://www.sqlite.org/fileformat.html, section 4."""
@@ -240,14 +240,14 @@ class ReadingStore:
         if not halves or self._file is None:
             return set()
         with self._reading():
-            keys = {key for (key,) in self._db.execute("SELECT CAST(key AS BLOB) FROM readings") if key is not None}
+            rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
+            remains = {half for (key,) in rows if key is not None for half in (key[:32], key[32:])} & halves.keys()
         with suppress(OSError), self._absolute.open("rb") as file:
             last = b""
             while block := file.read(_BLOCK):
-                keys.update(_KEY.findall(last + block))
+                remains |= _halves_of_keys(last + block) & halves.keys()
                 last = block[-63:]
-        keys |= self._logged
-        return {halves[half] for key in keys for half in (key[:32], key[32:]) if half in halves}
+        return {halves[half] for half in remains | (self._logged & halves.keys())}
 
     def _warn(self, damaged: set[str]) -> None:
         new = damaged - self._damaged_keys
@@ -400,8 +400,17 @@ def _name(state: tuple[Any, ...]) -> bytes:
     return repr(state).encode("utf-8", "backslashreplace")
 
 
+def _halves_of_keys(data: bytes) -> set[bytes]:
+    """All that may be a half of a key, 32 hexadecimal digits: a changed bit leaves the other half as it was."""
+    halves: set[bytes] = set()
+    for digits in _DIGITS.findall(data):
+        step = 32 if len(digits) == 64 else 1
+        halves.update(digits[at : at + 32] for at in range(0, len(digits) - 31, step))
+    return halves
+
+
 def _logged_keys(store: Path) -> set[bytes]:
-    """The keys in the pages that were committed to a store's write-ahead log, whether or not SQLite, which drops all
+    """Halves of the keys in the pages that were committed to a store's write-ahead log, whether or not SQLite, which drops all
     that follows a changed bit, still takes them."""
     try:
         log = store.with_name(f"{store.name}-wal").read_bytes()
@@ -415,7 +424,7 @@ def _logged_keys(store: Path) -> set[bytes]:
     ours = [any((salt ^ own).bit_count() <= 1 for own in salts[:2]) for salt in salts[1:]]
     commits = [n for n, frame in enumerate(frames) if ours[n] and any(frame[4:8])]
     whole = [frame for n, frame in enumerate(frames) if ours[n] and commits and n <= commits[-1]]
-    return {key for frame in whole for key in _KEY.findall(frame)}
+    return _halves_of_keys(b"".join(whole))
 
 
 def _identity(path: Path, network: bool) -> tuple[int, int] | None:

@@ -90,7 +90,7 @@ def _digest(column: pa.ChunkedArray) -> str:
     while todo:
         values = todo.pop()
         digest.update(len(values).to_bytes(8))
-        digest.update(np.packbits(values.is_valid().to_numpy(zero_copy_only=False)))
+        digest.update(np.packbits(values.is_valid().to_numpy(zero_copy_only=False)).tobytes())
         values, kind = values.drop_null(), values.type
         if pa.types.is_list(kind):
             digest.update(b"list" + values.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).tobytes())
@@ -104,6 +104,5 @@ def _digest(column: pa.ChunkedArray) -> str:
         else:
             numbers = values.to_numpy(zero_copy_only=False)
             digest.update(str(kind).encode())
-            plain = numbers.dtype != object
-            digest.update(np.ascontiguousarray(numbers) if plain else repr(values.to_pylist()).encode())
+            digest.update(numbers.tobytes() if numbers.dtype != object else repr(values.to_pylist()).encode())
     return digest.hexdigest()

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
+
+from judgebench.runtime.parquet import read_table
 
 RELATIVE, ABSOLUTE = 1e-8, 1e-10
 """Numbers this near to each other are the same; a correlation of 1e-17 is one of 0."""
@@ -52,7 +53,7 @@ def snapshot(folder: Path, printed: str, frozen: str = ".*") -> dict[str, str]:
                 content["sha256"] = "masked"  # of all of it, the commit too
             files[f"{name.removesuffix('.yaml')}.json"] = as_json(content)
         elif path.suffix == ".parquet":
-            files[name.replace(".parquet", ".csv")] = as_csv(pq.read_table(path))
+            files[name.replace(".parquet", ".csv")] = as_csv(read_table(path))
         elif path.suffix == ".html":
             rows, rest = page_text(path.read_text("utf-8"), folder)
             files |= {name.replace(".html", "_rows.txt"): rows, name.replace(".html", "_words.txt"): rest}
