@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=24 * 60.0, help="stop after so many")
     parser.add_argument("--only", choices=[target.name for target in TARGETS], help="one target; --cases are all its")
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each target")
-    parser.add_argument("--runs", action="store_true", help="CPU seconds of the parser on runs of 10^4 to 10^6 characters")
+    parser.add_argument(
+        "--runs", action="store_true", help="CPU seconds of the parser on runs of 10^4 to 10^6 characters"
+    )
     given = parser.parse_args(arguments)
     if given.runs:
         print(f"{'run of':>16s} {'10,000':>9s} {'100,000':>9s} {'1,000,000':>9s} characters: CPU seconds")

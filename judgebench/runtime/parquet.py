@@ -82,7 +82,7 @@ def _digest_of(notes: Mapping[bytes, bytes]) -> str:
 
 
 def _digest(column: pa.ChunkedArray) -> str:
-    """Digest of a column's values: [rows] which are missing, and kind, lengths and bytes of the others, list by list."""
+    """Digest of a column's values: which are missing, and kind, lengths and bytes of the others, list by list."""
     digest = hashlib.blake2b(digest_size=16)
     if pa.types.is_string(column.type):  # 32-bit offsets would not reach over all chunks of a long column
         column = column.cast(pa.large_string())

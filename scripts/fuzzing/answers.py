@@ -76,8 +76,8 @@ def _numbers(text: str) -> set[float]:
 
 
 RUNS = [
-    *(" ", "\t", "\n", "1/", "**", "- 1 ", "`", '"', "'", "1,", "a ", "1.", "four ", "score:", "\\boxed{", "1 ", "(", "A) "),
-    *("<think>", "not give ", "⭐", "between 1 and "),
+    *(" ", "\t", "\n", "1/", "**", "- 1 ", "`", '"', "'", "1,", "a ", "1.", "four ", "score:", "\\boxed{", "1 ", "("),
+    *("A) ", "<think>", "not give ", "⭐", "between 1 and "),
 ]  # fmt: skip
 """What a model that is caught in a loop says again and again."""
 

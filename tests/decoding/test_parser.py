@@ -14,7 +14,7 @@ from judgebench.decoding.parser import parse_final
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from fuzzing.answers import RUNS, seconds_of_run  # noqa: E402
+from fuzzing.answers import RUNS, seconds_of_run
 
 # Answers as judges write them, and answers of each kind, with the score that a careful reader takes from them; null
 # where that is none.

@@ -1,8 +1,8 @@
 """Flipped bits: what a store and a run folder give after one bit of one file has changed.
 
-A flip ends in one of three ways: what is read is as it was; readings count as missing, which is said with their number,
-are put anew, and all is as it was; or a `UserError` says what is wrong. Anything else is a silent fault. As a program, a
-whole campaign of so many flips each:
+A flip ends in one of three ways: what is read is as it was; readings count as missing, which is said with their
+number, and are put again; or a `UserError` says what is wrong. Anything else is a silent fault. As a program, a whole
+campaign of so many flips each:
 
     python -m tests.hostile.flips 2000
 """

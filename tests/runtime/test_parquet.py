@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from judgebench.data.rows import parquet_rows
 
-from judgebench.data.tables import parquet_rows
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import DIGESTS, Damaged, read_rows, read_schema, read_table, write_table
 
@@ -30,7 +30,7 @@ def test_what_is_written_is_read_whole_in_columns_and_in_pieces(tmp_path):
     assert repr(read_table(path).to_pydict()) == repr(TABLE.to_pydict())
     assert read_table(path).schema.metadata == read_schema(path).metadata == {b"note": b"of the run"}
     assert read_table(path, ["yes", "text"]).to_pydict() == TABLE.select(["yes", "text"]).to_pydict()
-    assert list(read_rows(path))[0]["text"] == "a"
+    assert next(iter(read_rows(path)))["text"] == "a"
     # digests are of values: pieces and other encodings of a table give the same
     pieces = pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1)])
     write_table(tmp_path / "pieces.parquet", pieces, use_dictionary=False)
