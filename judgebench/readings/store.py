@@ -410,8 +410,8 @@ def _halves_of_keys(data: bytes) -> set[bytes]:
 
 
 def _logged_keys(store: Path) -> set[bytes]:
-    """Halves of the keys in the pages that were committed to a store's write-ahead log, whether or not SQLite still takes
-    them: it drops all that follows a changed bit."""
+    """Halves of the keys in the pages that were committed to a store's write-ahead log, also those that SQLite drops
+    because they follow a changed bit."""
     try:
         log = store.with_name(f"{store.name}-wal").read_bytes()
     except (OSError, ValueError):

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judgebench.data.rows import parquet_rows
 
+from judgebench.data.rows import parquet_rows
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import DIGESTS, Damaged, read_rows, read_schema, read_table, write_table
 
