@@ -59,10 +59,11 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
 
 
 def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):
-    swept = ("decoding.lambda=0.1,1", "decoding.temperature=1,2", "hydra.sweeper.study_name=ours")
+    swept = ("decoding.lambda=0.1,1", "decoding.temperature=1,2", "hydra.sweeper.n_trials=2")
+    swept = (*swept, "hydra.sweeper.study_name=ours")
     code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "+sweeps=cd_lambda_t", *swept)
     assert code == 0, err
-    for number in range(4):
+    for number in range(2):
         config = yaml.safe_load(Path(f"run/{number}/config.yaml").read_text())
         assert config["logger"]["group"] == "ours"
         assert len(list(Path(f"run/{number}/wandb").glob("offline-run-*"))) == 1
@@ -74,24 +75,23 @@ def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):
 
 
 def test_a_plain_multirun_is_summarized_alike(judgebench, tiny_pair):
-    swept = ("decoding.lambda=0.1,1", "decoding.temperature=1,2", "report=false", "metrics.resamples=0", "logger=none")
+    swept = ("decoding.lambda=0.1,1", "report=false", "metrics.resamples=0", "logger=none")
     code, out, err = judgebench("-m", *pair(tiny_pair), *QUICK, *swept)
     assert code == 0, err
-    assert "best Spearman on dev of 4 trials" in out
+    assert "best Spearman on dev of 2 trials" in out
     assert out.splitlines()[-1] == "run"
-    assert len(json.loads(Path("run/sweep.json").read_text())["all"]) == 4
-    assert Path("run/figures/dev_spearman_coherence.svg").is_file()
+    assert len(json.loads(Path("run/sweep.json").read_text())["all"]) == 2
 
 
 def test_a_search_is_kept_and_gone_on_with(judgebench, tiny_pair):
     given = ("+sweeps=cd_lambda_t_tpe", "logger=none", "hydra.sweeper.storage=sqlite:///studies.db")
     command = ("-m", *pair(tiny_pair), *QUICK, *given)
-    judgebench(*command, "hydra.sweeper.n_trials=2")
-    code, out, err = judgebench(*command, "hydra.sweeper.n_trials=4")
+    judgebench(*command, "hydra.sweeper.n_trials=1")
+    code, out, err = judgebench(*command, "hydra.sweeper.n_trials=2")
     assert code == 0, err
-    assert "4 trials, 2 of them there already" in out
+    assert "2 trials, 1 of them there already" in out
     trials = json.loads(Path("run/study.json").read_text())["trials"]
-    assert len({trial["params"]["decoding.lambda"] for trial in trials}) == 4
+    assert len({trial["params"]["decoding.lambda"] for trial in trials}) == 2
     assert all(Path(trial["attributes"]["run_dir"], "metrics.json").is_file() for trial in trials)
 
 
@@ -101,7 +101,7 @@ def test_two_objectives(judgebench, tiny_pair):
         f"objective=[{entry.format('[1,5]')},{entry.format('[0,4]')}]",
         "hydra.sweeper.direction=[maximize,maximize]",
     )
-    command = ("-m", *pair(tiny_pair), *QUICK, RANGES, "logger=none", "hydra/sweeper=optuna", "decoding.lambda=0,1,4")
+    command = ("-m", *pair(tiny_pair), *QUICK, RANGES, "logger=none", "hydra/sweeper=optuna", "decoding.lambda=0,4")
     grid = "hydra.sweeper.sampler._target_=optuna.samplers.GridSampler"
     code, _, err = judgebench(*command, *given, grid, "report=false", "metrics.resamples=0")
     assert code == 0, err
@@ -182,8 +182,8 @@ def test_a_tuning_that_the_sweep_would_pass_over_is_refused(judgebench, tiny_pai
 
 
 def test_a_tuning_that_says_the_same_is_no_mistake(judgebench, tiny_pair):
-    judgebench(*pair(tiny_pair), *QUICK, "tune=exact", "+sweeps=cd_kappa_exact", "logger=none", "report=false")
-    few = ("decoding.lambda=0.1", "decoding.temperature=1,2")
+    judgebench(*pair(tiny_pair), *QUICK, "tune=exact", "+sweeps=cd_kappa_exact", "logger=none", "dry_run=true")
+    few = ("decoding.lambda=0.1", "decoding.temperature=1,2", "hydra.sweeper.n_trials=1")
     judgebench("-m", *pair(tiny_pair), *QUICK, "tune=none", "+sweeps=cd_lambda_t", *few, "logger=none")
 
 

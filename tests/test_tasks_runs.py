@@ -68,7 +68,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(judgebench):
 
 
 def test_one_command_judges_all_tasks_and_ends_in_one_table(judgebench, tiny_pair, folder):
-    code, out, err = judgebench("+exp=tasks", f"tasks={folder}", *pair(tiny_pair), *QUICK)
+    code, out, err = judgebench("+exp=tasks", f"tasks={folder}", *pair(tiny_pair), *QUICK, "report=false")
     assert code == 0, err
     assert "Task 1 of 2: conala" in out
     assert "Task 2 of 2: lens" in out

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import judgebench
-from judgebench.data.jsonl import JsonLines
 
 HERE = Path(judgebench.__file__).parent
 FOLDER = HERE / "data" / "conala"
@@ -45,16 +44,6 @@ def test_texts_and_grades_are_those_of_the_source():
     for row in ROWS:
         there = source[row["group"], row["system"]]
         assert {name: there[name] for name in row} == row
-
-
-def test_it_is_a_data_choice_with_its_raters():
-    fields = {"source": "source", "output": "output", "system_id": "system", "human": "ratings", "group_id": "group"}
-    layouts = [{"files": "conala.jsonl", "fields": fields}]
-    data = JsonLines("embedded:conala/conala.jsonl", layouts=layouts, scale=[0, 4])
-    data.setup()
-    assert [example.example_id for example in data.examples[:2]] == ["c0/baseline", "c0/tranx-annot"]
-    assert (data.ratings["quality"].shape, len(data.raters)) == ((288, 16), 16)
-    assert data.examples[0].human == {"quality": pytest.approx(1 / 3)}
 
 
 def test_the_recorded_readings_cover_every_snippet_in_four_ranges():

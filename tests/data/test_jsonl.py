@@ -39,12 +39,6 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     assert data.scale == {}
 
 
-def test_a_row_that_has_an_example_id_keeps_it(write_jsonl):
-    rows = my_rows()
-    data = ready(write_jsonl([rows[0] | {"example_id": "first"}, rows[1] | {"example_id": None}, rows[2]]))
-    assert [e.example_id for e in data.examples] == ["first", "line-2", "line-3"]
-
-
 def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl):
     rows = [row | {"group_id": f"g{i // 2}", "system_id": f"s{i % 2}"} for i, row in enumerate(my_rows())]
     names = [(e.group_id, e.system_id) for e in ready(write_jsonl(rows)).examples]
@@ -134,18 +128,11 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ready(write_jsonl(rows))
 
 
-def test_an_empty_file_is_told(write_jsonl):
-    with pytest.raises(UserError, match=r"the data holds no example"):
-        ready(write_jsonl([]), scale=[1, 5])
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
         ({"fields": "abc"}, r"data.fields must be a mapping, as in {source: article, .*got 'abc'"),
-        ({"fields": ["source"]}, "data.fields must be a mapping"),
-        ({"fields": 5}, "data.fields must be a mapping"),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
         ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; there are source, output, human, "),
         ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
@@ -158,20 +145,13 @@ def test_an_empty_file_is_told(write_jsonl):
             r"data.fields.source must be the name of a field, or a list of names, got",
         ),
         ({"fields": FIELDS, "scale": [1]}, r"data.scale must be the lowest and the highest human score, .* got \[1\]"),
-        ({"fields": FIELDS, "scale": [5, 1]}, "data.scale must be the lowest and the highest"),
-        ({"fields": FIELDS, "scale": 5}, "data.scale must be .* got 5"),
         (
             {"fields": FIELDS, "scale": "[1,5]"},
             r"data.scale must be .*, or a mapping dimension -> such a pair, or null",
         ),
-        ({"fields": FIELDS, "scale": [[1, 5]]}, r"data.scale must be .* got \[\[1, 5\]\]"),
-        ({"fields": FIELDS, "scale": [1, 3, 5]}, "data.scale must be"),
         ({"fields": FIELDS, "scale": [1, float("inf")]}, "data.scale must be"),
-        ({"fields": FIELDS, "scale": [float("nan"), 5]}, "data.scale must be"),
         ({"fields": FIELDS, "scale": [1, 10**400]}, "data.scale must be"),
         ({"fields": FIELDS, "scale": [False, True]}, "data.scale must be"),
-        ({"fields": FIELDS, "scale": ["1", "5"]}, "data.scale must be"),
-        ({"fields": FIELDS, "scale": {"clarity": None}}, "data.scale.clarity must be .* got None"),
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
     ],
 )
@@ -240,11 +220,3 @@ def test_raters_of_different_dimensions_share_one_list(tmp_path):
     assert data.raters == ("x", "y", "z")
     np.testing.assert_array_equal(data.ratings["a"], [[1, 2, np.nan], [np.nan, 1, np.nan]])
     np.testing.assert_array_equal(data.ratings["b"], [[np.nan, np.nan, 3], [4, np.nan, 5]])
-
-
-def test_one_rater_outside_the_scale_is_told_though_the_mean_is_not(tmp_path):
-    data = JsonLines(**rated_rows(tmp_path, 4, [0, 5]), scale={"tone": [1, 5]})
-    with pytest.raises(UserError, match=r"line 2, .*: the score 0 of rater 1 for 'tone' lies outside"):
-        data.setup()
-    with pytest.raises(UserError, match=r"field 'tone' must be a list with at least one entry"):
-        JsonLines(**rated_rows(tmp_path, [])).setup()

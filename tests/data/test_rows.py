@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
+from judgebench.data.benchmarks import SummEval
 from judgebench.data.rows import FileRow, is_hub_id, is_parquet, json_array, json_lines, json_rows, parquet_rows
 from judgebench.runtime.errors import UserError
 
@@ -147,9 +145,6 @@ def test_a_sentence_about_half_a_character_can_be_printed(tmp_path):
     assert str(error.value).encode().count(b"\\ud800") == 1
 
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
 @pytest.mark.parametrize("path", ["mteb/summeval", "lyon-nlp/summarization-summeval-fr-p2p", "a_b/c.d-e"])
 def test_owner_and_name_are_a_hub_id(path):
     assert is_hub_id(path)
@@ -171,26 +166,12 @@ def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(tmp_path, monkey
     assert not is_hub_id("mteb/summeval")
 
 
-def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path):
-    program = (
-        "from judgebench.data.benchmarks import SummEval\n"
-        "from judgebench.runtime.errors import UserError\n"
-        "for path in ('hub', 'some-owner/some-name'):\n"
-        "    try:\n        SummEval(path).setup()\n"
-        "    except UserError as error:\n        print(error)\n"
-    )
-    # In a process of its own, because huggingface_hub reads these variables once, when it is imported.
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    lines = result.stdout.splitlines()
-    assert len(lines) == 2
-    for line, name in zip(lines, ("mteb/summeval", "some-owner/some-name"), strict=True):
-        assert line.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
-        assert line.endswith("give it with data.path=FILE.parquet.")
+@pytest.mark.parametrize(("path", "name"), [("hub", "mteb/summeval"), ("some-owner/some-name",) * 2])
+def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path, monkeypatch, path, name):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(UserError) as error:
+        SummEval(path).setup()
+    told = str(error.value)
+    assert told.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
+    assert told.endswith("give it with data.path=FILE.parquet.")

@@ -118,28 +118,13 @@ def changed(rows, at, **values):
         ([{"id": 1, "text": "a"}], "mine.jsonl line 1: not a known layout of SummEval.*'expert_annotations'.*'scores'"),
         (changed(release_rows(), 1, expert_annotations=EXPERTS[:2]), "line 2: .*has 2 experts and the first row 3"),
         (
-            changed(release_rows(), 1, expert_annotations=[]),
-            "line 2: field 'expert_annotations' must be a list with at",
-        ),
-        (
             changed(release_rows(), 1, expert_annotations=[EXPERTS[0], EXPERTS[1], {**EXPERTS[2], "fluency": 0}]),
             "line 2, example 'art0/M8': the score 0 of rater 3 for 'fluency' lies outside the data's own scale",
-        ),
-        (changed(release_rows(), 1, decoded=" "), "line 2, example 'art0/M8': the judged text is empty"),
-        (changed(release_rows(), 1, model_id="M0"), "line 2, example 'art0/M0': this example_id is taken by .*line 1"),
-        (changed(release_rows(), 1, text="Other."), "line 2, example 'art0/M8': group 'art0' has another source"),
-        (
-            changed(geval_rows(), 1, scores={**MEANS, "overall": 6}),
-            "example 'art0/M8': the human score 6 for 'overall'",
         ),
         (changed(mteb_rows(), 1, fluency=[1.0]), "line 2: field 'fluency' has 1 scores for 2 machine_summaries"),
         (
             changed(mteb_rows(), 1, fluency=[1.0, float("nan")]),
             "line 2, example 'art1/1': the human score nan for 'flu",
-        ),
-        (
-            changed(mteb_rows(), 1, machine_summaries=["a", None]),
-            r"line 2: .*'machine_summaries\[1\]' must be text, got",
         ),
     ],
 )
@@ -163,12 +148,6 @@ def test_a_summary_may_be_unrated_in_every_layout(write_jsonl, rows, unrated):
     examples = ready(write_jsonl(rows)).examples
     for dimension in ("coherence", "joint"):
         assert [i for i, one in enumerate(examples) if np.isnan(one.human[dimension])] == unrated
-
-
-@pytest.mark.parametrize("path", [None, "", "  "])
-def test_no_path_is_told(path):
-    with pytest.raises(UserError, match=r"data.path is not given; it must be the file of SummEval's paired JSONL"):
-        SummEval(path).setup()
 
 
 @pytest.mark.parametrize("path", ["./mteb/summeval", "nowhere.jsonl", "nowhere.parquet"])

@@ -46,14 +46,6 @@ def test_each_dimension_has_its_own_scale(write_json, dimension, value, scale):
         ready(write_json(rows))
 
 
-def test_a_dimension_that_nobody_rated_is_told(write_json):
-    rows = chat_rows()
-    for row in rows:
-        row["scores"] = {"overall": 1.0}
-    with pytest.raises(UserError, match=r"nobody rated 'understandability': none of the"):
-        ready(write_json(rows))
-
-
 def test_the_real_data_uses_the_whole_of_each_scale(shared_file):
     data = ready(shared_file("topical_chat.json"))
     assert len(data.examples) == 240
