@@ -28,7 +28,7 @@ from scipy import stats
 
 from judgebench.metrics.correlation import spearman
 from judgebench.worth.few_labels import FewLabels
-from judgebench.worth.generalizability import CrossedScores, component_records, facet_share
+from judgebench.stats.variance import CrossedScores, component_records, facet_share
 from judgebench.worth.prediction_powered import predicted_differences, predicted_means, predicted_spearman
 from judgebench.worth.system_level import system_record
 

@@ -14,8 +14,8 @@ from judgebench.report.views.variance import (
     variance_sentences,
 )
 from judgebench.results.results import Results
-from judgebench.worth.variance import variance_records
-from tests.worth.test_variance import FOUR, known_judge, side
+from judgebench.stats.variance import variance_records
+from tests.stats.test_variance import FOUR, known_judge, side
 
 
 def results(sides, **titles):

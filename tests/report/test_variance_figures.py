@@ -9,7 +9,7 @@ from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
 from tests.report.test_variance import THREE, judges, results
-from tests.worth.test_variance import side
+from tests.stats.test_variance import side
 
 
 def test_bars_are_the_shares_of_each_series_without_assistants():

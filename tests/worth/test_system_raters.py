@@ -11,9 +11,9 @@ import pytest
 from judgebench.stats.clusters import Clusters, expanded
 from judgebench.stats.points import cross_fitted
 from judgebench.worth.system_raters import ERRORS, ORDER, raters_record, with_distance_interval
+from tests.stats.test_variance import side
 from tests.worth.recorded import needs_recorded, recorded
 from tests.worth.test_systems import crossed
-from tests.worth.test_variance import side
 
 
 def of_recorded(dimension="coherence", judge="gpt-4o", resamples=60):

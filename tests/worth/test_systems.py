@@ -14,8 +14,8 @@ from judgebench.metrics.resampling import expanded, holm
 from judgebench.worth.system_level import MOST_SYSTEMS, PairedSystems, mean_table, system_clusters, system_record
 from judgebench.worth.system_tests import boot_both, permuted_both
 from judgebench.worth.systems import system_records
+from tests.stats.test_variance import side
 from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
-from tests.worth.test_variance import side
 
 ISSUE = dict(zip(DIMENSIONS, (5, 0, 0, 0), strict=True))
 """gpt-4o: systems of 16 whose humans' mean lies in its interval: 31, 0, 0, 0 %."""

@@ -12,7 +12,7 @@ from judgebench.report.formats import UNKNOWN, bounded, is_known, percent, point
 from judgebench.report.table import Col, View
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, SeriesIndex, condition_text
-from judgebench.worth.variance import HUMANS, JUDGES, RANGES, WANTED
+from judgebench.stats.variance import HUMANS, JUDGES, RANGES, WANTED
 
 _MOST = 100  # more levels of a facet than anyone would ask
 _CALIBRATED = ", calibrated"

@@ -12,9 +12,9 @@ from sklearn.isotonic import IsotonicRegression
 
 from judgebench.metrics.cells import Cell
 from judgebench.results.results import Results
+from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
 from judgebench.types import ScoreRange
 from judgebench.worth.judge_scores import JudgeScores
-from judgebench.worth.variance import HUMANS, JUDGES, RANGES, variance_records
 from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 FOUR = ((0.0, 4.0), (1.0, 5.0), (2.0, 6.0), (3.0, 7.0))
