@@ -27,8 +27,8 @@ import numpy as np
 from scipy import stats
 
 from judgebench.metrics.correlation import spearman
-from judgebench.worth.few_labels import FewLabels
 from judgebench.stats.variance import CrossedScores, component_records, facet_share
+from judgebench.worth.few_labels import FewLabels
 from judgebench.worth.prediction_powered import predicted_differences, predicted_means, predicted_spearman
 from judgebench.worth.system_level import system_record
 
