@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-import lightning as L
 import pandas as pd
-from hydra.utils import instantiate
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.attacks.adv_suffix import learn
-from judgebench.config.fields import MEASURE
-from judgebench.config.keys import command_line, path_of
+from judgebench.config.keys import command_line
 from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.scores import decode, rules_of, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.judges.engine.hardware import compute_on
-from judgebench.judges.loop import Models
-from judgebench.judges.pace import Pace, measure
-from judgebench.judges.sharding import check_split
-from judgebench.judges.spec import LOCAL
+from judgebench.job import Job, show_dry_run
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
-from judgebench.report.paper import check_tables, paper_tables
-from judgebench.report.render import WIDTH, Terminal, to_terminal
-from judgebench.report.views.run import dry_run_view, served_notes
+from judgebench.report.paper import paper_tables
+from judgebench.report.render import to_terminal
+from judgebench.report.views.run import served_notes
 from judgebench.results.environment import describe_environment
-from judgebench.results.folder import RunFolder, masked
+from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, ratings_frame, texts_frame
-from judgebench.reuse import LastRun, Read, key_of, load_last, save_last
-from judgebench.runtime.distributed import begin, here
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.timing import Clock
+from judgebench.reuse import Read, save_last
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.forecasts import with_silent
 from judgebench.stats.humans import beside_raters, human_records
@@ -51,33 +35,9 @@ from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.robustness import cost_records, suffix_records
 from judgebench.stats.scores import Scores
 from judgebench.tracking.wandb import log_run
-from judgebench.tuning.tune import tune
+from judgebench.tuning.tune import Tuned, tune
 from judgebench.worth.judge_scores import Humans, JudgeScores, judged
 from judgebench.worth.study import studied
-
-
-@dataclass
-class Job:
-    """A run under way.
-
-    Attributes:
-        experiment: grows as defenses are prepared and phrases are learned.
-        last: the run before, whose readings serve this one too; None without one.
-        key: see `judgebench.reuse.key_of`.
-        tables: names of the paper tables to write.
-        models: those that are loaded.
-    """
-
-    config: DictConfig
-    experiment: Experiment
-    folder: RunFolder
-    logger: Any
-    last: LastRun | None
-    key: str
-    tables: Sequence[str]
-    clock: Clock
-    console: Terminal
-    models: Models = field(default_factory=Models)
 
 
 def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Results | None:
@@ -94,133 +54,100 @@ def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Res
             there.
     """
     with ExitStack() as stack:
-        job = _begin(config, stack, data)
+        # 1. data, prompts, models and settings, all of them checked
+        job = Job.begin(config, stack, data)
         if config.dry_run:
             show_dry_run(job.experiment, job.console)
             return None
-        _prepare(job, SOURCES)
-        trace = _learn(job)
-        _prepare(job, TEXTS)
+        # 2. what must be read before the judged texts are final: texts for defenses, phrases of attacks
+        job.prepare(SOURCES)
+        trace = job.learn()
+        job.prepare(TEXTS)
+        # 3. what judge and assistant answer, read once and stored
         with job.clock("read"):
-            read = job.last.read if job.last else _read(job.experiment, job.models, job.clock)
+            read = job.last.read if job.last else job.read()
         if read is None:
             return None
-        results = _compute(job, read, trace)
+        # 4. scores, then every figure about them
+        with job.clock("decode"):
+            tuned = tune(read.readings, job.experiment.decodings, job.experiment.tuner)
+            columns = win_probabilities(decode(read.readings, job.experiment.decodings, tuned.decodings))
+        with job.clock("metrics"):
+            results = _measured(job, read, tuned, Scores.of(columns), pd.DataFrame(columns), trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change
             save_last(job.key, job.experiment, read)
+        # 5. run folder, page, figures, tables, loggers and terminal
         results = _write(job, results, read)
         job.console.print(to_terminal(terminal_blocks(results)))
         return results
 
 
-def _begin(config: DictConfig, stack: ExitStack, data: JudgeDataModule | None) -> Job:
-    console = Terminal(width=max(WIDTH, Terminal().width))
-    clock = Clock()
-    with clock("load"):
-        last = load_last(config)
-        key = last.key if last else key_of(config)
-        trainer = trainer_of(config, [])
-        processes = begin(trainer)
-        compute_on(trainer.strategy.root_device, config.get("compile", True))
-        experiment = processes.together(lambda: _parsed(config, trainer, last, data))
-        tables = check_tables(config.tables)
-        folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
-        logger = instantiate(config.logger)
-        if not config.dry_run:  # the first process, which alone writes there, keeps others out
-            processes.agree(lambda: stack.enter_context(folder.alone()))
-        notes = [source.dtype_note for source in experiment.sources if source.dtype_note is not None]
-    if processes.first and notes:
-        console.print("\n".join(dict.fromkeys(notes)), highlight=False, markup=False)
-    return Job(config, experiment, folder, logger, last, key, tables, clock, console)
-
-
-def show_dry_run(experiment: Experiment, console: Terminal) -> None:
-    """Prints the prompts that would be read; reads a little where that is asked for."""
-    paces = _measured(experiment) if experiment.config.dry_run == MEASURE else None
-    if not here().first:
-        return
-    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
-    answers = None if experiment.answers is None else experiment.answers.note
-    for line in (answers, experiment.served_estimate()):
-        if line is not None:
-            console.print(line, highlight=False, markup=False)
-
-
-def _compute(job: Job, read: Read, trace: pd.DataFrame | None) -> Results:
-    config, experiment = job.config, job.experiment
-    with job.clock("decode"):
-        tuned = tune(read.readings, experiment.decodings, experiment.tuner)
-        columns = win_probabilities(decode(read.readings, experiment.decodings, tuned.decodings))
-    with job.clock("metrics"):
-        dataset = experiment.data.name
-        rules = rules_of(experiment.decodings, tuned.decodings)
-        resampled = {name: config.metrics[name] for name in ("resamples", "seed")}
-        pairs = default_pairs(columns, rules)
-        panels = experiment.panels(**resampled)
-        table = Scores.of(columns)
-        metrics = evaluate(table, dataset, **config.metrics, scale=experiment.scale, rules=rules)
-        selected_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
-        results = Results(
-            config=masked(config),
-            about={"titles": experiment.titles, "scale": experiment.scale, "agreement": experiment.agreement},
-            readings=read.frame,
-            scores=pd.DataFrame(columns),
-            metrics=tuned.flagged(beside_raters(metrics, columns, panels)),
-            humans=human_records(panels, dataset, experiment.scale),
-            ratings=ratings_frame(
-                experiment.data.examples, experiment.ratings, experiment.data.raters, experiment.data.split
-            ),
-            comparisons=compare(table, pairs, dataset, **config.metrics, chosen_on=selected_on),
-            attack_differences=attack_differences(table, pairs, dataset, **resampled),
-            suffix=suffix_records(table, experiment.suffixes, dataset, **resampled),
-            pairwise=pairwise_records(table, dataset, experiment.ranking, **resampled, rules=rules),
-            tuning=None if experiment.tuner is None else tuned.records,
-            served=None if read.evidence is None else pd.DataFrame(read.evidence),
-            trace=trace,
-            phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
-        )
-        if config.worth and not results.compares:
-            used = [experiment.decodings, *tuned.decodings.values()]
-            alphas = {name: float(getattr(one, "alpha", 0.0)) for held in used for name, one in held.items()}
-            sides = _beside_humans(results, experiment, read, (rules, alphas), resampled)
-            results = replace(results, **studied(sides))
-            results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
-        results.readings.attrs.update(served_notes(read.served) or {})
+def _measured(
+    job: Job, read: Read, tuned: Tuned, scores: Scores, frame: pd.DataFrame, trace: pd.DataFrame | None
+) -> Results:
+    config, experiment, dataset = job.config, job.experiment, job.experiment.data.name
+    rules = rules_of(experiment.decodings, tuned.decodings)
+    drawn = {name: config.metrics[name] for name in ("resamples", "seed")}
+    # 1. judges against humans, against each other, attacked against clean
+    pairs, panels = default_pairs(scores.columns, rules), experiment.panels(**drawn)
+    metrics = evaluate(scores, dataset, **config.metrics, scale=experiment.scale, rules=rules)
+    chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
+    data = experiment.data
+    results = Results(
+        config=masked(config),
+        about={"titles": experiment.titles, "scale": experiment.scale, "agreement": experiment.agreement},
+        readings=read.frame,
+        scores=frame,
+        metrics=tuned.flagged(beside_raters(metrics, scores.columns, panels)),
+        humans=human_records(panels, dataset, experiment.scale),
+        ratings=ratings_frame(data.examples, experiment.ratings, data.raters, data.split),
+        comparisons=compare(scores, pairs, dataset, **config.metrics, chosen_on=chosen_on),
+        attack_differences=attack_differences(scores, pairs, dataset, **drawn),
+        suffix=suffix_records(scores, experiment.suffixes, dataset, **drawn),
+        pairwise=pairwise_records(scores, dataset, experiment.ranking, **drawn, rules=rules),
+        tuning=None if experiment.tuner is None else tuned.records,
+        served=None if read.evidence is None else pd.DataFrame(read.evidence),
+        trace=trace,
+        phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
+    )
+    results.readings.attrs.update(served_notes(read.served) or {})
+    # 2. what judges are worth beside humans
+    if config.worth and not results.compares:
+        results = replace(results, **studied(_samples(results, experiment, read, tuned)))
+        results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
+    # 3. what defenses found and cost; the texts
+    if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
         findings = experiment.findings
-        if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
-            results = results.with_findings(findings, cost_records(read.columns, findings.costs, dataset))
-        if config.examples:
-            examples = examples_frame(experiment.examples, experiment.data.split)
-            results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
+        results = results.with_findings(findings, cost_records(read.columns, findings.costs, dataset))
+    if config.examples:
+        examples = examples_frame(experiment.examples, data.split)
+        results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
     return results
 
 
-def _beside_humans(
-    results: Results,
-    experiment: Experiment,
-    read: Read,
-    ways: tuple[Mapping[str, str], Mapping[str, float]],
-    resampled: Mapping[str, int],
-) -> list[JudgeScores]:
+def _samples(results: Results, experiment: Experiment, read: Read, tuned: Tuned) -> list[JudgeScores]:
     """The judges of the reported split beside its humans."""
-    columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
-    reported = columns["split"] == results.split
-    texts = {example.example_id: example.output for example in experiment.examples}
-    humans = Humans(results.ratings, results.scale, texts)
+    reported = results.scores[results.scores["split"] == results.split]
+    humans = Humans(results.ratings, results.scale, {one.example_id: one.output for one in experiment.examples})
     models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
-    own = {name: column[reported] for name, column in columns.items()}
-    sides = judged(own, results.readings, humans, experiment.data.name, models, **resampled)
-    whole = {role for role, one in read.fingerprints.items() if one.get("sha256")}  # a served model has none
-    rules, alphas = ways
-    return [
-        replace(side, rule=rules.get(name, ""), alpha=alphas.get(name, 0.0), over_vocabulary=whole)
-        for side in sides
-        for name in [side.cell.decoding]
-    ]
+    drawn = {name: experiment.config.metrics[name] for name in ("resamples", "seed")}
+    columns = {str(name): reported[name].to_numpy() for name in reported}
+    samples = judged(columns, results.readings, humans, results.dataset, models, **drawn)
+    # how each decoding makes scores, and whose probabilities are over all tokens: a served model has no digest
+    rules = rules_of(experiment.decodings, tuned.decodings)
+    decodings = {
+        name: one for names in (experiment.decodings, *tuned.decodings.values()) for name, one in names.items()
+    }
+    whole = {role for role, model in read.fingerprints.items() if model.get("sha256")}
+    for k, sample in enumerate(samples):
+        name = sample.cell.decoding
+        alpha = float(getattr(decodings.get(name), "alpha", 0.0))
+        samples[k] = replace(sample, rule=rules.get(name, ""), alpha=alpha, over_vocabulary=whole)
+    return samples
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:
-    folder = job.folder
+    folder, seconds = job.folder, job.clock.seconds
     cost: dict[str, Any] = {
         "device": read.device,
         "model_fingerprints": read.fingerprints,
@@ -228,7 +155,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
         "served": read.served,
         "command": command_line(),
     }
-    results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds), path=folder.path)
+    results = replace(results, environment=describe_environment(**cost, seconds=seconds), path=folder.path)
     folder.clear()
     files = results.save(folder)
     if job.tables:
@@ -236,7 +163,7 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     with job.clock("report"):
         figures = draw_all(results) if job.config.report else {}
         if job.config.report:
-            # each drawing moves a layout by a hair: drawn first for the page, which can so be made anew to the letter
+            # each drawing moves a layout by a hair: drawn first for the page, which can be made again to the letter
             page = render_report(results, figures)
             folder.write_figures(figure_files(figures))
             folder.write_report(page)
@@ -246,74 +173,3 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.write("environment", results.environment)
     folder.write_digests()
     return results
-
-
-def _measured(experiment: Experiment) -> list[Pace]:
-    """Speed of the experiment's passes, from reading a little of what can be read already; none where nothing is
-    computed here."""
-    reader = experiment.reader()
-    if LOCAL not in experiment.judge.gives:
-        return []
-    make = partial(trainer_of, experiment.config)
-    return measure(reader.passes, reader.judge.token_budget, reader.store, reader.models, make)
-
-
-def _parsed(config: DictConfig, trainer: L.Trainer, last: LastRun | None, data: JudgeDataModule | None) -> Experiment:
-    """The experiment, of which the last run may know the data and the prompts."""
-    experiment = last.experiment.again(config) if last else Experiment.parse(config, data)
-    for source in experiment.sources:
-        check_split(source, trainer)
-    return experiment
-
-
-def _prepare(job: Job, stage: str) -> None:
-    """Prepares those defenses that needed what a stage brings."""
-    with job.clock("defense"):
-        job.experiment = job.experiment.prepared(stage, job.models, partial(trainer_of, job.config))
-    job.clock.move(job.models.seconds, "defense", "load")
-    job.models.seconds = 0.0
-
-
-def _learn(job: Job) -> pd.DataFrame | None:
-    """Searches for the phrases that are to be learned; the search's trace, None without one."""
-    search, config = job.experiment.search, job.config
-    if search is None:
-        return None
-    with job.clock("attack"):
-        trainer = trainer_of(config, [])
-        if trainer.world_size > 1:
-            raise UserError(
-                "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with "
-                "attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many as you like."
-            )
-        reader = job.experiment.reader(job.models)
-        objectives = search.objectives(job.experiment.decodings, job.experiment.judge.mode)
-        folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
-        lesson = job.experiment.lesson()
-        with job.console.status("attack") as status:
-            phrases, trace = learn(search, objectives, lesson, reader, device, folder, lambda text: status.update(text))
-        job.clock.move(job.models.seconds, "attack", "load")
-        job.models.seconds = 0.0
-    job.experiment = job.experiment.attacked(phrases)
-    return trace
-
-
-def _read(experiment: Experiment, models: Models, clock: Clock) -> Read | None:
-    """Reads what judge and assistant answer; None in a process that only helped."""
-    reader = experiment.reader(models)
-    trainer = reader.read(partial(trainer_of, experiment.config))
-    found = reader.readings(experiment.data.split)
-    read = Read(found, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence)
-    clock.move(reader.models.seconds, "read", "load")
-    return read if here().first else None
-
-
-def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
-    """The configured trainer, tried before anything is read."""
-    # which device computes stands in environment.json; the rest is advice on training
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    try:
-        trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
-    except (MisconfigurationException, TypeError, ValueError, RuntimeError, KeyError) as error:
-        raise UserError(f"trainer: Lightning does not take it: {' '.join(str(error).split())[:400]}") from error
-    return trainer

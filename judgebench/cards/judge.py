@@ -21,9 +21,9 @@ from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.data.jsonl import Unrated
 from judgebench.experiment import Experiment
+from judgebench.job import show_dry_run, trainer_of
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
-from judgebench.pipeline import show_dry_run, trainer_of
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.errors import UserError, escape_control, shown

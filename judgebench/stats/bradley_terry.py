@@ -72,7 +72,8 @@ class Comparisons:
         count = entries.shape[1]
         rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
         values = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
-        return cls(systems, *entries, sparse.csr_array(sparse.coo_array(values, shape=(3 * count, groups))))
+        counts = sparse.csr_array(sparse.coo_array(values, shape=(3 * count, groups)))
+        return cls(systems, entries[0], entries[1], entries[2], entries[3], counts)
 
     def outcomes(self, weights: np.ndarray) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
@@ -242,7 +243,7 @@ class _Likelihood:
         if model.ties == HALF:
             won, drawn, lost, shares = won + drawn / 2, np.zeros_like(drawn), lost + drawn / 2, (1 / 2, 0, 1 / 2)
         prior = [np.full((len(won), design.shape[0] - won.shape[1]), model.prior * share) for share in shares]
-        whole = [np.hstack(sides) for sides in zip((won, drawn, lost), prior, strict=True)]
+        won, drawn, lost = (np.hstack(sides) for sides in zip((won, drawn, lost), prior, strict=True))
         tied = model.ties == DAVIDSON
         # 2. of each row of the design, its entries two by two
         (rows, size), sizes = design.shape, np.diff(design.indptr)
@@ -255,7 +256,7 @@ class _Likelihood:
         products = sparse.csr_array(sparse.coo_array(entries, shape=(rows, size * size)))
         level = np.zeros((size, size))
         level[:systems, :systems] = not model.prior
-        return cls(design, *whole, tied, tied & (whole[1].sum(axis=1) > 0), products, level)
+        return cls(design, won, drawn, lost, tied, tied & (drawn.sum(axis=1) > 0), products, level)
 
     def chances(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """[B, R] the chances of a win, a tie and a loss, then d / 2 and the logarithm of the odds' sum."""

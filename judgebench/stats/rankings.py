@@ -243,9 +243,9 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     distinct = round(float(pairs.share[pairs.one != pairs.other].sum()), 9)
     record: dict[str, Any] = {"pairs": distinct, "groups": clusters.count, "systems": len(systems)}
     for name in ("place", "attack"):
-        record |= judge.bounded(f"{name}_effect", judge.fitted and getattr(judge.fitted, name))
+        record |= judge.bounded(f"{name}_effect", None if judge.fitted is None else getattr(judge.fitted, name))
     for prefix, side in (("", judge), ("human_", humans)):
-        tie = side.fitted and side.fitted.tie
+        tie = None if side.fitted is None else side.fitted.tie
         record[f"{prefix}tie_odds"] = None if tie is None else float(tie[0])
     for name in ("unranked", "resting"):
         record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}

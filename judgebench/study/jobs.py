@@ -111,7 +111,7 @@ def group_name(hydra_config: Any) -> str:
 
 def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default."""
-    from judgebench.metrics.objective import parse_objective
+    from judgebench.stats.objective import parse_objective
 
     objective = plain(config.get("objective"))
     return None if objective is None else parse_objective(objective)
@@ -134,7 +134,7 @@ def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) ->
     """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
     no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
     `objective_values`."""
-    from judgebench.metrics.objective import default_objective, objective_cells, objective_values
+    from judgebench.stats.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
     entries = default_objective(records) if objective is None else objective

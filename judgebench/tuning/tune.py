@@ -46,9 +46,8 @@ from typing import Any
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import Cell, MeasuredCell, MeasuredSetting, Setting, examples_by_cell
 from judgebench.tuning.optimum import EQUAL
-from judgebench.tuning.tuners import PER_RANGE, Dev, Shared, Tuner
+from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner, examples_by_cell
 from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]
@@ -70,12 +69,10 @@ class Tuned:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
         # by its setting too: an answer in words is written under the configured one
         names = ("dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
-        at_edge = {tuple(one.get(name) for name in names) for one in self.records if one["edge"]}
+        at_edge = {tuple(record.get(name) for name in names) for record in self.records if record["edge"]}
+        edges = (row["judge"] == "pair" and tuple(row.get(name) for name in names) in at_edge for row in records)
         return [
-            {**one, "flags": [*one["flags"], EDGE]}
-            if one["judge"] == "pair" and tuple(one.get(name) for name in names) in at_edge
-            else one
-            for one in records
+            {**row, "flags": [*row["flags"], EDGE]} if edge else row for row, edge in zip(records, edges, strict=True)
         ]
 
 
@@ -123,25 +120,29 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
     if tuner is None:
         return Tuned()
     parts = examples_by_cell(readings)
-    found: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
+    decoded: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
-        measured = {cell: MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()}
+        measured = [MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()]
         for dimension in dict.fromkeys(dimension for dimension, _ in parts):
-            held = [one for cell, one in measured.items() if cell[0] == dimension]
-            for suffix, settings in tuner.choose(held).items():
-                means = _means(held, settings) if isinstance(tuner, Shared) and not suffix else None
-                for one, setting in zip(held, settings, strict=True):
-                    found[one.cell][name + suffix] = replace(
-                        decoding, lambda_=setting.lambda_, temperature=setting.temperature
-                    )
-                    how = Dev.name if suffix == PER_RANGE else tuner.way(one)
-                    records.append(_record(tuner, how, name + suffix, one, setting, means))
-    return Tuned(found, records)
+            ranges = [cell for cell in measured if cell.cell[0] == dimension]
+            for suffix, settings in tuner.choose(ranges).items():
+                means = None
+                if isinstance(tuner, Shared) and not suffix:
+                    points = [cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)]
+                    means = {DEV: _mean([point.dev for point in points]), TEST: _mean([point.test for point in points])}
+                for cell, setting in zip(ranges, settings, strict=True):
+                    chosen = replace(decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+                    decoded[cell.cell][name + suffix] = chosen
+                    record = {"tune": Dev.name if suffix == PER_RANGE else tuner.way(cell), "decoding": name + suffix}
+                    edge = tuner.at_edge(cell, setting)
+                    records.append(record | _record(cell, setting, edge, means))
+    return Tuned(decoded, records)
 
 
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
-    contrasting = {name: one for name, one in decodings.items() if isinstance(one, Contrastive)}
+    """The decodings that are tuned; `UserError` where none can be."""
+    contrasting = {name: decoding for name, decoding in decodings.items() if isinstance(decoding, Contrastive)}
     if not contrasting:
         raise UserError(
             f"tune={tuner.name}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none."
@@ -152,80 +153,43 @@ def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contras
     return {name: one for name, one in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
 
 
-def _means(measured: Sequence[MeasuredCell], settings: Sequence[Setting]) -> dict[str, float | None]:
-    points = [cell.at(setting) for cell, setting in zip(measured, settings, strict=True)]
-    means: dict[str, float | None] = {}
-    for split, values in ((DEV, [point.dev for point in points]), (TEST, [point.test for point in points])):
-        known = [value for value in values if value is not None]
-        means[split] = math.fsum(known) / len(known) if known and len(known) == len(values) else None
-    return means
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one is unknown, or there is none."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def _record(
-    tuner: Tuner,
-    how: str,
-    name: str,
-    measured: MeasuredCell,
-    setting: Setting,
-    shared: Mapping[str, float | None] | None,
-) -> Record:
+    measured: MeasuredCell, setting: Setting, edge: bool, shared: Mapping[str, float | None] | None
+) -> dict[str, Any]:
+    """What a record of tuning.json says of one cell under one decoding."""
     dimension, score_range = measured.cell
-    kappas, vectors = measured.distinct
-    best, exact = measured.best, _exact(measured)
-    below = None
-    if best is not None and best.dev is not None and exact is not None and best.constant == exact["constant"]:
-        below = max(0.0, exact["dev"] - best.dev)
-        below = 0.0 if below < EQUAL else below
-    sizes: dict[str, int] = {}
+    record: dict[str, Any] = {"rule": measured.decoding.rule, "alpha": measured.decoding.alpha, "dimension": dimension}
+    record |= score_range.columns | measured.at(setting).record
     for split in (DEV, TEST):
         part = measured.parts.get(split)
-        sizes |= {f"{split}_examples": len(part.human) if part else 0, f"{split}_groups": part.groups if part else 0}
-    return {
-        "tune": how,
-        "decoding": name,
-        "rule": measured.decoding.rule,
-        "alpha": measured.decoding.alpha,
-        "dimension": dimension,
-        **score_range.columns,
-        **_point(measured.at(setting)),
-        **sizes,
-        "edge": tuner.at_edge(measured, setting),
+        record |= {f"{split}_examples": len(part.human) if part else 0, f"{split}_groups": part.groups if part else 0}
+    best, optimum, below = measured.best, measured.exact, None
+    exact: dict[str, Any] | None = None
+    if optimum is not None:
+        test = measured.at(Setting(optimum.kappa, 1.0)).test
+        exact = {"kappa": optimum.kappa, "dev": optimum.value, "test": test, "constant": optimum.constant}
+        exact |= {"low": optimum.low, "high": _ending(optimum.high), "width": _ending(optimum.width)}
+        exact["intervals"] = [[low, _ending(high)] for low, high in optimum.intervals]
+        exact["breakpoints"] = optimum.breakpoints
+        if best is not None and best.dev is not None and best.constant == optimum.constant:
+            below = max(0.0, optimum.value - best.dev)
+            below = 0.0 if below < EQUAL else below
+    kappas, vectors = measured.distinct
+    return record | {
+        "edge": edge,
         "shared": shared,
-        "grid": [_point(point) for point in measured.points],
-        "grid_best": None if best is None else _point(best),
+        "grid": [point.record for point in measured.points],
+        "grid_best": None if best is None else best.record,
         "grid_kappas": kappas,
         "grid_scores": vectors,
         "exact": exact,
         "grid_below_exact": below,
-    }
-
-
-def _point(point: MeasuredSetting) -> dict[str, float | None]:
-    setting = point.setting
-    return {
-        "lambda": setting.lambda_,
-        "temperature": setting.temperature,
-        "kappa": setting.kappa,
-        "dev": point.dev,
-        "test": point.test,
-        "constant": point.constant,
-    }
-
-
-def _exact(measured: MeasuredCell) -> dict[str, Any] | None:
-    found = measured.exact
-    if found is None:
-        return None
-    return {
-        "kappa": found.kappa,
-        "dev": found.value,
-        "test": measured.at(Setting(found.kappa, 1.0)).test,
-        "constant": found.constant,
-        "low": found.low,
-        "high": _ending(found.high),
-        "width": _ending(found.width),
-        "intervals": [[low, _ending(high)] for low, high in found.intervals],
-        "breakpoints": found.breakpoints,
     }
 
 

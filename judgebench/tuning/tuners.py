@@ -1,4 +1,5 @@
-"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names.
+"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names, and what a setting is
+worth in one dimension and range.
 
 published.csv holds tables 3 to 5 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" (arXiv
 2510.18196), with the models' hub ids for their printed names.
@@ -8,32 +9,218 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
+import numpy as np
+
+from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
+from judgebench.data.dataset import DEV, TEST, rated
+from judgebench.decoding.rules import Contrastive
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import LAMBDAS, TEMPERATURES, Cell, Grid, MeasuredCell, Setting, best_of
-from judgebench.types import ScoreRange
+from judgebench.stats.correlation import is_constant, spearman
+from judgebench.tuning.optimum import EQUAL, Optimum, optimum
+from judgebench.types import Reading, ScoreRange
+
+LAMBDAS = (0.01, 0.1, 0.5, 1.0)
+TEMPERATURES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+"""The paper's grid (its section 4)."""
 
 FILE = Path(__file__).with_name("published.csv")
 
-
-@cache
-def published_settings() -> Mapping[tuple[str, str], Mapping[Cell, Setting]]:
-    """The paper's settings: (main, assistant) -> (dimension, range) -> setting."""
-    rows: dict[tuple[str, str], dict[Cell, Setting]] = {}
-    with FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
-            setting = Setting(float(row["lambda"]), float(row["temperature"]))
-            rows.setdefault((row["main"], row["assistant"]), {})[cell] = setting
-    return rows
-
-
 PER_RANGE = "_per_range"
 """What is added to a decoding's name where it is tuned range by range beside another tuning."""
+
+Cell = tuple[str, ScoreRange]
+"""Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the others too."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """One choice of the knobs; scores depend on `kappa` alone."""
+
+    lambda_: float
+    temperature: float
+
+    @property
+    def kappa(self) -> float:
+        return self.lambda_ / self.temperature
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every lambda with every t (config keys `tune.lambdas`, `tune.temperatures`).
+
+    Raises:
+        UserError: an empty list, or a value out of bounds.
+
+    Example:
+        >>> grid = Grid()
+        >>> len(grid.settings), len(set(map(same, grid.settings)))
+        (24, 18)
+    """
+
+    lambdas: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] = LAMBDAS
+    temperatures: Annotated[Sequence[Annotated[float, Gt(0)]], NotBlank()] = TEMPERATURES
+
+    def __post_init__(self) -> None:
+        check_fields(self, "tune")
+        for key in ("lambdas", "temperatures"):
+            object.__setattr__(self, key, tuple(map(float, getattr(self, key))))
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Lambda by lambda, in each t by t."""
+        return [Setting(lambda_, temperature) for lambda_ in self.lambdas for temperature in self.temperatures]
+
+    def at_edge(self, setting: Setting) -> bool:
+        """True where a setting's kappa is not strictly between the grid's smallest and largest."""
+        kappas = list(map(same, self.settings))
+        return not min(kappas) < same(setting) < max(kappas)
+
+
+def same(setting: Setting) -> float:
+    """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are one decoding."""
+    return float(f"{setting.kappa:.12g}")
+
+
+@dataclass(frozen=True)
+class SplitExamples:
+    """One split's examples of a cell that somebody rated.
+
+    Attributes:
+        main, assistant: [N, K] float32 log-probabilities of the candidates.
+        human: [N] float64.
+        groups: number of articles.
+    """
+
+    main: np.ndarray
+    assistant: np.ndarray
+    human: np.ndarray
+    groups: int
+
+
+def examples_by_cell(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
+    """Cell -> split -> examples that somebody rated, of the readings of clean texts without a defense, in order of
+    appearance; they have log-probabilities of main model and assistant."""
+    readings_of: dict[Cell, dict[str, list[Reading]]] = {}
+    for reading in readings:
+        condition = reading.prompt.condition
+        if (condition.attack, condition.defense) == ("none", "none"):
+            splits = readings_of.setdefault((condition.dimension, condition.range), {})
+            rows = splits.setdefault(reading.split, [])
+            rows += [reading] if rated([reading.prompt.example], condition.dimension) else []
+    return {
+        cell: {
+            split: SplitExamples(
+                np.array([row.main_logprobs for row in rows], dtype=np.float32),
+                np.array([row.assistant_logprobs for row in rows], dtype=np.float32),
+                np.array([row.prompt.example.human[cell[0]] for row in rows]),
+                len({row.prompt.example.group_id for row in rows}),
+            )
+            for split, rows in splits.items()
+            if rows
+        }
+        for cell, splits in readings_of.items()
+    }
+
+
+@dataclass(frozen=True)
+class MeasuredSetting:
+    """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example.
+
+    Attributes:
+        constant: True where it gives every dev text the same score: then there is no correlation, and `dev` is 0.0 by
+            convention; None without dev examples.
+    """
+
+    setting: Setting
+    dev: float | None
+    test: float | None
+    constant: bool | None
+
+    @property
+    def record(self) -> dict[str, float | None]:
+        """As in tuning.json."""
+        setting = self.setting
+        chosen = {"lambda": setting.lambda_, "temperature": setting.temperature, "kappa": setting.kappa}
+        return chosen | {"dev": self.dev, "test": self.test, "constant": self.constant}
+
+
+class MeasuredCell:
+    """A cell under one contrasting decoding, of which `alpha` and `rule` count: the worth of any setting there.
+
+    Args:
+        parts: split -> its examples; a split without any is left out.
+    """
+
+    def __init__(self, cell: Cell, parts: dict[str, SplitExamples], decoding: Contrastive, grid: Grid) -> None:
+        self.cell = cell
+        self.parts = parts
+        self.decoding = decoding
+        self.grid = grid
+        self._values = np.array(cell[1].values)
+        self._measured: dict[float, tuple[MeasuredSetting, bytes]] = {}
+
+    def _at(self, setting: Setting) -> tuple[MeasuredSetting, bytes]:
+        """Worth and vectors of scores, by kappa."""
+        if setting.kappa not in self._measured:
+            decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+            scores = {s: decoding.scores(p.main, p.assistant, self._values) for s, p in self.parts.items()}
+            worth = {split: spearman(scores[split], part.human) for split, part in self.parts.items()}
+            constant = is_constant(scores[DEV]) if DEV in scores else None
+            measured = MeasuredSetting(setting, worth.get(DEV), worth.get(TEST), constant)
+            self._measured[setting.kappa] = measured, b"".join(scores[split].tobytes() for split in sorted(scores))
+        return self._measured[setting.kappa]
+
+    def at(self, setting: Setting) -> MeasuredSetting:
+        """Spearman's rho on dev and test under a setting."""
+        return replace(self._at(setting)[0], setting=setting)
+
+    @cached_property
+    def points(self) -> list[MeasuredSetting]:
+        return [self.at(setting) for setting in self.grid.settings]
+
+    @cached_property
+    def distinct(self) -> tuple[int, int]:
+        """Numbers of different kappas in the grid, and of different vectors of scores (over both splits)."""
+        settings = self.grid.settings
+        return len(set(map(same, settings))), len({self._at(setting)[1] for setting in settings})
+
+    @cached_property
+    def best(self) -> MeasuredSetting | None:
+        """The grid's best by dev, see `best_of`; None without dev examples."""
+        values = [point.dev for point in self.points if point.dev is not None]
+        constant = [int(bool(point.constant)) for point in self.points]
+        return self.points[best_of(self.grid, values, constant)] if values else None
+
+    @cached_property
+    def exact(self) -> Optimum | None:
+        """The best over all kappa, by dev; None without dev examples, and where scores are expectations: these change
+        with every kappa, so there is no path."""
+        part = self.parts.get(DEV)
+        if part is None or self.decoding.rule != "argmax":
+            return None
+        return optimum(part.main, part.assistant, self._values, part.human, self.decoding.alpha)
+
+
+def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
+    """Index of the grid's setting with the largest value; of equals, but for rounding, the smallest kappa, which
+    changes the judge least, then the first.
+
+    Args:
+        values: of the settings, in the grid's order.
+        constant: in how many ranges each setting gives every text the same score. Those with the fewest alone are
+            chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one.
+    """
+    least = min(constant)
+    top = max(value for value, count in zip(values, constant, strict=True) if count == least)
+    settings = grid.settings
+    best = (i for i, value in enumerate(values) if constant[i] == least and value >= top - EQUAL)
+    return min(best, key=lambda i: (same(settings[i]), i))
 
 
 class Tuner:
@@ -86,7 +273,7 @@ class Tuner:
 
 
 def _grid_best(measured: Sequence[MeasuredCell]) -> list[Setting]:
-    return [one.best.setting for one in measured if one.best is not None]
+    return [cell.best.setting for cell in measured if cell.best is not None]
 
 
 class Dev(Tuner):
@@ -113,7 +300,7 @@ class Exact(Tuner):
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         pairs = zip(measured, _grid_best(measured), strict=True)
-        return {"": [best if one.exact is None else Setting(one.exact.kappa, 1.0) for one, best in pairs]}
+        return {"": [best if cell.exact is None else Setting(cell.exact.kappa, 1.0) for cell, best in pairs]}
 
     def way(self, measured: MeasuredCell) -> str:
         return Dev.name if measured.exact is None else self.name
@@ -136,11 +323,23 @@ class Shared(Tuner):
     name = "shared"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        settings = list(zip(*(one.points for one in measured), strict=True))  # each with its points over the ranges
+        settings = list(zip(*(cell.points for cell in measured), strict=True))  # each with its points over the ranges
         means = [fmean(point.dev or 0.0 for point in points) for points in settings]
         constant = [sum(bool(point.constant) for point in points) for points in settings]
         setting = self.grid.settings[best_of(self.grid, means, constant)]
         return {"": [setting] * len(measured), PER_RANGE: _grid_best(measured)}
+
+
+@cache
+def published_settings() -> Mapping[tuple[str, str], Mapping[Cell, Setting]]:
+    """The paper's settings: (main, assistant) -> (dimension, range) -> setting."""
+    rows: dict[tuple[str, str], dict[Cell, Setting]] = {}
+    with FILE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
+            setting = Setting(float(row["lambda"]), float(row["temperature"]))
+            rows.setdefault((row["main"], row["assistant"]), {})[cell] = setting
+    return rows
 
 
 class Published(Tuner):
@@ -167,20 +366,19 @@ class Published(Tuner):
         """See `Tuner.check`; looks the settings up."""
         main, assistant = self.main or models[0], self.assistant or models[1]
         published = published_settings()
-        held = published.get((main or "", assistant or ""))
-        if held is None:
-            pairs = "; ".join(f"{one} with {other}" for one, other in published)
+        if (main or "", assistant or "") not in published:
+            pairs = "; ".join(f"{first} with {second}" for first, second in published)
             raise UserError(
                 f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
                 f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
             )
-        if missing := [cell for cell in cells if cell not in held]:
-            named = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
+        self._chosen = published[main or "", assistant or ""]
+        if missing := [cell for cell in cells if cell not in self._chosen]:
+            names = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
             raise UserError(
-                f"tune=published: the paper has no setting for {named}; it has coherence, relevance and consistency in "
+                f"tune=published: the paper has no setting for {names}; it has coherence, relevance and consistency in "
                 "0-4, 1-5, 2-6 and 3-7. Leave the others out of dimensions and ranges, or take tune=dev."
             )
-        self._chosen = held
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        return {"": [self._chosen[one.cell] for one in measured]}
+        return {"": [self._chosen[cell.cell] for cell in measured]}

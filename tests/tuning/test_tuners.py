@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.cells import Grid, Setting, best_of, same
-from judgebench.tuning.tuners import Published, published_settings
+from judgebench.tuning.tuners import Grid, Published, Setting, best_of, published_settings, same
 from judgebench.types import ScoreRange
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.objective import default_objective, objective_cells, objective_values, parse_objective
 from judgebench.runtime.errors import UserError
+from judgebench.stats.objective import default_objective, objective_cells, objective_values, parse_objective
 
 PAIR = {"judge": "pair", "decoding": "contrastive"}
 
