@@ -224,6 +224,7 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
     from judgebench.tuning.cells import Grid
+
     from judgebench.tuning.optimum import optimum
 
     # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
