@@ -68,7 +68,7 @@ def differences(name: str, old: str, new: str) -> list[str]:
         return []
     if name.endswith(".json"):
         return list(_json_differences("$", json.loads(old), json.loads(new)))
-    if name.endswith(".csv") and not name.startswith("tables/") and old.startswith("# "):
+    if name.endswith(".csv") and not name.startswith("tables/"):
         return list(_csv_differences(old, new))
     return list(_line_differences(old, new))
 
