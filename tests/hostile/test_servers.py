@@ -106,7 +106,7 @@ BROKEN = {
     "more than there may be": raw(b" " * 2**23),
     "another compression": raw(good(), Content_Encoding="br"),
     "gzip that is none": raw(good(), Content_Encoding="gzip"),
-    "half of gzip": raw(gzip.compress(good())[:-9], Content_Encoding="gzip"),
+    "half of gzip": raw(gzip.compress(good())[:-60], Content_Encoding="gzip"),
     "10**400": raw(good(usage={}).replace(b'"usage": {}', b'"usage": {"prompt_tokens": 1' + b"0" * 400 + b"}")),
     "5,000 digits": raw(b'{"choices": ' + b"1" * 5000 + b"}"),
     "1e999": raw(good().replace(b"-1.5", b"-1e999")),
