@@ -4,50 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from judgebench.config.fields import Annotated, Ge, Le, Wording, check_fields, known_keys
 from judgebench.runtime.errors import UserError, shown
 
 if TYPE_CHECKING:
     from judgebench.judges.api.protocol import Request
 
-_LARGEST_PRICE = 1e9
+_Usd = Annotated[float, Ge(0), Le(1e9), Wording("a price (USD per million tokens)")] | None
 
 
 @dataclass(frozen=True)
 class Price:
-    """Prices of tokens in USD per million; None where they are not known.
+    """Prices of tokens in USD per million; None where they are unknown.
 
     Attributes:
         cached_input: of prompt tokens in the server's cache; None: as `input`.
     """
 
-    input: float | None = None
-    cached_input: float | None = None
-    output: float | None = None
+    input: _Usd = None
+    cached_input: _Usd = None
+    output: _Usd = None
 
     @classmethod
     def parse(cls, given: Any, role: str) -> Price:
-        """From the config key `<role>.price`.
-
-        Raises:
-            UserError: no mapping, an unknown entry, or one that is no price.
-        """
+        """From the config key `<role>.price`; UserError where it is not a mapping of prices."""
         given = {} if given is None else given
-        known = ("input", "cached_input", "output")
-        if not isinstance(given, Mapping) or set(given) - set(known):
-            raise UserError(
-                f"{role}.price: must be a mapping with {', '.join(known)}, in USD per million tokens, got "
-                f"{shown(given)}."
-            )
-        for name, value in given.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (number and 0 <= value <= _LARGEST_PRICE):
-                raise UserError(
-                    f"{role}.price.{name}: {shown(value)} is not a price; give USD per million tokens, or null."
-                )
-        return cls(**given)
+        names = tuple(cls.__dataclass_fields__)
+        if not isinstance(given, Mapping):
+            raise UserError(f"{role}.price: must be a mapping with {', '.join(names)}, got {shown(given)}.")
+        known_keys(given, names, f"{role}.price")
+        price = cls(**given)
+        check_fields(price, f"{role}.price")
+        return price
 
     @property
     def known(self) -> bool:
@@ -81,7 +72,7 @@ class Account:
 
     Attributes:
         requests: answered ones.
-        uncounted: answered requests without a token count, which was estimated.
+        uncounted_requests: answered requests without a token count, which was estimated.
         cost: USD of the answered ones, by the configured prices.
         unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what nobody received.
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
@@ -90,44 +81,21 @@ class Account:
     price: Price
     requests: int = 0
     retries: int = 0
-    uncounted: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    uncounted_requests: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     unconfirmed: float = 0.0
     ratio: float = 1.0
-    failures: Counter[str] = field(default_factory=Counter)
-
-    def expected(self, request: Request) -> float:
-        """The most that a request is expected to cost in USD; 0 where prices are not known."""
-        return self.price.of(request.prompt_tokens * self.ratio, 0, request.max_tokens) or 0.0
-
-    def paid(self, request: Request, usage: Usage | None) -> None:
-        self.requests += 1
-        if usage is None:
-            self.uncounted += 1
-            usage = Usage(round(request.prompt_tokens * self.ratio), 0, request.max_tokens)
-        elif request.prompt_tokens:
-            self.ratio = max(self.ratio, usage.prompt / request.prompt_tokens)
-        self.prompt_tokens += usage.prompt
-        self.cached_tokens += usage.cached
-        self.completion_tokens += usage.completion
-        self.cost += self.price.of(usage.prompt, usage.cached, usage.completion) or 0.0
 
     def record(self) -> dict[str, Any]:
-        """For environment.json; money is None where prices are not known."""
-        return {
-            "requests": self.requests,
-            "retries": self.retries,
-            "failures": dict(self.failures),
-            "uncounted_requests": self.uncounted,
-            "prompt_tokens": self.prompt_tokens,
-            "cached_tokens": self.cached_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cost": self.cost if self.price.known else None,
-            "unconfirmed_cost": self.unconfirmed if self.price.known else None,
-        }
+        """For environment.json; money is None where prices are unknown."""
+        record = asdict(self)
+        del record["price"], record["ratio"]
+        money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
+        return record | {"failures": dict(self.failures)} | (money if self.price.known else dict.fromkeys(money))
 
 
 class Bill:
@@ -148,12 +116,12 @@ class Bill:
         return sum(account.cost + account.unconfirmed for account in self._accounts)
 
     def reserve(self, account: Account, request: Request) -> float:
-        """Puts aside what a request may cost, before it is sent.
+        """Puts aside the most that a request is expected to cost, before it is sent; 0 where prices are unknown.
 
         Raises:
             UserError: with all that was spent and is under way, it could pass `max_cost`.
         """
-        expected = account.expected(request)
+        expected = account.price.of(request.prompt_tokens * account.ratio, 0, request.max_tokens) or 0.0
         if self._most is not None and self.spent + self._reserved + expected > self._most:
             under_way = f", ${self._reserved:.6g} are set aside for requests under way" if self._reserved else ""
             raise UserError(
@@ -167,7 +135,16 @@ class Bill:
     def settle(self, account: Account, reserved: float, request: Request, usage: Usage | None) -> None:
         """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
-        account.paid(request, usage)
+        account.requests += 1
+        if usage is None:
+            account.uncounted_requests += 1
+            usage = Usage(round(request.prompt_tokens * account.ratio), 0, request.max_tokens)
+        elif request.prompt_tokens:
+            account.ratio = max(account.ratio, usage.prompt / request.prompt_tokens)
+        account.prompt_tokens += usage.prompt
+        account.cached_tokens += usage.cached
+        account.completion_tokens += usage.completion
+        account.cost += account.price.of(usage.prompt, usage.cached, usage.completion) or 0.0
 
     def lose(self, account: Account, reserved: float, billed: bool) -> None:
         """Books a request without an answer; `billed`: the server may have read it all the same."""
@@ -177,15 +154,15 @@ class Bill:
 
 
 def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
-    """The `served` record of a run that asks nobody, for all readings are known."""
-    nothing = dict.fromkeys(("requests", "retries", "uncounted_requests"), 0)
-    nothing |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), 0)
-
-    def idle(side: Mapping[str, Any]) -> dict[str, Any]:
-        money = {name: None if side[name] is None else 0.0 for name in ("cost", "unconfirmed_cost")}
-        return {**side, **nothing, **money, "failures": {}}
-
-    return {
-        name: idle(value) if name in ("main", "assistant") else (0.0 if name == "cost" and value is not None else value)
-        for name, value in served.items()
+    """The `served` record of a run that sends nothing, for all readings are in the store."""
+    nothing = Account(Price()).record()
+    sides = {
+        role: {
+            **served[role],
+            **nothing,
+            **{name: None if served[role][name] is None else 0.0 for name in ("cost", "unconfirmed_cost")},
+        }
+        for role in ("main", "assistant")
+        if role in served
     }
+    return {**served, "cost": None if served["cost"] is None else 0.0, **sides}
