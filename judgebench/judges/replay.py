@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from judgebench.config.fields import known_keys
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
 from judgebench.judges.spec import GENERATION, REPLAYED, JudgeSettings, ReadingTask, check_unused
@@ -49,17 +50,13 @@ class AnswerFields:
 
     @classmethod
     def parse(cls, given: Any) -> AnswerFields:
-        """From the config key `judge.fields`.
-
-        Raises:
-            UserError: no mapping, an unknown entry, one that is no name, or none that says what a row is about.
-        """
-        known = [entry.name for entry in fields(cls)]
+        """From the config key `judge.fields`; UserError where it is not a mapping of names, or nothing says what a row
+        is about."""
+        known = tuple(cls.__dataclass_fields__)
         if not isinstance(given, Mapping):
             raise UserError(f"judge.fields must be a mapping, as in {{example_id: id, text: answer}}, got {given!r}.")
+        known_keys(given, known, "judge.fields")
         for key, value in given.items():
-            if key not in known:
-                raise UserError(f"judge.fields.{key} is unknown; there are {', '.join(known)}.")
             if value is not None and (not isinstance(value, str) or not value):
                 raise UserError(f"judge.fields.{key} must be the name of a field, got {value!r}.")
         if given.get("text") is None:
@@ -71,15 +68,32 @@ class AnswerFields:
             )
         return cls(**given)
 
-    def check(self, conditions: Sequence[Condition]) -> None:
-        """Raises UserError where conditions differ in something for which no field is named."""
+    def axes(self, row: FileRow) -> dict[str, str]:
+        """Axis -> its value for the row's answer, of the axes that the fields name."""
+        axes = {}
         for axis in _AXES:
-            values = list(dict.fromkeys(str(getattr(condition, axis)) for condition in conditions))
-            if len(values) > 1 and getattr(self, axis) is None:
+            name = getattr(self, axis)
+            if name is None:
+                continue
+            if axis in ("attack", "defense") and not row.has(name):
+                axes[axis] = "none"
+            elif axis == "range" and isinstance(row.values.get(name), list):
+                try:
+                    axes[axis] = str(ScoreRange.parse(row.values[name]))
+                except UserError as error:
+                    raise UserError(f"{row.place}: field '{name}': {error}") from error
+            elif axis == "range":
+                axes[axis] = _plain(row.identifier(name))
+            elif axis != "order":
+                axes[axis] = row.identifier(name)
+            elif (place := row.identifier(name).lower()) in ORDERS:
+                axes[axis] = place
+            else:
                 raise UserError(
-                    f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing says which of them an "
-                    f"answer is about; name the field that holds it, as in judge.fields.{axis}={axis}, or judge one."
+                    f"{row.place}: field '{name}' must say in which place the judged text stood, "
+                    f"{' or '.join(ORDERS)}, got {row.identifier(name)!r}."
                 )
+        return axes
 
 
 @dataclass(frozen=True)
@@ -106,6 +120,24 @@ class Answers:
 
     def to(self, prompt: Prompt) -> Any:
         return self.given[_key(prompt)]
+
+    def check(self, prompts: Sequence[Prompt], split: Mapping[str, str]) -> None:
+        """Raises UserError where a condition has no answer, or none of the test split while others have some."""
+        answered = self.answered(prompts)
+        under = {prompt.condition for prompt in answered}
+        tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
+        for condition in dict.fromkeys(prompt.condition for prompt in prompts):
+            if condition not in under:
+                others = list(dict.fromkeys(stray.rpartition(" under ")[2] for stray in self.elsewhere))
+                there = f"; {self.file} has answers under {_first(others, '; ')}" if others else ""
+                raise UserError(
+                    f"judge.path: no row of {self.file} answers under {condition}, which is to be judged{there}."
+                )
+            if tested and condition not in tested:
+                raise UserError(
+                    f"judge.path: under {condition}, no row of {self.file} answers a text of the test split, and under "
+                    "others some do; give such rows, leave the condition out, or set data.dev_share=0."
+                )
 
     @property
     def note(self) -> str:
@@ -214,10 +246,22 @@ class ReplaySpec(JudgeSettings):
         return "judge=replay has answers only"
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        named, path = AnswerFields.parse(self.fields), self.source.path
-        named.check(list(dict.fromkeys(prompt.condition for prompt in prompts)))
-        rows = json_lines(path, "judge.path")
-        return match(AnswerRows(path.name, rows, named, lambda row: _text(row, named.text)), prompts, split, dataset)
+        fields, path = AnswerFields.parse(self.fields), self.source.path
+        # prompts that differ in something need a field that says which of them a row answers
+        for axis in _AXES:
+            values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))
+            if len(values) > 1 and getattr(fields, axis) is None:
+                raise UserError(
+                    f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing says which of them an "
+                    f"answer is about; name the field that holds it, as in judge.fields.{axis}={axis}, or judge one."
+                )
+
+        def text(row: FileRow) -> str:
+            value = row.values.get(fields.text)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return repr(value) if number else row.text(fields.text)
+
+        return match(AnswerRows(path.name, json_lines(path, "judge.path"), fields, text), prompts, split, dataset)
 
     def reader(self, task: ReadingTask) -> Any:
         from judgebench.judges.reader import Replayer
@@ -231,7 +275,6 @@ class AnswerRows:
 
     Attributes:
         file: its name, for errors.
-        fields: those that tell the prompts' conditions apart, see `AnswerFields.check`.
         answer: takes the answer from a row.
         named_by: the keys that say which fields hold the names of examples.
     """
@@ -257,49 +300,38 @@ def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str
     """
     file, named = source.file, source.fields
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
-    names = _Names(prompts)
+    examples = {prompt.example.example_id: prompt.example for prompt in prompts}
+    by_writer: dict[tuple[str, str], list[str]] = {}
+    for name, example in examples.items():
+        by_writer.setdefault((example.group_id, example.system_id), []).append(name)
     # 1. each row to its example and condition
     given: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
     for row in source.rows:
         count += 1
-        called, example = names.find(row, named)
-        answer, axes = source.answer(row), _axes(row, named)
-        if example is None:
+        called, example_id = _example_of(row, named, examples, by_writer)
+        answer, axes = source.answer(row), named.axes(row)
+        if example_id is None:
             strays.append(called)
             continue
-        condition = next((c for c in conditions if _is_under(c, axes)), None)
+        fitting = (c for c in conditions if all(_plain(getattr(c, axis)) == _plain(axes[axis]) for axis in axes))
+        condition = next(fitting, None)
         if condition is None:
             elsewhere.append(f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
             continue
-        key = (example, condition)
+        key = (example_id, condition)
         if key in places:
             raise UserError(
-                f"{row.place}: example '{example}' ({condition}) has an answer in {places[key]} already; each has one, "
-                "so remove one of the two, or name the field that tells them apart (judge.fields)."
+                f"{row.place}: example '{example_id}' ({condition}) has an answer in {places[key]} already; each has "
+                "one, so remove one of the two, or name the field that tells them apart (judge.fields)."
             )
         given[key], places[key] = answer, row.place
     if not count:
         raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
     # 2. pairs of texts count where both orders have an answer
-    _drop_lone_orders(given, file)
-    # 3. something is left under each condition
-    if not given and not elsewhere:
-        raise UserError(
-            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
-            f"{strays[0]!r}, and the first example of the data is {names.first!r}; {source.named_by} say "
-            "which fields hold the names."
-        )
-    missing = [prompt for prompt in prompts if _key(prompt) not in given]
-    answers = Answers(file, count, given, strays, elsewhere, missing)
-    _check_conditions(answers, conditions, answers.answered(prompts), split)
-    return answers
-
-
-def _drop_lone_orders(given: dict[_Key, Any], file: str) -> None:
-    """Removes answers to pairs of texts that were compared in one order alone; UserError where all of them were."""
-    lone = [key for key in given if key[1].order and (key[0], _turned(key[1])) not in given]
+    turned = dict(zip(ORDERS, reversed(ORDERS), strict=True))
+    lone = [(name, c) for name, c in given if c.order and (name, replace(c, order=turned[c.order])) not in given]
     if lone and len(lone) == len(given):
         raise UserError(
             f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' has one with its "
@@ -307,109 +339,48 @@ def _drop_lone_orders(given: dict[_Key, Any], file: str) -> None:
         )
     for key in lone:
         del given[key]
+    # 3. something is left under each condition, and of the test split under all or none
+    if not given and not elsewhere:
+        raise UserError(
+            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
+            f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; {source.named_by} say "
+            "which fields hold the names."
+        )
+    missing = [prompt for prompt in prompts if _key(prompt) not in given]
+    answers = Answers(file, count, given, strays, elsewhere, missing)
+    answers.check(prompts, split)
+    return answers
 
 
-def _check_conditions(
-    answers: Answers, conditions: Sequence[Condition], answered: Sequence[Prompt], split: Mapping[str, str]
-) -> None:
-    """Raises UserError where a condition has no answer, or none of the test split while others have some."""
-    under = {prompt.condition for prompt in answered}
-    tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
-    for condition in conditions:
-        if condition not in under:
-            others = list(dict.fromkeys(stray.rpartition(" under ")[2] for stray in answers.elsewhere))
-            there = f"; {answers.file} has answers under {_first(others, '; ')}" if others else ""
-            raise UserError(
-                f"judge.path: no row of {answers.file} answers under {condition}, which is to be judged{there}."
-            )
-        if tested and condition not in tested:
-            raise UserError(
-                f"judge.path: under {condition}, no row of {answers.file} answers a text of the test split, and under "
-                "others some do; give such rows, leave the condition out, or set data.dev_share=0."
-            )
+def _example_of(
+    row: FileRow, named: AnswerFields, examples: Mapping[str, Any], by_writer: Mapping[tuple[str, str], Sequence[str]]
+) -> tuple[str, str | None]:
+    """The row's name for its example, and the example's own, by its name or by group and system; None where there is
+    no such example."""
+    if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
+        name = row.identifier(named.example_id)
+        return name, name if name in examples else None
+    assert named.group_id is not None
+    assert named.system_id is not None
+    if named.example_id is not None and not (row.has(named.group_id) and row.has(named.system_id)):
+        there = ", ".join(f"'{name}'" for name in row.values) or "none"
+        raise UserError(
+            f"{row.place}: nothing says which example it is about; give field '{named.example_id}', or both "
+            f"'{named.group_id}' and '{named.system_id}' (judge.fields); the fields here are {there}."
+        )
+    group, system = row.identifier(named.group_id), row.identifier(named.system_id)
+    names = by_writer.get((group, system), [])
+    if len(names) > 1:
+        raise UserError(
+            f"{row.place}: group '{group}' has {len(names)} examples of system '{system}' ({_first(names)}); "
+            "say which one by its example_id."
+        )
+    return f"{group} by {system}", names[0] if names else None
 
 
-class _Names:
-    """Names of the examples of some prompts."""
-
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        examples = {prompt.example.example_id: prompt.example for prompt in prompts}
-        self.first = next(iter(examples), "")
-        self._ids = set(examples)
-        self._of: dict[tuple[str, str], list[str]] = {}
-        for name, example in examples.items():
-            self._of.setdefault((example.group_id, example.system_id), []).append(name)
-
-    def find(self, row: FileRow, named: AnswerFields) -> tuple[str, str | None]:
-        """The row's name for its example, and the example's own; None where there is no such example."""
-        if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
-            name = row.identifier(named.example_id)
-            return name, name if name in self._ids else None
-        assert named.group_id is not None
-        assert named.system_id is not None
-        if named.example_id is not None and not (row.has(named.group_id) and row.has(named.system_id)):
-            there = ", ".join(f"'{name}'" for name in row.values) or "none"
-            raise UserError(
-                f"{row.place}: nothing says which example it is about; give field '{named.example_id}', or both "
-                f"'{named.group_id}' and '{named.system_id}' (judge.fields); the fields here are {there}."
-            )
-        group, system = row.identifier(named.group_id), row.identifier(named.system_id)
-        examples = self._of.get((group, system), [])
-        if len(examples) > 1:
-            raise UserError(
-                f"{row.place}: group '{group}' has {len(examples)} examples of system '{system}' ({_first(examples)}); "
-                "say which one by its example_id."
-            )
-        return f"{group} by {system}", examples[0] if examples else None
-
-
-def _text(row: FileRow, field: str) -> str:
-    value = row.values.get(field)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return repr(value)
-    return row.text(field)
-
-
-def _axes(row: FileRow, named: AnswerFields) -> dict[str, str]:
-    """Axis -> its value for the row's answer, of the axes that the fields name."""
-    axes = {}
-    if named.dimension is not None:
-        axes["dimension"] = row.identifier(named.dimension)
-    if named.range is not None:
-        axes["range"] = _range(row, named.range)
-    for axis in ("attack", "defense"):
-        if (field := getattr(named, axis)) is not None:
-            axes[axis] = row.identifier(field) if row.has(field) else "none"
-    if named.order is not None:
-        axes["order"] = row.identifier(named.order).lower()
-        if axes["order"] not in ORDERS:
-            raise UserError(
-                f"{row.place}: field '{named.order}' must say in which place the judged text stood, "
-                f"{' or '.join(ORDERS)}, got {row.identifier(named.order)!r}."
-            )
-    return axes
-
-
-def _range(row: FileRow, field: str) -> str:
-    value = row.values.get(field)
-    if not isinstance(value, list):
-        return _spaceless(row.identifier(field))
-    try:
-        return str(ScoreRange.parse(value))
-    except UserError as error:
-        raise UserError(f"{row.place}: field '{field}': {error}") from error
-
-
-def _spaceless(shown: str) -> str:
-    return shown.replace("–", "-").replace(" ", "")
-
-
-def _is_under(condition: Condition, axes: Mapping[str, str]) -> bool:
-    return all(_spaceless(str(getattr(condition, axis))) == _spaceless(value) for axis, value in axes.items())
-
-
-def _turned(condition: Condition) -> Condition:
-    return replace(condition, order=next(order for order in ORDERS if order != condition.order))
+def _plain(value: object) -> str:
+    """A range as tables print it, with spaces and a dash of any width, or any other axis, as it is compared."""
+    return str(value).replace("–", "-").replace(" ", "")
 
 
 def _key(prompt: Prompt) -> _Key:
