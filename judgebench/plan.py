@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from judgebench.worth.judge_scores import JudgeScores
 
 _EXAMPLE = "python -m judgebench.plan outputs/first within=0.2"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SHARES = (0.025, 0.05, 0.075, 0.1)
 """Widths where none is asked for, as shares of the humans' scale."""
 
@@ -81,63 +84,53 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
     )
     parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run, and settings, see above")
     words = parser.parse_args(arguments).words
-    known = {"within": _widths, "articles": _count, "out": _file, "seed": _count, "target": _target}
-    runs = [word for word in words if "=" not in word or _is_run(word)]
-    values: dict[str, Any] = {}
+    known = [field.name for field in fields(PlanAsked) if field.name != "run"]
+    folders = [word for word in words if Path(word).expanduser().is_dir()]
+    runs = [word for word in words if "=" not in word or word in folders]
     keys = [word.partition("=")[0] for word in words if word not in runs]
+    # everything that is wrong, in one go
     problems = [f"{key}: there is no such setting; there are {', '.join(known)}." for key in keys if key not in known]
     problems += [f"{key}: it is given twice; give it once." for key in dict.fromkeys(keys) if keys.count(key) > 1]
     problems += [] if len(runs) == 1 else [f"{len(runs)} run folders are given; give one, as {_EXAMPLE}."]
-    problems += [f"{one}: there is no such folder; give one that a run wrote." for one in runs if not _is_run(one)]
+    problems += [f"{run}: there is no such folder; give one that a run wrote." for run in runs if run not in folders]
+    values: dict[str, Any] = {}
     for word in words:
         key, _, text = word.partition("=")
         if key in known and word not in runs:
             try:
-                values[key] = known[key](key, text)
-            except UserError as error:
-                problems += error.sentences
+                values[key] = _value(key, text)
+            except ValueError as error:
+                problems.append(f"{word}: {error}.")
     if values.get("articles") == 0:
         problems.append("articles=0: the judge must read some; give a whole number above 0.")
-    if any(word.startswith("out=") for word in words) and not any(word.startswith("within=") for word in words):
+    if "out" in keys and "within" not in keys:
         problems.append("out: as many articles are listed as a width takes; give one, as within=0.2.")
     if problems:
         raise UserError(*problems)
     return PlanAsked(Path(runs[0]).expanduser(), **values)
 
 
-def _is_run(word: str) -> bool:
-    return Path(word).expanduser().is_dir()
-
-
-def _widths(key: str, text: str) -> tuple[float, ...]:
-    try:
-        found = tuple(float(one) for one in text.strip("[] ").split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(0 < one < float("inf") for one in found):
-        raise UserError(f"{key}={text}: it must be a number above 0, or several, as {key}=0.1,0.2.")
-    return found
-
-
-def _count(key: str, text: str) -> int:
+def _value(key: str, text: str) -> Any:
+    """The value of a setting; `ValueError` says what it must be."""
+    if key == "within":
+        numbers = [float(part) if _NUMBER.fullmatch(part.strip()) else 0.0 for part in text.strip("[] ").split(",")]
+        if not all(0 < number < math.inf for number in numbers):
+            raise ValueError("it must be a number above 0, or several, as within=0.1,0.2")
+        return tuple(numbers)
+    if key == "target":
+        if text not in ("these", "like"):
+            raise ValueError("it must be these (these very articles) or like (articles like these)")
+        return text
+    if key == "out":
+        path = Path(text).expanduser()
+        if path.suffix != ".csv":
+            raise ValueError("the texts to label are a table; give a name that ends in .csv")
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(f"there is no folder {path.parent}, or this is one; name a file")
+        return path
     if not text.isdecimal():
-        raise UserError(f"{key}={text}: it must be a whole number, as {key}=1000.")
+        raise ValueError(f"it must be a whole number, as {key}=1000")
     return int(text)
-
-
-def _target(key: str, text: str) -> str:
-    if text not in ("these", "like"):
-        raise UserError(f"{key}={text}: it must be these (these very articles) or like (articles like these).")
-    return text
-
-
-def _file(key: str, text: str) -> Path:
-    path = Path(text).expanduser()
-    if path.suffix != ".csv":
-        raise UserError(f"{key}={text}: the texts to label are a table; give a name that ends in .csv.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UserError(f"{key}={text}: there is no folder {path.parent}, or this is one; name a file.")
-    return path
 
 
 def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
@@ -153,7 +146,9 @@ def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
     chosen = _pilots(asked.run)
     for dimension, side in chosen.items():
         pilot = few_labels(side)
-        records = label_plan(pilot, asked.within or _usual(side), asked.articles, asked.target == "these")
+        low, high = side.scale or (side.cell.range.minimum, side.cell.range.maximum)
+        widths = asked.within or [share * float(high - low) for share in _SHARES]
+        records = label_plan(pilot, widths, asked.articles, asked.target == "these")
         said = f"{side.cell.judge}, {side.cell.decoding}, range {side.cell.range}"
         rows += [{"dimension": dimension, "judge": said, **record} for record in records]
     needed = [row["predicted"] for row in rows if row["of"] == MEAN and row["within"] in asked.within[:1]]
@@ -181,27 +176,6 @@ def _pilots(run: Path) -> dict[str, JudgeScores]:
     return {dimension: side for dimension, (_, side) in best.items()}
 
 
-def _usual(side: JudgeScores) -> list[float]:
-    """Widths where none is asked for."""
-    low, high = side.scale or (side.cell.range.minimum, side.cell.range.maximum)
-    return [share * float(high - low) for share in _SHARES]
-
-
-def _plan_note(target: str, rows: Any) -> str:
-    of = (
-        "on these very articles (target=like: on articles like these)"
-        if target == "these"
-        else "on articles like these"
-    )
-    notes = [
-        f"Articles whose texts of all systems humans rate, until the 95 % interval of means {of} reaches no farther to "
-        "each side, mean over systems or pairs; with labels alone, and with the judge's scores of all articles."
-    ]
-    if (rows["predicted"].isna() & rows["labels"].notna()).any():
-        notes.append("A dash: all these articles are too few; articles=1000 asks about more.")
-    return " ".join(notes + list(rows["reason"][rows["labels"].isna()].dropna().unique()))
-
-
 def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
     import pandas as pd
 
@@ -210,6 +184,17 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
 
     def count(value: Any) -> str:
         return "-" if value is None or value != value else f"{value:,.0f}"
+
+    def note(_: Any, shown: pd.DataFrame) -> str:
+        these = "these very articles (target=like: on articles like these)"
+        notes = [
+            "Articles whose texts of all systems humans rate, until the 95 % interval of means on "
+            f"{these if target == 'these' else 'articles like these'} reaches no farther to each side, mean over "
+            "systems or pairs; with labels alone, and with the judge's scores of all articles."
+        ]
+        if (shown["predicted"].isna() & shown["labels"].notna()).any():
+            notes.append("A dash: all these articles are too few; articles=1000 asks about more.")
+        return " ".join(notes + list(shown["reason"][shown["labels"].isna()].dropna().unique()))
 
     view = View(
         "plan",
@@ -226,7 +211,7 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
         title="{dimension}",
         size="{labelled} of {articles} articles labelled; judge: {judge}",
         once=["of"],
-        note=lambda _, shown: _plan_note(target, shown),
+        note=note,
     )
     return list(view(rows))
 
@@ -238,23 +223,26 @@ def _write(asked: PlanAsked, chosen: dict[str, JudgeScores], needed: Sequence[in
     from judgebench.runtime.files import atomic
     from judgebench.worth.label_plan import articles_to_label
 
+    # the texts of all dimensions, where these have the same; else of the first
     sides = list(chosen.values())
-    same = all(np.array_equal(side.names, sides[0].names) for side in sides)
-    rated = np.any([~np.isnan(side.human) for side in (sides if same else sides[:1])], axis=0)
+    if not all(np.array_equal(side.names, sides[0].names) for side in sides):
+        sides = sides[:1]
     names, groups, systems = sides[0].names, sides[0].groups, sides[0].systems
-    done = set(groups[rated].tolist())
+    done = set(groups[np.any([~np.isnan(side.human) for side in sides], axis=0)].tolist())
     free = np.array([group not in done for group in groups.tolist()])
     open_ = len(set(groups[free].tolist()))
     if not open_:
         raise UserError(
             "out: humans rated a text of every article of this run, so there is none to list; leave it out."
         )
-    if all(one is None for one in needed):
+    if all(number is None for number in needed):
         raise UserError("out: no number of labelled articles reaches this width; give a wider one, as within=0.3.")
-    wanted = max(one for one in needed if one is not None) - len(done)
+    wanted = max(number for number in needed if number is not None) - len(done)
     if wanted < 1:
         return [f"Nothing was written: the {len(done)} labelled articles are enough."]
-    spread = np.mean([_standard(side.scores) for side in (sides if same else sides[:1])], axis=0)
+    # drawn over the judge's scores, in standard deviations from their mean; 0 where they do not vary
+    standard = [(side.scores - side.scores.mean()) / (side.scores.std() or 1.0) for side in sides]
+    spread = np.mean(standard, axis=0)
     drawn = articles_to_label(spread[free], groups[free], min(wanted, open_), asked.seed)
     assert asked.out is not None
     with atomic(asked.out) as temporary, Path(temporary).open("w", encoding="utf-8", newline="") as file:
@@ -265,12 +253,6 @@ def _write(asked: PlanAsked, chosen: dict[str, JudgeScores], needed: Sequence[in
             writer.writerows(zip(groups[of], systems[of], names[of], strict=True))
     few = "" if wanted <= open_ else f" (of {wanted:,} more that it takes, for the run has no others)"
     return [f"{len(drawn):,} articles to label next{few}: {asked.out}"]
-
-
-def _standard(scores: Any) -> Any:
-    """Scores less their mean, in standard deviations; 0 where they do not vary."""
-    spread = scores.std()
-    return (scores - scores.mean()) / (spread or 1.0)
 
 
 if __name__ == "__main__":
