@@ -135,22 +135,19 @@ def log_sweep(
     try:
         with _files_under(Path(run.dir).parent):
             logger.log_hyperparams(dict(config))
-            cells = [cell for cell in summary["cells"] if cell["best"]]
-            run.log({"best": _table([_best_row(cell, summary["params"]) for cell in cells]), **_images(figures)})
-            for cell in cells:
+            rows = []
+            for cell in (cell for cell in summary["cells"] if cell["best"]):
+                best, place = cell["best"], {"dimension": cell["dimension"], "range": str(range_of(cell))}
+                params = {key: best["params"].get(key) for key in summary["params"]}
+                ends = {key: best[key] for key in ("dev", "test", "trial")}
+                rows.append({"metric": cell["metric"], **place, **params, **ends})
                 for split in ("dev", "test"):
-                    if cell["best"][split] is not None:
-                        name = f"best/{split}/{cell['dimension']}/{range_of(cell)}/{cell['metric']}"
-                        run.summary[name] = cell["best"][split]
+                    if best[split] is not None:
+                        run.summary["/".join(["best", split, *place.values(), cell["metric"]])] = best[split]
+            run.log({"best": _table(rows), **_images(figures)})
         failed = False
     finally:
         run.finish(exit_code=int(failed))
-
-
-def _best_row(cell: Mapping[str, Any], params: Sequence[str]) -> dict[str, Any]:
-    best = cell["best"]
-    row = {"metric": cell["metric"], "dimension": cell["dimension"], "range": str(range_of(cell))}
-    return row | {key: best["params"].get(key) for key in params} | {key: best[key] for key in ("dev", "test", "trial")}
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
@@ -205,13 +202,14 @@ def artifact_kind(path: Path) -> str | None:
 
 def used_files(config: Mapping[str, Any]) -> list[Path]:
     """The existing files of other runs that a configuration names."""
-    named = [(config.get("attack") or {}).get("phrase_file"), (config.get("defense") or {}).get("detectors")]
-    named += [one.get("phrase_file") for one in config.get("attacks") or () if isinstance(one, Mapping)]
+    attacks = [config.get("attack"), *(config.get("attacks") or ())]
+    names = [attack.get("phrase_file") for attack in attacks if isinstance(attack, Mapping)]
+    names.append((config.get("defense") or {}).get("detectors"))
     vectors = (config.get("tutor") or {}).get("vectors")
     if isinstance(vectors, str):
         folder = Path(vectors).expanduser()
-        named += sorted(map(str, folder.glob("vectors_*.safetensors"))) if folder.is_dir() else [vectors]
-    paths = [Path(str(name)).expanduser() for name in named if name]
+        names += sorted(map(str, folder.glob("vectors_*.safetensors"))) if folder.is_dir() else [vectors]
+    paths = [Path(str(name)).expanduser() for name in names if name]
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
@@ -224,8 +222,9 @@ def main_files(files: Sequence[Path]) -> list[Path]:
 def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
     """Gives W&B a run's files as artifacts: those that other runs take one by one, the others together as `results`.
 
-    An artifact is named by its content. A run that uses another's phrase, vectors or detectors has their names in its
-    config (`uses`) and in the metadata of what it makes (`made_from`); online W&B also draws the line itself.
+    An artifact is named by its kind and a digest of its content: the same files have the same name, whatever folder
+    holds them. A run that uses another's phrase, vectors or detectors has their names in its config (`uses`) and in the
+    metadata of what it makes (`made_from`); online W&B also draws the line itself.
 
     Args:
         run: the W&B run, not finished.
@@ -235,35 +234,25 @@ def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], abou
     """
     import wandb
 
-    given = [(artifact_kind(path) or _PHRASE, [path]) for path in used]  # a phrase may lie in a file of any name
-    origin = [_name(kind, paths) for kind, paths in given]
+    def artifact(kind: str, paths: Sequence[Path], metadata: Mapping[str, Any]) -> wandb.Artifact:
+        hashes = {path.name: sha256_of(path) for path in paths}
+        digest = hashlib.sha256("".join(sorted(hashes.values())).encode()).hexdigest()[:12]
+        made = wandb.Artifact(f"{kind}-{digest}", type=kind, metadata={**metadata, "sha256": hashes})
+        for path in paths:
+            made.add_file(str(path))
+        return made
+
+    used_artifacts = [
+        artifact(artifact_kind(path) or _PHRASE, [path], {}) for path in used
+    ]  # a phrase's file has any name
+    origin = [str(made.name) for made in used_artifacts]
     if origin:
         run.config.update({"uses": origin})
     if not run.offline and not run.disabled:
-        for kind, paths in given:
-            run.use_artifact(_artifact(wandb, kind, paths, {}))
-    for kind, paths in _together(files):
-        run.log_artifact(_artifact(wandb, kind, paths, {**about, "made_from": origin}))
-
-
-def _together(files: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
-    rest = [path for path in files if artifact_kind(path) is None]
-    if rest:
-        yield "results", rest
-    for path in files:
-        if kind := artifact_kind(path):
-            yield kind, [path]
-
-
-def _artifact(wandb: Any, kind: str, paths: Sequence[Path], metadata: Mapping[str, Any]) -> wandb.Artifact:
-    hashes = {path.name: sha256_of(path) for path in paths}
-    artifact = wandb.Artifact(_name(kind, paths), type=kind, metadata={**metadata, "sha256": hashes})
-    for path in paths:
-        artifact.add_file(str(path))
-    return artifact
-
-
-def _name(kind: str, paths: Sequence[Path]) -> str:
-    """A kind and a digest of the files' contents: the same files have the same name, whatever folder holds them."""
-    joint = "".join(sorted(sha256_of(path) for path in paths))
-    return f"{kind}-{hashlib.sha256(joint.encode()).hexdigest()[:12]}"
+        for made in used_artifacts:
+            run.use_artifact(made)
+    together = [path for path in files if artifact_kind(path) is None]
+    kinds = [("results", together)] if together else []
+    kinds += [(kind, [path]) for path in files if (kind := artifact_kind(path))]
+    for kind, paths in kinds:
+        run.log_artifact(artifact(kind, paths, {**about, "made_from": origin}))
