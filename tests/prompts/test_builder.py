@@ -176,10 +176,8 @@ def test_no_room_for_a_prompt_names_what_takes_it(smollm2_tokenizer, limit):
     ("options", "message"),
     [
         ("enable_thinking", r"prompt\.template_options must map .*, or be null, got 'enable_thinking'"),
-        ([1], r"prompt\.template_options must map .*, or be null, got \[1\]"),
         ({1: 2}, r"prompt\.template_options must map"),
         ({"tokenize": True}, r"prompt\.template_options\.tokenize: this is no option of a chat template"),
-        ({"add_generation_prompt": False}, r"prompt\.template_options\.add_generation_prompt: this is no option"),
         ({"messages": []}, r"prompt\.template_options\.messages: this is no option"),
     ],
 )
@@ -203,14 +201,9 @@ def test_the_configuration_makes_the_builder(smollm2_tokenizer):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rubrics": None}, r"prompt\.rubrics=None: there is no such collection"),
-        ({"variants": "x"}, r"prompt\.variants must map"),
         ({"max_tokens": 0}, r"prompt\.max_tokens must be null or a whole number of at least 1, got 0"),
         ({"max_tokens": "many"}, r"prompt\.max_tokens must .* got 'many'"),
-        ({"max_tokens": True}, r"prompt\.max_tokens must .* got True"),
         ({"max_tokens": 500.5}, r"prompt\.max_tokens must .* got 500\.5"),
-        ({"truncate": None}, r"prompt\.truncate: None is not one of"),
-        ({"template_options": {"tokenize": False}}, r"prompt\.template_options\.tokenize"),
         ({"variant": {}}, r"prompt\.variant is unknown; there are rubrics, variants"),
     ],
 )

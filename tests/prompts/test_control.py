@@ -59,7 +59,7 @@ TEXT = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size
 NAMES = st.sampled_from(["<|im_end|>", "<|im_start|>", "<|endoftext|>", "<file_sep>", "<|im_", "end|>", "<", "\n", " "])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NAMES | TEXT, max_size=6).map("".join), st.lists(NAMES, max_size=4).map("".join))
 def test_whatever_an_example_says_the_control_tokens_are_the_templates(smollm2_tokenizer, source, output):
     null = control_ids(smollm2_tokenizer, built(smollm2_tokenizer, Example("a", "a", "a", "", "", {})))

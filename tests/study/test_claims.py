@@ -4,7 +4,7 @@ from collections import Counter
 
 import optuna
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
@@ -48,7 +48,6 @@ def finish(claims, trial):
     claims.study.tell(trial.number, 1.0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.booleans())
 def test_every_point_is_completed_once_whoever_dies(data, grid):
     graves = Graves()

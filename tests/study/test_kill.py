@@ -16,7 +16,7 @@ POINTS = {(str(x), str(y)) for x in range(1, 5) for y in range(1, 4)}
 SWEEP = (GRID, "x=1,2,3,4", "y=1,2,3", "seconds=0.25", "hydra.sweeper.study_name=killed", "hydra.sweeper.heartbeat=1")
 
 
-@pytest.fixture(params=["postgresql", "journal", "sqlite"])
+@pytest.fixture(params=["postgresql", "journal", pytest.param("sqlite", marks=pytest.mark.exhaustive)])
 def storage(request, tmp_path):
     if request.param == "postgresql":
         return request.getfixturevalue("postgresql")
@@ -67,6 +67,7 @@ def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storag
     assert saved["best"] == {"number": saved["best"]["number"], "params": {"x": 4, "y": 3}, "values": [34.0]}
 
 
+@pytest.mark.exhaustive
 def test_a_living_worker_takes_over_what_a_dead_one_held(worker, tmp_path):
     note = tmp_path / "ran.txt"
     command = (*SWEEP, f"hydra.sweeper.storage=journal:{tmp_path}/study.journal")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from judgebench.runtime.errors import UserError
-from judgebench.study.space import Space, point_key
+from judgebench.study.space import Space
 
 MEANT = {
     "a,b": CategoricalDistribution(("a", "b")),
@@ -125,8 +125,3 @@ def test_a_drawn_number_survives_its_override(value):
     space = Space.parse({"x": "interval(-1e9, 1e9)"})
     parsed = OverridesParser.create().parse_override(space.overrides({"x": value})[0]).value()
     assert parsed == value
-
-
-@given(st.dictionaries(st.text(min_size=1), st.integers() | st.text() | st.floats(allow_nan=False) | st.booleans()))
-def test_a_points_key_does_not_depend_on_the_order(point):
-    assert point_key(point) == point_key(dict(reversed(point.items())))

@@ -13,7 +13,7 @@ from judgebench.study.space import sampler_for
 from judgebench.study.storage import open_storage
 from tests.study.conftest import GRID, noted
 
-SAMPLERS = ["TPESampler", "RandomSampler", "NSGAIISampler", "QMCSampler", "GridSampler", "BruteForceSampler"]
+SAMPLERS = ["TPESampler", "NSGAIISampler", "QMCSampler", "GridSampler", "BruteForceSampler"]
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
