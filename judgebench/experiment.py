@@ -34,10 +34,11 @@ from judgebench.data.dataset import DEV, paired_systems, pairs, rated
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
+from judgebench.judges import reader_for
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.replay import Answers
-from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings, ReadingTask
+from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings
 from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
@@ -325,7 +326,7 @@ class Experiment:
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
-        return self.judge.tokens(self.prompts)
+        return self.reader().tokens()
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -370,19 +371,17 @@ class Experiment:
 
     def served_estimate(self) -> str | None:
         """Estimate, for people to read, of what asking served models would take; None where none is served."""
-        return self.judge.estimate(self._task())
+        return self.reader().estimate()
 
     def reader(self, models: Models | None = None) -> Any:
-        """The reader of the prompts, with the configured store behind it (`Reader`, `ApiReader`), or of earlier answers
-        (`Replayer`). All have `models`, `fingerprints`, `read`, `readings`, `device`, `served` and `evidence`.
+        """The reader of the prompts, with the configured store behind it; see `reader_for`.
 
         Args:
             models: those that are in memory already.
         """
-        return self.judge.reader(self._task(models))
+        from judgebench.judges.reader import ReadingTask  # torch with it
 
-    def _task(self, models: Models | None = None) -> ReadingTask:
-        return ReadingTask(
+        task = ReadingTask(
             assistant=self.assistant,
             decodings=self.decodings,
             prompts=self.prompts,
@@ -393,6 +392,7 @@ class Experiment:
             free_text={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
             answers=self.answers,
         )
+        return reader_for(self.judge, task)
 
 
 def _asked(config: DictConfig, judge: JudgeSettings, assistant: Assistant) -> Asked:

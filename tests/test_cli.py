@@ -128,16 +128,6 @@ def test_free_answers_are_generated_parsed_and_recorded(judgebench, tiny_pair, a
     assert any(record["failed_share"] > 0 for record in RunFolder.open("run").read("metrics"))
 
 
-def test_generation_by_drafts_is_a_reading_of_its_own_and_the_same(judgebench, tiny_pair):
-    command = (*pair(tiny_pair), *QUICK, "judge.mode=generate", "judge.max_new_tokens=6", "decoding=[contrastive]")
-    judgebench(*command)
-    plain = RunFolder.open("run").read("readings")
-    before = len(rows(Path("outputs/readings.sqlite")))
-    judgebench(*command, "judge.draft_tokens=3")
-    assert RunFolder.open("run").read("readings")["text"].equals(plain["text"])
-    assert len(rows(Path("outputs/readings.sqlite"))) == 2 * before
-
-
 @pytest.mark.parametrize("sick", ["main", "assistant"])
 def test_nan_in_a_free_answer_is_told(judgebench, tiny_pair, tmp_path, smollm2_tokenizer, sick):
     folders = dict(zip(("main", "assistant"), tiny_pair, strict=True)) | {sick: sick_model(tmp_path, smollm2_tokenizer)}
@@ -258,7 +248,7 @@ MISTAKES = {
     "layer that is true": (["assistant=early_exit", "assistant.layer=true"], "assistant.layer"),
     "no store": (["store=null"], "store: None is not a path"),
     "no run folder": (["run_dir=null"], "run_dir: None is not a path"),
-    "draft without assistant": (["judge.draft_tokens=3"], "judge.draft_tokens"),
+    "drafts": (["judge.draft_tokens=3"], "judge.draft_tokens"),
     "dry_run maybe": (["dry_run=maybe"], "dry_run"),
     "worth maybe": (["worth=maybe"], "worth"),
     "unknown attack": (["attacks=[dsy]"], "there is no attack 'dsy'"),

@@ -44,7 +44,7 @@ def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
     if asked.assistant.source is not None:
         sources.append(asked.assistant.source)
         check_vocabularies(tokenizer, asked.assistant.source.tokenizer())
-    asked.judge.check_assistant(asked.assistant)
+    asked.assistant.check_served(asked.judge)
     configs = [source.config().get_text_config(decoder=True) for source in sources]
     return tokenizer, min(int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs)
 

@@ -13,7 +13,6 @@ from judgebench.config.keys import list_at, origin, typed, typed_overrides
 from judgebench.decoding.rules import Decoding
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.spec import (
-    GENERATION,
     GRADIENT,
     LOCAL,
     LOG_PROBABILITIES,
@@ -208,22 +207,6 @@ SETTINGS = (
         ("judge", "assistant"),
         ["assistant=none"],
     ),
-    Rule(
-        lambda a: getattr(a.judge, "draft_tokens", 0) > 0,
-        lambda a: GENERATION in a.judge.gives and a.judge.engine == "prefix" and a.assistant.kind == "model",
-        "judge.draft_tokens: a draft needs judge.mode=generate, judge.engine=prefix and assistant=model; set it to 0 "
-        "otherwise.",
-        ("assistant",),
-        ["judge.draft_tokens=0"],
-    ),
-    Rule(
-        lambda a: getattr(a.judge, "draft_tokens", 0) > a.judge.max_new_tokens,
-        None,
-        "judge.draft_tokens: {asked.judge.draft_tokens} is more than judge.max_new_tokens={asked.judge.max_new_tokens};"
-        " a draft cannot be longer than the answer.",
-        (),
-        lambda a: [f"judge.draft_tokens={a.judge.max_new_tokens}"],
-    ),
     # decodings
     Rule(
         lambda a: a.assistant.kind == "none" and REPLAYED not in a.judge.gives and a.contrasting,
@@ -400,12 +383,6 @@ MODELS = (
         lambda a: not a.judge.source.encoder_decoder,
         "assistant=early_exit: the judge is an encoder-decoder model ({asked.model_type}), which is read after its "
         "last layer alone; choose assistant=model with a smaller one of its family, or assistant=null_context.",
-    ),
-    Rule(
-        lambda a: getattr(a.judge, "draft_tokens", 0) > 0,
-        lambda a: not a.judge.source.encoder_decoder,
-        "judge.draft_tokens: the judge is an encoder-decoder model ({asked.model_type}), and only decoder-only models "
-        "read drafts; set it to 0.",
     ),
 )
 """Rules of an `Asked` once its models' configurations can be read."""

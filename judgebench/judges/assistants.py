@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from judgebench.config.fields import plain
 from judgebench.judges.api.billing import Price
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.loading import ModelSource, check_vocabularies
 from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,22 +38,18 @@ class ServedAssistant:
     tokens_per_minute: float | None = None
 
     def spec(self, judge: ApiSpec) -> ApiSpec:
-        """All of its settings, beside a judge; the run's `max_cost` is the judge's.
+        """All of its settings, with the judge's for the rest; the run's `max_cost` is the judge's.
 
         Raises:
             UserError: a value out of its bounds.
         """
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if judge.max_cost is not None and not Price.parse(plain(self.price), "assistant").known:
             raise UserError(
                 "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
                 "assistant.price.output, in USD per million tokens."
             )
-        return replace(judge, **own, title=None, role="assistant", max_cost=None)
-
-    @property
-    def title(self) -> str:
-        return self.model.rstrip("/").split("/")[-1]
+        return replace(judge, **settings, title=None, role="assistant", max_cost=None)
 
 
 @dataclass(frozen=True)
@@ -109,16 +105,22 @@ class Assistant:
     @property
     def title(self) -> str | None:
         """A short name for tables and figures; None for `none`."""
-        if self.kind == "model":
-            assert self.source is not None
+        if self.source is not None:
             return self.source.title
         if self.served is not None:
-            return self.served.title
+            return self.served.model.rstrip("/").split("/")[-1]
         if self.recording is not None:
             return str(self.recording.about["assistant"]["title"])
-        return {"none": None, "early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}[
-            self.kind
-        ]
+        titles = {"early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}
+        return titles.get(self.kind)
+
+    def check_served(self, judge: Any) -> None:
+        """Checks that a served assistant can be asked what the judge (`ApiSpec`) is; else `UserError`."""
+        if self.served is None:
+            return
+        other = self.served.spec(judge)
+        if judge.own_tokenizer is not None and other.own_tokenizer is not None and judge.protocol == "completions":
+            check_vocabularies(judge.own_tokenizer.tokenizer(), other.own_tokenizer.tokenizer())
 
 
 def assistant(
@@ -130,22 +132,14 @@ def assistant(
     trust_remote_code: bool = False,
     layer: int | None = None,
 ) -> Assistant:
-    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource`.
-
-    Raises:
-        UserError: an unknown kind, or one without what it needs.
-    """
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource` for arguments and errors."""
     if kind != "model" or not path:
         return Assistant(kind, None, layer)
     return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)
 
 
 def served_assistant(**settings: Any) -> Assistant:
-    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`.
-
-    Raises:
-        UserError: a value that none of its settings can have.
-    """
+    """A second model behind a URL as configuration spells it, flat; see `ServedAssistant`."""
     return Assistant("api", served=ServedAssistant(**settings))
 
 
@@ -153,13 +147,10 @@ def recorded_assistant(path: str) -> Assistant:
     """The assistant of recorded readings; `none` where they have none.
 
     Args:
-        path: see `judgebench.judges.recorded.RecordedSpec`.
-
-    Raises:
-        UserError: no such file, or no recorded readings.
+        path: see `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it.
     """
     if not isinstance(path, str) or not path.strip():
-        return Assistant()  # judge.path, which is the same, is told to be missing
+        return Assistant()  # a missing judge.path, which is the same, is a mistake already
     from judgebench.readings.recording import Recording  # pyarrow takes a while to import
 
     recording = Recording.open(path)

@@ -9,15 +9,15 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
-from judgebench.judges.engine.generation import Chooser, generate, speculate, stops_of
+from judgebench.judges.engine.generation import Chooser, generate, stops_of
 from judgebench.judges.engine.hardware import hardware, head_size
 from judgebench.judges.engine.plain import Engine, Head, PlainEngine, Wanted, check_head
-from judgebench.judges.engine.prefix import PackedAnswers, PrefixEngine, check_packing
+from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, plan, roots
 from judgebench.readings.reading import ModelReading, reading_key
@@ -92,10 +92,6 @@ class ScorePass(Pass):
     tries: Mapping[ScoreRange, CandidateTrie]
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
-    def _wanted(self, batch: Batch) -> Wanted:
-        condition = batch.prompts[0].condition
-        return batch_tokens(batch), self.tries[condition.range], self._roots[condition]
-
     @property
     def sources(self) -> Sequence[ModelSource]:
         return [self.views[0].source]
@@ -118,19 +114,22 @@ class ScorePass(Pass):
     def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
         """Reads a batch; `following` is made ready while a GPU is at work."""
         began = time.perf_counter()
-        prompts = batch.prompts
-        wanted = self._ready[1] if self._ready is not None and self._ready[0] is batch else self._wanted(batch)
+        ready, prompts = self._ready, batch.prompts
+        wanted = ready[1] if ready is not None and ready[0] is batch else self._wanted(batch)
         self._ready = None if following is None else (following, self._wanted(following))
-        per_view = self._engine.read(*wanted, *([] if self._ready is None else [self._ready[1]]))
+        per_view = self._engine.read(*wanted, following=None if self._ready is None else self._ready[1])
         rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
-        for values in rows:
-            refuse_nan(values, prompts, self.sources[0])
-        return [
-            ModelReading(self.key(view, prompt), values[i], None, seconds)
-            for view, values in zip(self.views, rows, strict=True)
-            for i, prompt in enumerate(prompts)
-        ]
+        readings = []
+        for view, values in zip(self.views, rows, strict=True):
+            refuse_nan(values, prompts, view.source)
+            pairs = zip(prompts, values, strict=True)
+            readings += [ModelReading(self.key(view, prompt), row, None, seconds) for prompt, row in pairs]
+        return readings
+
+    def _wanted(self, batch: Batch) -> Wanted:
+        condition = batch.prompts[0].condition
+        return batch_tokens(batch), self.tries[condition.range], self._roots[condition]
 
 
 @dataclass
@@ -141,8 +140,6 @@ class GeneratePass(Pass):
         minus: the model that is subtracted at every token, if any.
         nulls: condition -> the prompt about nothing that `minus` reads instead, for the null context.
         chooser: the decoding that picks each token; its `repr` is part of the key.
-        draft: tokens that the assistant drafts in a round of speculative decoding; 0 goes token by token. The answers
-            are the same but where half precision makes a tie of two tokens, so it is part of the key.
     """
 
     view: ModelView
@@ -152,7 +149,6 @@ class GeneratePass(Pass):
     prompts: Sequence[Prompt]
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
-    draft: int = 0
 
     @property
     def sources(self) -> Sequence[ModelSource]:
@@ -166,65 +162,53 @@ class GeneratePass(Pass):
             "minus": None if self.minus is None else {**self.minus.identity(), "prompt": null},
             "chooser": repr(self.chooser),
             "max_new_tokens": self.max_new_tokens,
-            "draft": self.draft,
+            "draft": 0,  # as stores of earlier versions have it
         }
         return [reading_key(identity, prompt.token_ids)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        beside = self.minus is not None and self.minus.source == self.view.source and self.nulls is None
-        views = [self.view, self.minus] if beside and self.minus is not None else [self.view]
         model = models[self.view.source]
+        self._roots, self._stops = roots(self.prompts), stops_of(model, self.tokenizer)
+        # the assistant is another exit of the same pass, the same model on other prompts, or a second model
+        second = self.minus if self.nulls is None else None
+        views = [self.view, *([second] if second is not None and second.source == self.view.source else [])]
         self._main = engine_for(model, views)
-        self._roots = roots(self.prompts)
-        self._assistant: Engine | None = None
-        if self.nulls is not None:
-            self._assistant = self._main
-        elif self.minus is not None and not beside:
-            self._assistant = engine_for(models[self.minus.source], [self.minus])
-        self._stops = stops_of(model, self.tokenizer)
+        self._assistant = None if self.nulls is None else self._main
+        if second is not None and len(views) == 1:
+            self._assistant = engine_for(models[second.source], [second])
 
     def release(self) -> None:
         del self._main, self._assistant
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        prompts = batch.prompts
-        root = self._roots[prompts[0].condition]
-        main = self._main.start(batch_tokens(batch), root)
+        prompts, groups = batch.prompts, batch_tokens(batch)
+        condition = prompts[0].condition
+        main = self._main.start(groups, self._roots[condition])
         assistant = None
-        if self.nulls is not None and self._assistant is not None:
-            assistant = self._assistant.start([[self.nulls[prompts[0].condition].token_ids] * len(prompts)])
+        if self._assistant is not None and self.nulls is not None:
+            assistant = self._assistant.start([[self.nulls[condition].token_ids] * len(prompts)])
         elif self._assistant is not None:
-            assistant = self._assistant.start(batch_tokens(batch), root)
+            assistant = self._assistant.start(groups, self._roots[condition])
 
-        def sound(source: ModelSource, logits: torch.Tensor) -> torch.Tensor:
-            refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
-            return logits
-
-        def matched(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            ours = sound(self.view.source, ours)
-            theirs = sound((self.minus or self.view).source, theirs)
+        def logits() -> tuple[Tensor, Tensor | None]:
+            sides = [main.logits[0]]
+            if assistant is not None or len(main.logits) > 1:
+                sides.append(main.logits[1] if assistant is None else assistant.logits[0])
+            for source, side in zip((self.view.source, (self.minus or self.view).source), sides, strict=False):
+                refuse_nan(side.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
+            if len(sides) == 1:
+                return sides[0], None
             # models of one family may pad their heads to different sizes behind the same vocabulary
-            size = min(ours.shape[1], theirs.shape[1])
-            return ours[:, :size], theirs[:, :size].to(ours.device)
+            size = min(side.shape[1] for side in sides)
+            return sides[0][:, :size], sides[1][:, :size].to(sides[0].device)
 
-        def logits() -> tuple[torch.Tensor, torch.Tensor | None]:
-            theirs = assistant.logits[0] if assistant is not None else main.logits[1] if len(main.logits) > 1 else None
-            if theirs is None:
-                return sound(self.view.source, main.logits[0]), None
-            return matched(main.logits[0], theirs)
-
-        if self.draft and isinstance(main, PackedAnswers) and isinstance(assistant, PackedAnswers):
-            answers = speculate(main, assistant, matched, self.chooser, self.draft, self._stops, self.max_new_tokens)
-        else:
-            sides = [main] if assistant is None else [main, assistant]
-            answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
+        sides = [main] if assistant is None else [main, assistant]
+        answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
         seconds = (time.perf_counter() - began) / len(prompts)
+        texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
         return [
-            ModelReading(
-                self.keys(prompt)[0], None, str(self.tokenizer.decode(tokens, skip_special_tokens=True)), seconds
-            )
-            for prompt, tokens in zip(prompts, answers, strict=True)
+            ModelReading(self.keys(prompt)[0], None, text, seconds) for prompt, text in zip(prompts, texts, strict=True)
         ]
 
 
@@ -238,6 +222,10 @@ def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSourc
     raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
 
 
+_tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictionary()
+"""Model -> ways of reading it that have passed their check, which takes longer than reading a text."""
+
+
 def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
     """The engine that reads `views`, the exits of one model, tried on the model at hand.
 
@@ -247,30 +235,23 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
     Raises:
         UserError: the model cannot be read so.
     """
-    exits = [view.exit for view in views]
-    way = (views[0].engine, *exits, model.device)
-    checked = _tried.setdefault(model, set())
-    engine: Engine
+    exits, alone = [view.exit for view in views], views[0].engine == "plain"
+    way = (alone, *exits, model.device)
+    tried = _tried.setdefault(model, set())
+    engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
-        engine = whole = EncoderDecoderEngine(model, alone=views[0].engine == "plain")
-        if way not in checked:
-            check_encoder_decoder(whole)
+        engine = EncoderDecoderEngine(model, alone)
+        if way not in tried:
+            check_encoder_decoder(engine)
     else:
-        if way not in checked:
+        if way not in tried:
             check_head(model, Head(model))
-        if views[0].engine == "plain":
-            engine = PlainEngine(model, exits)
-        else:
-            engine = packed = PrefixEngine(model, exits, room)
-            if way not in checked:
-                check_packing(packed)
-    checked.add(way)
+        engine = PlainEngine(model, exits) if alone else PrefixEngine(model, exits, room)
+        if way not in tried and isinstance(engine, PrefixEngine):
+            check_packing(engine)
+    tried.add(way)
     return engine
-
-
-_tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictionary()
-"""Model -> ways of reading it that have passed their check, which takes longer than reading a text."""
 
 
 def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:

@@ -4,9 +4,9 @@ that main model and assistant give together."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import numpy as np
@@ -16,13 +16,45 @@ from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loop import Models, Trainers, compute
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
+from judgebench.judges.planning import Tokens, distinct_tokens, shared_tokens
 from judgebench.judges.recorded import RecordedSpec, answer_row
-from judgebench.judges.replay import ReplaySpec
-from judgebench.judges.spec import JudgeSpec, ReadingTask
+from judgebench.judges.replay import Answers, ReplaySpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Generation, Prompt, Reading, ScoreRange
+from judgebench.types import Condition, Generation, Prompt, Reading
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from judgebench.judges.assistants import Assistant
+
+
+@dataclass(frozen=True)
+class ReadingTask:
+    """A task for a reader: prompts, and what reads them.
+
+    Attributes:
+        decodings: name -> decoding; what `generate` answers under, and whether an assistant is needed at all.
+        tokenizer: the main model's.
+        null: condition -> the prompt about nothing.
+        store: opens the store of readings.
+        models: those that are in memory already.
+        free_text: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
+            number last, whatever `judge.mode` is.
+        answers: those of an earlier time, where the judge has them.
+    """
+
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    prompts: Sequence[Prompt]
+    tokenizer: PreTrainedTokenizerBase
+    null: Callable[[Condition], Prompt]
+    store: Callable[[], ReadingStore]
+    models: Models | None = None
+    free_text: Mapping[str, int] = field(default_factory=dict)
+    answers: Answers | None = None
 
 
 class BaseReader:
@@ -34,6 +66,11 @@ class BaseReader:
 
     Attributes:
         models: the models in memory.
+        _free: prompts under no defense that asks for words.
+        _scored: prompts that the candidates' probabilities answer.
+        _worded: prompts of each defense under which the judge answers in words first, and most tokens of an answer.
+        _asked: prompts that are answered freely, most tokens of an answer, whether it reasons first: all prompts in
+            `generate` mode, else those under a defense that asks for words.
     """
 
     served: Any = None
@@ -43,47 +80,36 @@ class BaseReader:
         self.judge, self.task = judge, task
         self.assistant, self.prompts = task.assistant, task.prompts
         self.models = task.models or Models()
+        by_defense: dict[str, list[Prompt]] = {}
+        for prompt in self.prompts:
+            by_defense.setdefault(prompt.condition.defense, []).append(prompt)
+        self._free = [prompt for prompt in self.prompts if prompt.condition.defense not in task.free_text]
+        self._worded = [(by_defense[name], most) for name, most in task.free_text.items() if name in by_defense]
+        generates = judge.mode == "generate"
+        self._scored = [] if generates else self._free
+        self._asked = [(self._free, judge.max_new_tokens, False)] if generates and self._free else []
+        self._asked += [(prompts, most, True) for prompts, most in self._worded]
 
     @cached_property
     def store(self) -> ReadingStore:
         return self.task.store()
 
-    @cached_property
-    def _free(self) -> list[Prompt]:
-        """Prompts under no defense that asks for words."""
-        return [prompt for prompt in self.prompts if prompt.condition.defense not in self.task.free_text]
+    def tokens(self) -> Tokens:
+        """Condition -> tokens of its prompts together, and those of them that must be computed."""
+        return {prompt.condition: (0, 0) for prompt in self.prompts}
 
-    @cached_property
-    def _scored(self) -> list[Prompt]:
-        """Prompts that the candidates' probabilities answer."""
-        return [] if self.judge.mode == "generate" else self._free
-
-    @cached_property
-    def _worded(self) -> list[tuple[list[Prompt], int]]:
-        """Prompts of each defense under which the judge answers in words first, and most tokens of an answer."""
-        under = [
-            ([prompt for prompt in self.prompts if prompt.condition.defense == defense], max_tokens)
-            for defense, max_tokens in self.task.free_text.items()
-        ]
-        return [(prompts, max_tokens) for prompts, max_tokens in under if prompts]
-
-    @cached_property
-    def _asked(self) -> list[tuple[Sequence[Prompt], int, bool]]:
-        """Prompts that are answered freely, most tokens of an answer, whether it reasons first: all prompts in
-        `generate` mode, else those under a defense that asks for words."""
-        worded = [(prompts, max_tokens, True) for prompts, max_tokens in self._worded]
-        own = [(self._free, self.judge.max_new_tokens, False)] if self.judge.mode == "generate" and self._free else []
-        return [*own, *worded]
+    def estimate(self) -> str | None:
+        """An estimate of requests, tokens and money for people to read, where prompts are paid for."""
+        return None
 
     def _ways(self, reasoned: bool) -> list[tuple[Generation, Decoding]]:
         """Ways of answering freely: every decoding that can, by main model, assistant or both."""
+        alone = ["main", *(["assistant"] if self.assistant.answers else [])]
         writing = {name: decoding for name, decoding in self.task.decodings.items() if decoding.generates}
         return [
             (Generation(judge, name, decoding.lambda_, decoding.temperature, reasoned), decoding)
             for name, decoding in (writing or {"greedy": Greedy()}).items()
-            for judge in (
-                ["pair"] if decoding.needs_assistant else ["main", *(["assistant"] if self.assistant.answers else [])]
-            )
+            for judge in (["pair"] if decoding.needs_assistant else alone)
         ]
 
     def _reading(
@@ -94,10 +120,10 @@ class BaseReader:
         Raises:
             UserError: they sum to more than 1.
         """
-        own, other = tuple(logprobs.tolist()), None if assistant is None else tuple(assistant.tolist())
-        for values in (own, other or ()):
+        main, other = tuple(logprobs.tolist()), None if assistant is None else tuple(assistant.tolist())
+        for values in (main, other or ()):
             check_shares(values, prompt, self.store.path)
-        return Reading(prompt, split, own, other, seconds=seconds)
+        return Reading(prompt, split, main, other, seconds=seconds)
 
 
 def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt]) -> dict[Condition, Prompt]:
@@ -112,22 +138,70 @@ class Reader(BaseReader):
 
     judge: JudgeSpec
 
+    def tokens(self) -> Tokens:
+        count = distinct_tokens if self.judge.source.encoder_decoder else shared_tokens
+        return count(self.prompts, self.judge.token_budget)
+
+    @cached_property
+    def main(self) -> ModelView:
+        source = self.judge.source
+        return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+
+    @cached_property
+    def other(self) -> ModelView | None:
+        """The assistant's view; the null context is the main model's own."""
+        if self.assistant.kind == "none":
+            return None
+        if (source := self.assistant.source) is not None:
+            return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+        return replace(self.main, exit=self.assistant.layer)
+
+    @cached_property
+    def nulls(self) -> dict[Condition, Prompt] | None:
+        """Condition -> the prompt about nothing; None where no assistant reads it."""
+        return null_prompts(self.prompts, self.task.null) if self.assistant.kind == "null_context" else None
+
+    @cached_property
+    def _scoring(self) -> list[ScorePass]:
+        """The main model's pass, and the assistant's where it is a second model."""
+        ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
+        tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
+        views = [self.main, self.other] if self.assistant.kind == "early_exit" and self.other else [self.main]
+        nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
+        if self.nulls is not None:
+            conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
+            nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
+        passes = [ScorePass(views, [*self._scored, *nulls.values()], tries)] if self._scored else []
+        if passes and self.assistant.kind == "model" and self.other:
+            passes.append(ScorePass([self.other], self._scored, tries))
+        return passes
+
+    @cached_property
+    def _generating(self) -> list[tuple[Generation, GeneratePass]]:
+        """Free answers: ways of giving them, and their passes."""
+        answers = []
+        for prompts, most, reasoned in self._asked:
+            for how, decoding in self._ways(reasoned):
+                view = self.other if how.judge == "assistant" else self.main
+                minus, nulls = (self.other, self.nulls) if how.judge == "pair" else (None, None)
+                assert view is not None
+                answers.append((how, GeneratePass(view, minus, nulls, decoding, prompts, self.task.tokenizer, most)))
+        return answers
+
     @cached_property
     def passes(self) -> list[Pass]:
         """Every pass that the experiment needs, whether or not its readings are stored."""
-        scoring: list[Pass] = [self._score] if self._scored else []
-        if scoring and self.assistant.kind == "model" and self.other:
-            scoring.append(ScorePass([self.other], self._scored, self._tries))
-        return [*scoring, *(pass_ for _, pass_ in self._generating)]
+        return [*self._scoring, *(pass_ for _, pass_ in self._generating)]
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         """Role -> title and SHA-256 of each model's content, and how it is computed."""
-        views = [self.main, *([self.other] if self.other and self.assistant.kind == "model" else [])]
-        roles = ("main", "assistant")
+        views = {"main": self.main}
+        if self.other and self.assistant.kind == "model":
+            views["assistant"] = self.other
         return {
             role: {"title": view.source.title, "sha256": view.fingerprint, **view.arithmetic()}
-            for role, view in zip(roles, views, strict=False)
+            for role, view in views.items()
         }
 
     def read(self, trainer: Trainers) -> L.Trainer | None:
@@ -143,20 +217,19 @@ class Reader(BaseReader):
         stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         readings = []
         for prompt in self._scored:
-            main = stored[self._score.key(self.main, prompt)]
-            other = None
+            scoring = self._scoring[0]
+            main = stored[scoring.key(self.main, prompt)]
+            logprobs, seconds = None, main.seconds
             if self.other is not None:
-                other = stored[self._score.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)]
+                other = stored[scoring.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)]
+                logprobs = other.logprobs
+                seconds += other.seconds if self.assistant.kind == "model" else 0.0
             assert main.logprobs is not None
-            seconds = main.seconds + (other.seconds if other is not None and self.assistant.kind == "model" else 0.0)
-            theirs = None if other is None else other.logprobs
-            readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, theirs, seconds))
-        readings += [
-            Reading(prompt, split[prompt.example.group_id], text=answer.text, generation=how, seconds=answer.seconds)
-            for how, pass_ in self._generating
-            for prompt in pass_.prompts
-            for answer in [stored[pass_.keys(prompt)[0]]]
-        ]
+            readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, logprobs, seconds))
+        for how, pass_ in self._generating:
+            for prompt in pass_.prompts:
+                answer, part = stored[pass_.keys(prompt)[0]], split[prompt.example.group_id]
+                readings.append(Reading(prompt, part, text=answer.text, generation=how, seconds=answer.seconds))
         return readings
 
     @staticmethod
@@ -165,59 +238,6 @@ class Reader(BaseReader):
             return "none: every reading was in the store"
         device = trainer.strategy.root_device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-    @cached_property
-    def main(self) -> ModelView:
-        source = self.judge.source
-        return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
-
-    @cached_property
-    def other(self) -> ModelView | None:
-        """The assistant's view; the null context is the main model's own."""
-        if self.assistant.kind == "none":
-            return None
-        if self.assistant.source is not None:
-            source = self.assistant.source
-            return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
-        return replace(self.main, exit=self.assistant.layer)
-
-    @cached_property
-    def nulls(self) -> dict[Condition, Prompt] | None:
-        """Condition -> the prompt about nothing; None where no assistant reads it."""
-        return null_prompts(self.prompts, self.task.null) if self.assistant.kind == "null_context" else None
-
-    @cached_property
-    def _tries(self) -> dict[ScoreRange, CandidateTrie]:
-        ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
-        return {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
-
-    @cached_property
-    def _score(self) -> ScorePass:
-        views = [self.main, self.other] if self.assistant.kind == "early_exit" else [self.main]
-        nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
-        if self.nulls is not None:
-            conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
-            nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
-        return ScorePass([v for v in views if v], [*self._scored, *nulls.values()], self._tries)
-
-    @cached_property
-    def _generating(self) -> list[tuple[Generation, GeneratePass]]:
-        """Free answers: ways of giving them, and their passes."""
-        return [
-            (how, self._answers(how, decoding, prompts, max_tokens))
-            for prompts, max_tokens, reasoned in self._asked
-            for how, decoding in self._ways(reasoned)
-        ]
-
-    def _answers(
-        self, how: Generation, decoding: Decoding, prompts: Sequence[Prompt], max_new_tokens: int
-    ) -> GeneratePass:
-        asked = (prompts, self.task.tokenizer, max_new_tokens)
-        if how.judge == "pair":
-            return GeneratePass(self.main, self.other, self.nulls, decoding, *asked, self.judge.draft_tokens)
-        view = self.other if how.judge == "assistant" else self.main
-        assert view is not None
-        return GeneratePass(view, None, None, decoding, *asked, 0)
 
 
 class Replayer(BaseReader):
@@ -233,22 +253,13 @@ class Replayer(BaseReader):
         """Does nothing: all is known."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """One a prompt.
-
-        Args:
-            split: group_id -> dev or test.
-        """
         answers, decoding = self.task.answers, next(iter(self.task.decodings))
         assert answers is not None
-        return [
-            Reading(
-                prompt,
-                split[prompt.example.group_id],
-                text=answers.to(prompt),
-                generation=Generation("main", decoding, reasoned=prompt.condition.defense in self.task.free_text),
-            )
-            for prompt in self.prompts
-        ]
+        readings = []
+        for prompt in self.prompts:
+            how = Generation("main", decoding, reasoned=prompt.condition.defense in self.task.free_text)
+            readings.append(Reading(prompt, split[prompt.example.group_id], text=answers.to(prompt), generation=how))
+        return readings
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
@@ -276,18 +287,17 @@ class RecordedReader(BaseReader):
         """
         readings = []
         for prompt in self._scored:
-            row = self._row(prompt, None)
-            theirs = row["assistant_logprobs"] if self.assistant.kind != "none" else None
-            if theirs is None and self.assistant.kind != "none":
+            row, part = self._row(prompt, None), split[prompt.example.group_id]
+            other = row["assistant_logprobs"] if self.assistant.kind != "none" else None
+            if other is None and self.assistant.kind != "none":
                 raise self._missing(prompt, "log-probabilities of the assistant")
-            given = (tuple(row["main_logprobs"]), None if theirs is None else tuple(theirs))
-            readings.append(Reading(prompt, split[prompt.example.group_id], *given, seconds=row["seconds"]))
+            logprobs = (tuple(row["main_logprobs"]), None if other is None else tuple(other))
+            readings.append(Reading(prompt, part, *logprobs, seconds=row["seconds"]))
         for prompts, _, reasoned in self._asked:
             for how, _ in self._ways(reasoned):
                 for prompt in prompts:
-                    row, own = self._row(prompt, how), split[prompt.example.group_id]
-                    seconds = row["seconds"]
-                    readings.append(Reading(prompt, own, text=row["text"], generation=how, seconds=seconds))
+                    row, part = self._row(prompt, how), split[prompt.example.group_id]
+                    readings.append(Reading(prompt, part, text=row["text"], generation=how, seconds=row["seconds"]))
         return readings
 
     def _row(self, prompt: Prompt, how: Generation | None) -> Mapping[str, Any]:

@@ -16,7 +16,6 @@ from judgebench.judges.spec import (
     PROBABILITIES,
     RECORDED,
     JudgeSettings,
-    ReadingTask,
     check_unused,
 )
 from judgebench.readings.recording import MODES, Recording, prompt_digest
@@ -133,11 +132,6 @@ class RecordedSpec(PlainJudge):
         answers = match(source, prompts, split, dataset)
         _check_prompts(recording, answers, answers.answered(prompts))
         return answers
-
-    def reader(self, task: ReadingTask) -> Any:
-        from judgebench.judges.reader import RecordedReader
-
-        return RecordedReader(self, task)
 
     def _rows(self) -> Sequence[FileRow]:
         """A row for each example and condition, with all readings of it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from judgebench.config.fields import known_keys
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
-from judgebench.judges.spec import GENERATION, REPLAYED, JudgeSettings, ReadingTask, check_unused
+from judgebench.judges.spec import GENERATION, REPLAYED, JudgeSettings, check_unused
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
@@ -262,11 +262,6 @@ class ReplaySpec(JudgeSettings):
             return repr(value) if number else row.text(fields.text)
 
         return match(AnswerRows(path.name, json_lines(path, "judge.path"), fields, text), prompts, split, dataset)
-
-    def reader(self, task: ReadingTask) -> Any:
-        from judgebench.judges.reader import Replayer
-
-        return Replayer(self, task)
 
 
 @dataclass(frozen=True)

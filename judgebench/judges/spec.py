@@ -1,29 +1,24 @@
-"""Settings of a judge that is a model here, and the protocol of any judge.
+"""Settings of a judge that is a model here, and the protocol of any judge's settings.
 
-Torch is not needed until something is read.
+Torch is not needed until something is read, and readers are made elsewhere (`judges.reader_for`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from judgebench.config.fields import Annotated, Ge, OneOf, check_fields
-from judgebench.decoding.rules import Decoding
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
-from judgebench.types import Condition, Prompt
+from judgebench.types import Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.judges.assistants import Assistant
-    from judgebench.judges.loop import Models
-    from judgebench.judges.replay import Answers
     from judgebench.prompts.tokens import SpelledNames
-    from judgebench.readings.store import ReadingStore
 
 MODES = ("score_tokens", "generate")
 ENGINES = ("prefix", "plain")
@@ -35,48 +30,21 @@ GRADIENT, TOKENS = "gradient", "tokens"
 """Members of `JudgeSettings.gives`."""
 
 
-@dataclass(frozen=True)
-class ReadingTask:
-    """A task for a reader: prompts, and what reads them.
+class Source(Protocol):
+    """Source of a judge.
 
     Attributes:
-        decodings: name -> decoding; what `generate` answers under, and whether an assistant is needed at all.
-        tokenizer: the main model's.
-        null: condition -> the prompt about nothing.
-        store: opens the store of readings.
-        models: those that are in memory already.
-        free_text: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
-            number last, whatever `judge.mode` is.
-        answers: those of an earlier time, where the judge has them.
+        title: a short name for tables and figures.
+        encoder_decoder: True if an encoder reads the prompt and a decoder begins the answer: the prompt's text then
+            ends.
     """
 
-    assistant: Assistant
-    decodings: Mapping[str, Decoding]
-    prompts: Sequence[Prompt]
-    tokenizer: PreTrainedTokenizerBase
-    null: Callable[[Condition], Prompt]
-    store: Callable[[], ReadingStore]
-    models: Models | None = None
-    free_text: Mapping[str, int] = field(default_factory=dict)
-    answers: Answers | None = None
-
-
-class Source(Protocol):
-    """Source of a judge."""
-
     @property
-    def title(self) -> str:
-        """A short name for tables and figures."""
-
+    def title(self) -> str: ...
     @property
-    def encoder_decoder(self) -> bool:
-        """True if an encoder reads the prompt and a decoder begins the answer: the prompt's text then ends."""
-
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer that prompts are built for."""
-
-    def config(self) -> Any:
-        """The model's configuration."""
+    def encoder_decoder(self) -> bool: ...
+    def tokenizer(self) -> PreTrainedTokenizerBase: ...
+    def config(self) -> Any: ...
 
 
 class JudgeSettings:
@@ -121,28 +89,13 @@ class JudgeSettings:
         """A sentence on the origin of its scores, for reports."""
         return None
 
-    def check_assistant(self, assistant: Assistant) -> None:
-        """Checks that a served assistant can be asked what the judge is; else `UserError`."""
-
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent."""
         return None
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:
-        """Its earlier answers to the prompts, where it has any."""
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Any:
+        """Its earlier answers to the prompts (`replay.Answers`), where it has any."""
         return None
-
-    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
-        """Condition -> tokens of its prompts together, and those of them that must be computed."""
-        return {prompt.condition: (0, 0) for prompt in prompts}
-
-    def estimate(self, task: ReadingTask) -> str | None:
-        """An estimate of requests, tokens and money for people to read, where prompts are paid for."""
-        return None
-
-    def reader(self, task: ReadingTask) -> Any:
-        """The reader of the prompts (`Reader`, `ApiReader`), or of the answers that are known already (`Replayer`)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -156,8 +109,7 @@ class JudgeSpec(JudgeSettings):
         max_new_tokens: longest free answer.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
             every prompt by itself.
-        draft_tokens: speculative contrastive decoding of free answers: tokens that the assistant drafts for the main
-            model to read at once; 0 goes token by token. For `assistant=model` and `engine=prefix`.
+        draft_tokens: 0; configurations and judge cards of earlier versions have it.
         token_budget: groups are read together up to so many tokens to compute.
 
     Raises:
@@ -171,7 +123,7 @@ class JudgeSpec(JudgeSettings):
     trust_remote_code: bool = False
     mode: Annotated[str, OneOf(MODES)] = "score_tokens"
     max_new_tokens: Annotated[int, Ge(1)] = 16
-    draft_tokens: Annotated[int, Ge(0)] = 0
+    draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     token_budget: Annotated[int, Ge(1)] = 4096
 
@@ -192,25 +144,22 @@ class JudgeSpec(JudgeSettings):
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         return frozenset({LOCAL, TOKENS, *scores, *([GRADIENT] if self.engine == "prefix" else [])})
 
-    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
-        from judgebench.judges.planning import distinct_tokens, shared_tokens
 
-        return (distinct_tokens if self.source.encoder_decoder else shared_tokens)(prompts, self.token_budget)
-
-    def reader(self, task: ReadingTask) -> Any:
-        from judgebench.judges.reader import Reader
-
-        return Reader(self, task)
+_NO_MODEL = {
+    "gguf_file": None,
+    "revision": None,
+    "path": None,
+    "dtype": "auto",
+    "trust_remote_code": False,
+    "engine": "prefix",
+}
 
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
     """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
-    for name, left in {"gguf_file": None, "revision": None, **_MODEL}.items():
-        if name in settings.unused and (given := getattr(settings, name)) != left:
+    for name, left in _NO_MODEL.items():
+        if name in settings.unused and (value := getattr(settings, name)) != left:
             mistakes.add(
-                f"{role}.{name}: {because}, so {given!r} would change nothing; leave it at "
+                f"{role}.{name}: {because}, so {value!r} would change nothing; leave it at "
                 f"{'null' if left is None else left}."
             )
-
-
-_MODEL = {"path": None, "dtype": "auto", "trust_remote_code": False, "engine": "prefix"}

@@ -21,9 +21,9 @@ from judgebench.judges.engine.packing import Groups
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.passes import batch_tokens, engine_for
 from judgebench.judges.planning import Batch, halves, plan
-from judgebench.judges.reader import Reader
+from judgebench.judges.reader import Reader, ReadingTask
 from judgebench.judges.runner import PassRunner
-from judgebench.judges.spec import JudgeSpec, ReadingTask
+from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers

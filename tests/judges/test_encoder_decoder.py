@@ -258,9 +258,6 @@ def test_what_it_cannot_do_is_refused(tiny_t5_pair, tiny_pair):
     check_models(judge, Assistant("null_context"))
     with pytest.raises(UserError, match=r"assistant=early_exit: .*choose assistant=model"):
         check_models(judge, Assistant("early_exit", layer=1))
-    drafts = JudgeSpec(main, mode="generate", draft_tokens=2)
-    with pytest.raises(UserError, match=r"judge\.draft_tokens: .*set it to 0"):
-        check_models(drafts, Assistant("model", ModelSource(other, role="assistant")))
     llama = str(tiny_pair[0])
     with pytest.raises(UserError, match=r"assistant\.path=.* is a decoder-only model and the judge an encoder-decoder"):
         check_models(judge, Assistant("model", ModelSource(llama, role="assistant")))

@@ -324,30 +324,6 @@ def test_a_root_read_apart_changes_nothing(name):
     torch.testing.assert_close(alone, whole, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2", "gpt_oss"])
-@torch.inference_mode()
-def test_several_tokens_at_once_and_taken_back(name):
-    model = model_of(name)
-    one, many = PrefixEngine(model).start(prompts()), PrefixEngine(model).start(prompts())
-    tokens = torch.randint(3, 300, (6, 4), generator=torch.Generator().manual_seed(3))
-    expected = []
-    for i in range(4):
-        one.step(tokens[:, i])
-        expected.append(one.logits[0].log_softmax(-1))
-    many.extend(torch.full((6, 3), 9))
-    many.rewind([3] * 6)
-    found = many.extend(tokens)[0].log_softmax(-1)
-    torch.testing.assert_close(found, torch.stack(expected, dim=1), atol=3e-4, rtol=0)
-    # taken back by different numbers, each goes on from where it is
-    counts = [0, 1, 2, 3, 0, 1]
-    many.rewind(counts)
-    again = torch.stack([tokens[i, 4 - count] if count else torch.tensor(5) for i, count in enumerate(counts)])
-    many.step(again)
-    for i, count in enumerate(counts):
-        if count:
-            torch.testing.assert_close(many.logits[0][i].log_softmax(-1), expected[4 - count][i], atol=3e-4, rtol=0)
-
-
 @pytest.mark.parametrize("engine", ["prefix", "plain"])
 def test_a_model_that_stays_in_memory_is_tried_once(engine):
     """A trial takes longer than a short text, and a judge may be asked about texts one by one."""

@@ -106,8 +106,6 @@ def test_every_family_runs_on_cuda_tensors(uncounted, name, dtype):
     assert [tuple(found.shape) for found in engine.read(groups, TRIE)] == [(3, 4)] * 2
     answers = engine.start(groups)
     answers.keep(torch.tensor([0, 2]))
-    answers.extend(torch.zeros(2, 3, dtype=torch.int64))
-    answers.rewind([1, 0])
     answers.step(torch.zeros(2, dtype=torch.int64))
     assert {tuple(logits.shape) for logits in answers.logits} == {(2, 300)}
     assert {x.device.type for x in answers.logits} == {"cuda"}

@@ -18,8 +18,8 @@ from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_lo
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loop import Trainers, compute
-from judgebench.judges.reader import BaseReader, null_prompts
-from judgebench.judges.spec import ReadingTask
+from judgebench.judges.planning import Tokens, whole_tokens
+from judgebench.judges.reader import BaseReader, ReadingTask, null_prompts
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -37,6 +37,13 @@ class ApiReader(BaseReader):
         super().__init__(judge, task)
         self._facts: dict[str, list[dict[str, Any]]] = {}
         self._split: Mapping[str, str] = {}
+
+    def tokens(self) -> Tokens:
+        """Tokens as the server bills them: every prompt whole."""
+        return whole_tokens(self.prompts)
+
+    def estimate(self) -> str:
+        return served_estimate(self.judge, self.task)
 
     @cached_property
     def sides(self) -> dict[str, ApiSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields, plain
 from judgebench.judges.api.billing import Price
-from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,
@@ -21,18 +21,14 @@ from judgebench.judges.spec import (
     SERVED,
     TOKENS,
     JudgeSettings,
-    ReadingTask,
     check_unused,
 )
 from judgebench.prompts.tokens import SpelledNames
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.parsing import parse_json
-from judgebench.types import Condition, Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-    from judgebench.judges.assistants import Assistant
 
 PROTOCOLS = ("chat", "completions")
 WAYS = ("logprobs", "samples", "text")
@@ -207,34 +203,11 @@ class ApiSpec(JudgeSettings):
         counted = "; prompt tokens are estimated, at four characters each" if self.protocol == "chat" else ""
         return f"Scores from {given[self.scores_from]} ({self.protocol}{counted})."
 
-    def check_assistant(self, assistant: Assistant) -> None:
-        if assistant.served is None:
-            return
-        other = assistant.served.spec(self)
-        if self.own_tokenizer is not None and other.own_tokenizer is not None and self.protocol == "completions":
-            check_vocabularies(self.own_tokenizer.tokenizer(), other.own_tokenizer.tokenizer())
-
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         if self.protocol != "chat":
             return None
         own = self.own_tokenizer
         return SpelledNames(tokenizer, None if own is None else own.tokenizer())
-
-    def tokens(self, prompts: Sequence[Prompt]) -> dict[Condition, tuple[int, int]]:
-        """Tokens as the server bills them: every prompt whole."""
-        from judgebench.judges.planning import whole_tokens
-
-        return whole_tokens(prompts)
-
-    def estimate(self, task: ReadingTask) -> str:
-        from judgebench.judges.api.reader import served_estimate
-
-        return served_estimate(self, task)
-
-    def reader(self, task: ReadingTask) -> Any:
-        from judgebench.judges.api.reader import ApiReader
-
-        return ApiReader(self, task)
 
     def _check_address(self, mistakes: Mistakes) -> None:
         if not isinstance(self.model, str) or not self.model.strip():

@@ -193,14 +193,14 @@ class ReadsOnly:
 
 @dataclass(frozen=True)
 class Step:
-    """A few more tokens of each prompt are being read, against `cache`.
+    """One more token of each prompt is being read, against `cache`.
 
     Attributes:
-        at: [prompts, tokens] where among each prompt's own tokens they stand.
-        live: [prompts, 1, tokens, keys] bool: which of its own keys each of them may see.
+        at: [prompts] where among each prompt's own tokens it stands.
+        live: [prompts, 1, 1, keys] bool: which of its own keys it may see.
         articles: the new tokens against what their groups share.
         root: the new tokens against the root.
-        used: [prompts] int32: own keys so far, the new ones included.
+        used: [prompts] int32: own keys so far, the new one included.
         blocks: window -> blocks of a layer whose parts cannot be merged, once a layer wants them.
     """
 
@@ -213,41 +213,45 @@ class Step:
     blocks: dict[int | None, list[PaddedBlock]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cache: Cache, count: int, device: torch.device) -> Step:
-        """The next `count` tokens of each prompt; the cache's lengths are what they were before."""
-        lengths = torch.tensor(cache.lengths)
-        at = lengths[:, None] + torch.arange(count)
-        live = torch.arange(int(at.max()) + 1) <= at[:, None, :, None]
+    def of(cls, cache: Cache, device: torch.device) -> Step:
+        """The next token of each prompt; the cache's lengths are what they were before."""
+        at = torch.tensor(cache.lengths)
+        live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]
         sizes = [last - first for first, last in pairwise(cache.article_ends)]
-        articles = Segments.of([(last - first) * count for first, last in cache.spans], sizes)
-        above = 0 if cache.root is None else cache.root.length
-        root = Segments.of([len(lengths) * count], [above])
-        used = to_device((lengths + count).int(), device)
-        return cls(cache, to_device(at, device), to_device(live, device), articles.to(device), root.to(device), used)
+        articles = Segments.of([last - first for first, last in cache.spans], sizes).to(device)
+        root = Segments.of([len(at)], [0 if cache.root is None else cache.root.length]).to(device)
+        used = to_device((at + 1).int(), device)
+        return cls(cache, to_device(at, device), to_device(live, device), articles, root, used)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
-        """Attention of one layer; query and result are [1, heads, prompts * tokens, dim], prompt by prompt."""
-        cache, (prompts, count) = self.cache, self.at.shape
+        cache, longest = self.cache, self.live.shape[-1]
         # 1. the new keys and values, in their places
-        longest = self.live.shape[-1]
         if longest > cache.tails[layer][0].shape[1]:
             room = (0, 0, 0, 0, 0, longest - cache.tails[layer][0].shape[1] + GROWTH)
             cache.tails[layer] = tuple(F.pad(x, room) for x in cache.tails[layer])  # type: ignore[assignment]
-        rows = torch.arange(prompts, device=query.device)[:, None]
+        prompts = torch.arange(len(self.at), device=query.device)
         for stored, new in zip(cache.tails[layer], (key, value), strict=True):
-            stored[rows, self.at] = new[0].transpose(0, 1).unflatten(0, (prompts, count))
+            stored[prompts, self.at] = new[0].transpose(0, 1)
         tails, articles = cache.tails[layer], cache.articles[layer]
         root = None if cache.root is None else cache.root.layers[layer]
         # 2. windows and soft caps: each prompt's whole context under an explicit mask
-        reach = max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))
-        if not how.separable(reach):
+        if not how.separable(max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))):
             latest = tuple(x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in tails)
             if how.window not in self.blocks:
                 self.blocks[how.window] = kernels.blocks_of(self._contexts(), query, articles[0], how.window)
             seen = kernels.joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
             return kernels.attend_blocks(query, seen, self.blocks[how.window], None, how)
-        # 3. else part by part
-        parts = [self._attend_tails(query, tails, how.scale)]
+        # 3. else part by part: each prompt's own keys, the article's, the root's
+        if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
+            keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
+            ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
+            stretches = kernels.VarlenStretches(ends, ends * tails[0].shape[1], 1, longest, True, self.used)
+            parts = [kernels.attend_varlen(query, keys, values, stretches, how.scale)]
+        else:
+            keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
+            bias = kernels.additive(self.live, query.dtype)
+            near, lse = kernels.attend(query[0].transpose(0, 1)[:, :, None], keys, values, how.scale, bias=bias)
+            parts = [(near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None])]
         if cache.article_ends[-1]:
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
         if root is not None:
@@ -256,34 +260,18 @@ class Step:
         kernels.merge_into(out, parts, how.sinks)
         return out
 
-    def _attend_tails(self, query: Tensor, tails: KeysValues, scale: float) -> tuple[Tensor, Tensor]:
-        """The new tokens against each prompt's own keys."""
-        (prompts, count), longest = self.at.shape, self.live.shape[-1]
-        if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
-            room = tails[0].shape[1]
-            keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
-            ends = torch.arange(prompts + 1, dtype=torch.int32, device=query.device)
-            stretches = kernels.VarlenStretches(ends * count, ends * room, count, longest, causal=True, used=self.used)
-            return kernels.attend_varlen(query, keys, values, stretches, scale)
-        each = query[0].unflatten(1, (prompts, count)).transpose(0, 1)
-        keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
-        near, lse = kernels.attend(each, keys, values, scale, bias=kernels.additive(self.live, query.dtype))
-        return near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
-
     def _contexts(self) -> list[Context]:
-        """Contexts of each prompt's new tokens; keys are numbered from the root's on, then articles, then tails."""
-        cache, count, longest = self.cache, self.at.shape[1], self.live.shape[-1]
+        """Contexts of each prompt's new token; keys are numbered from the root's on, then articles, then tails."""
+        cache, longest = self.cache, self.live.shape[-1]
         before = np.arange(0 if cache.root is None else cache.root.length)
-        ends = cache.article_ends
         contexts = []
-        for (first, last), (start, stop) in zip(cache.spans, pairwise(ends), strict=True):
+        for (first, last), (start, stop) in zip(cache.spans, pairwise(cache.article_ends), strict=True):
             above = np.concatenate([before, len(before) + np.arange(start, stop)])
             for prompt in range(first, last):
                 tail = np.arange(cache.lengths[prompt])
-                keys = np.concatenate([above, len(before) + ends[-1] + prompt * longest + tail])
+                keys = np.concatenate([above, len(before) + cache.article_ends[-1] + prompt * longest + tail])
                 at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + tail])
-                queries = kernels.places(prompt * count + np.arange(count), at[-count:])
-                contexts.append(Context(queries, kernels.places(keys, at)))
+                contexts.append(Context(kernels.places(np.array([prompt]), at[-1:]), kernels.places(keys, at)))
         return contexts
 
 

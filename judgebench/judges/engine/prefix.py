@@ -214,23 +214,12 @@ class PackedAnswers:
         self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
 
     def step(self, tokens: Tensor) -> None:
-        self.logits = [logits[:, 0] for logits in self.extend(tokens[:, None])]
-
-    def extend(self, tokens: Tensor) -> list[Tensor]:
-        """Goes on by several tokens each, [prompts, tokens] int64; gives for each exit their logits [prompts, tokens,
-        vocabulary] float32."""
         cache, engine = self._cache, self._engine
-        device, count = engine.model.device, tokens.shape[1]
-        step = attention.Step.of(cache, count, device)
-        positions = step.at + to_device(torch.tensor(cache.offsets), device)[:, None]
-        cache.lengths = [length + count for length in cache.lengths]
-        hidden = engine.forward(tokens.to(device).reshape(-1), positions.reshape(-1), step)
-        return [engine.head.logits(states).unflatten(0, tuple(tokens.shape)) for states in hidden]
-
-    def rewind(self, counts: Sequence[int]) -> None:
-        """Forgets the last so many tokens of each prompt; `logits` are stale until it goes on."""
-        lengths = zip(self._cache.lengths, counts, strict=True)
-        self._cache.lengths = [length - count for length, count in lengths]
+        device = engine.model.device
+        step = attention.Step.of(cache, device)
+        positions = step.at + to_device(torch.tensor(cache.offsets), device)
+        cache.lengths = [length + 1 for length in cache.lengths]
+        self.logits = [engine.head.logits(states) for states in engine.forward(tokens.to(device), positions, step)]
 
     def keep(self, which: Tensor) -> None:
         cache, kept = self._cache, which.tolist()
