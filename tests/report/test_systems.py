@@ -9,9 +9,9 @@ import pytest
 
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS, system_sentences, systems_frame
 from judgebench.results.results import Results
-from judgebench.worth.systems import system_records
+from judgebench.stats.systems import system_records
+from tests.stats.test_systems import crossed, of_systems
 from tests.stats.test_variance import side
-from tests.worth.test_systems import crossed, of_systems
 
 
 def results(*sides, **titles):

@@ -1,6 +1,9 @@
-"""Pairs of systems: mt-metrics-eval on the same flips, scipy's permutation test, plain loops, and values by hand."""
+"""Accuracies over pairs of systems and of texts with ties, clusters, and tests of two judges: the WMT's own code, plain
+loops, and what must be."""
 
-from itertools import combinations
+from __future__ import annotations
+
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -8,15 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from judgebench.metrics.correlation import CORRELATIONS
+from judgebench.metrics.levels import correlate
 from judgebench.metrics.resampling import flips, group_weights, holm
-from judgebench.worth.system_level import (
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.system_pairs import (
     PairedSystems,
+    TiedPairs,
+    boot_both,
     mean_table,
+    permuted_both,
     soft_pairwise_accuracy,
     system_clusters,
     system_record,
 )
-from tests.worth.recorded import judges, needs_recorded, recorded
+from tests.worth.recorded import DIMENSIONS, judges, needs_recorded, recorded
 
 
 def columns(seed=0, systems=5, articles=12, noise=1.0):
@@ -181,3 +190,131 @@ def test_recorded_judges_in_numbers() -> None:
     assert found[best]["pairwise_accuracy"] == pytest.approx(0.842, abs=0.001)  # 101 of 120 pairs
     for record in found.values():
         assert record["soft_pairwise_accuracy_systems_low"] < record["soft_pairwise_accuracy_low"]
+
+
+def test_all_swaps_give_the_exact_p_of_loops() -> None:
+    rng = np.random.default_rng(5)
+    first, second, human = rng.normal(size=(3, 3, 3))
+    swapped = np.array(list(product((0, 1), repeat=9)))
+    ours, theirs = (stats.zscore(side, axis=None) for side in (first, second))
+    truth = human.mean(axis=1)
+    by_name = {
+        "pearson": lambda x: stats.pearsonr(x, truth).statistic,
+        "spearman": lambda x: stats.spearmanr(x, truth).statistic,
+        "kendall": lambda x: stats.kendalltau(x, truth).statistic,
+    }
+    for record in permuted_both(first, second, human, swapped=swapped):
+        of = by_name[record["statistic"]]
+        observed = of(ours.mean(axis=1)) - of(theirs.mean(axis=1))
+        assert record["difference"] == pytest.approx(observed)
+        null = []
+        for mask in swapped.reshape(-1, 3, 3).astype(bool):
+            null.append(of(np.where(mask, theirs, ours).mean(axis=1)) - of(np.where(mask, ours, theirs).mean(axis=1)))
+        assert record["p"] == pytest.approx(np.mean(np.abs(null) >= abs(observed) - 1e-9))
+
+
+def test_mt_metrics_eval_gives_about_the_same_perm_both_p() -> None:
+    theirs = pytest.importorskip("mt_metrics_eval.stats", reason="mt-metrics-eval is not installed")
+    rng = np.random.default_rng(6)
+    human = rng.normal(size=(8, 15)) + 0.5 * np.arange(8)[:, None]
+    first, second = human + 2 * rng.normal(size=human.shape), human + 4 * rng.normal(size=human.shape)
+
+    def of_means(gold, scores):
+        return stats.pearsonr(np.reshape(gold, (8, 15)).mean(axis=1), np.reshape(scores, (8, 15)).mean(axis=1))
+
+    sides = [theirs.Correlation(8, list(human.ravel()), list(side.ravel())) for side in (second, first)]
+    np.random.seed(0)  # it draws from here
+    params = theirs.PermutationSigDiffParams(block_size=4000)
+    one_sided, delta, *_ = theirs.PermutationSigDiff(*sides, of_means, k=4000, params=params)
+    record = permuted_both(first, second, human, permutations=4000)[0]
+    assert record["difference"] == pytest.approx(delta)
+    assert record["p"] == pytest.approx(2 * min(one_sided, 1 - one_sided), abs=0.04)
+
+
+def test_boot_both_is_the_difference_of_the_levels_own() -> None:
+    judge, human, group, system = columns(7)
+    other = columns(8)[0]
+    tables = [mean_table(side, system, group) for side in (judge, other, human)]
+    one, two = (
+        correlate("system", side, human, Clusters.of(group, 300, 3), system).over_systems for side in (judge, other)
+    )
+    for k, record in enumerate(boot_both(*tables, resamples=300, seed=3)):
+        gap = (one[k] - two[k])[~np.isnan(one[k])]
+        assert record["statistic"] == CORRELATIONS[k]
+        low, high = np.quantile(gap, [0.025, 0.975])
+        assert (record["difference_low"], record["difference_high"]) == pytest.approx((low, high), abs=1e-9)
+
+
+def by_loops(judge, human, group, threshold, weights) -> float:
+    found, mass = 0.0, 0.0
+    for g, weight in enumerate(weights):
+        rows = np.flatnonzero(group == g)
+        right = pairs = 0
+        for a, i in enumerate(rows):
+            for j in rows[a + 1 :]:
+                ours = 0 if abs(judge[i] - judge[j]) <= threshold else np.sign(judge[i] - judge[j])
+                right += ours == np.sign(human[i] - human[j])
+                pairs += 1
+        if pairs:
+            found += weight * right / pairs
+            mass += weight
+    return found / mass
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_the_best_threshold_is_the_best_of_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = np.sort(rng.integers(0, 4, 18))
+    judge, human = rng.integers(0, 9, 18) / 2, rng.integers(0, 4, 18) + 0.0
+    group = np.unique(group, return_inverse=True)[1]
+    weights = np.vstack([np.ones(group.max() + 1), rng.integers(0, 3, group.max() + 1) + np.eye(group.max() + 1)[0]])
+    paired = np.bincount(group) > 1
+    if not (weights[:, paired].sum(axis=1) > 0).all():
+        return
+    threshold, found = TiedPairs(judge, human, group).best(weights)
+    for row, drawn in enumerate(weights):
+        every = [by_loops(judge, human, group, each, drawn) for each in np.arange(0, 5, 0.5)]
+        assert found[row] == pytest.approx(max(every))
+    assert by_loops(judge, human, group, threshold, weights[0]) == pytest.approx(found[0])
+
+
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_mt_metrics_eval_finds_the_same(decimals: int) -> None:
+    theirs = pytest.importorskip("mt_metrics_eval.stats", reason="mt-metrics-eval is not installed")
+    rng = np.random.default_rng(3)
+    human = rng.integers(4, 6, (7, 20)) + 0.0
+    judge = np.round(2 * human + rng.normal(size=human.shape), decimals)
+    accuracy, threshold, every = theirs.KendallWithTiesOpt(human, judge, num_sys=7, average_by="item", sample_rate=1.0)
+    ours, found = TiedPairs(judge.ravel(), human.ravel(), np.tile(np.arange(20), 7)).best(np.ones((1, 20)))
+    assert found[0] == pytest.approx(accuracy)
+    assert threshold > 0
+    same = np.argmin(np.abs(np.array(every.thresholds) - ours))  # several may be the best
+    assert every.thresholds[same] == pytest.approx(ours)
+    assert every.taus[same] == pytest.approx(accuracy)
+
+
+@needs_recorded
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_mt_metrics_eval_finds_the_same_of_recorded_judges(dimension: str) -> None:
+    theirs = pytest.importorskip("mt_metrics_eval.stats", reason="mt-metrics-eval is not installed")
+    columns = recorded(dimension, "gpt-4o")
+    human = columns.raters.sum(axis=1)  # whole numbers: thirds would tie or not by rounding
+    packed = [side.reshape(60, 16).T.ravel() for side in (human, columns.judge)]
+    accuracy, threshold, _ = theirs.KendallWithTiesOpt(*packed, num_sys=16, average_by="item", sample_rate=1.0)
+    group = np.unique(columns.groups, return_inverse=True)[1]
+    ours, found = TiedPairs(columns.judge, columns.human, group).best(np.ones((1, 60)))
+    assert (ours, found[0]) == pytest.approx((threshold, accuracy))
+
+
+def test_means_that_are_equal_in_truth_tie() -> None:
+    human = np.array([0.1 + 0.2, 0.3, 0.9])
+    pairs = TiedPairs(np.array([1.0, 1.0, 2.0]), human, np.zeros(3, dtype=int))
+    assert pairs.best(np.ones((1, 1)))[1] == pytest.approx([1.0])
+
+
+def test_articles_of_one_text_say_nothing() -> None:
+    alone = TiedPairs(np.arange(3.0), np.arange(3.0), np.arange(3))
+    assert np.isnan(alone.best(np.ones((2, 3)))[1]).all()
+    some = TiedPairs(np.arange(4.0), np.arange(4.0), np.array([0, 1, 2, 2]))
+    assert some.best(np.ones((1, 3)))[1] == pytest.approx([1.0])
