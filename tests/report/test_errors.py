@@ -12,7 +12,7 @@ from judgebench.report.table import Paragraph, Table
 from judgebench.report.views.errors import error_sentences, error_tables, factor_frame
 from judgebench.report.views.forecasts import forecast_sentences, mass_sentences
 from judgebench.results.results import Results
-from judgebench.worth.errors import doublings, error_records
+from judgebench.stats.errors import doublings, error_records
 from tests.worth.sides import cell, side
 
 

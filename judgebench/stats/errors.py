@@ -1,0 +1,248 @@
+"""Causes of a judge's errors: what it gives beyond the humans' mean, by the length, form and author of the text.
+
+Two views of the same errors. A regression has factors of the text together: length, form and the judge's own family.
+Slices compare the texts of one system, or of one third of lengths, with all others. Standard errors are clustered by
+group (CR1), with Student's t of one degree of freedom less than there are groups.
+
+There are no slices by the humans' score: a judge that is right on average gives less than the humans to the texts that
+they scored highest, and more to the lowest, as soon as humans or judge err at all (regression to the mean). Systems
+show it, too: a judge that tells texts apart poorly favors bad ones. So a slice comes with the humans' mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
+from judgebench.stats.significance import holm
+from judgebench.worth.judge_scores import JudgeScores
+
+MOST_SYSTEMS = 100
+"""More systems get no slice each."""
+
+LEAST = {"length": 0.5, "format": 0.5}
+"""How far texts must differ, from the 5th percentile to the 95th of lengths (in doublings), and from the least to the
+most marked-up (share of lines), so that a coefficient is no extrapolation."""
+
+FAMILIES = (
+    *("gpt", "claude", "gemini", "gemma", "llama", "mistral", "mixtral", "qwen", "qwq", "phi", "deepseek", "command"),
+    *("falcon", "olmo", "vicuna", "alpaca", "yi", "glm", "granite", "nemotron", "smollm", "grok", "palm", "bard"),
+    *("prometheus", "internlm", "baichuan", "zephyr", "kimi", "minimax", "dolly", "mpt", "opt", "bloom", "pythia"),
+    *("stablelm", "starcoder", "nova", "jamba", "bart", "pegasus"),
+)
+"""Names of families of models, as they stand in the names of models and systems."""
+
+_MARKED = re.compile(r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*")
+"""A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words."""
+
+_SAME = {
+    "length": "texts differ little in length",
+    "format": "texts differ little in marked-up lines",
+    "family": "no system, or every one, is of the judge's family by its name",
+}
+_UNKNOWN = "the texts are not known"
+_NEAR = 1e-9
+
+
+def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray) -> list[dict[str, float | None]]:
+    """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with errors clustered by
+    groups [n] (labels): CR1, Stata's. Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015).
+
+    Returns:
+        A record a factor: estimate with `_low` and `_high` of its 95 % interval, and p; None where there is no error,
+        as with one group or without any noise.
+    """
+    from statsmodels.regression.linear_model import OLS  # a second of imports
+
+    number = np.unique(groups, return_inverse=True)[1]
+    freedom = int(number.max())
+    if freedom < 1:
+        estimates, errors = np.linalg.lstsq(factors, outcome)[0], np.zeros(factors.shape[1])
+    else:
+        fit = OLS(outcome, factors).fit(cov_type="cluster", cov_kwds={"groups": number})
+        estimates, errors = fit.params, np.nan_to_num(fit.bse)
+    records: list[dict[str, float | None]] = []
+    for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
+        record = unknown(["estimate"]) | {"estimate": estimate, "p": None}
+        if error > _NEAR:
+            far = error * float(special.stdtrit(freedom, CONFIDENCE[1]))
+            p = 2 * float(special.stdtr(freedom, -abs(estimate) / error))
+            record |= {"estimate_low": estimate - far, "estimate_high": estimate + far, "p": p}
+        records.append(record)
+    return records
+
+
+def doublings(texts: Sequence[str]) -> np.ndarray:
+    """[N] log2 of the number of characters, 0 for an empty text: one more is twice as long."""
+    return np.log2([max(1, len(text.strip())) for text in texts])
+
+
+def marked_share(text: str) -> float:
+    """The share of a text's lines that are marked up: of lists, headings, code, quotations and tables, or with bold
+    words; 0 without lines.
+
+    Example:
+        >>> marked_share("Two reasons:\\n- speed\\n- **cost**\\n\\nThat is all.")
+        0.5
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    return sum(bool(_MARKED.match(line)) for line in lines) / len(lines) if lines else 0.0
+
+
+def family_of(model: str | None) -> str | None:
+    """The family of a model by its name, of `FAMILIES`; None where it names none.
+
+    Example:
+        >>> family_of("meta-llama/Llama-3.1-8B"), family_of("gpt-4o"), family_of("judge")
+        ('llama', 'gpt', None)
+    """
+    return next((family for family in FAMILIES if family in _words(model or "")), None)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name.lower())
+
+
+def error_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+    """The records of worth/errors.json, one a judge, decoding and range: its head; texts, groups; bias, the mean error
+    with its interval, in points of the humans' scale; factors: of the regression, each with factor, estimate with its
+    interval, p, and p_holm over these; slices: kind (system, length), slice, texts; human, the humans' mean; error, the
+    mean, and apart, that less the mean of all other texts, both with intervals; p of apart, and p_holm over all slices;
+    left_out: factor or slice -> the reason; reason: why nothing is known, else None."""
+    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}  # for all sides that judged the same texts
+    records = []
+    for side in sides:
+        key = (tuple(side.names.tolist()), side.model)
+        if key not in of_texts:
+            of_texts[key] = text_factors(side)
+        records.append(side.head | _record(side, of_texts[key]))
+    return records
+
+
+def text_factors(side: JudgeScores) -> dict[str, np.ndarray | str]:
+    """length, format, family -> [N] what texts are, whatever the judge said of them; or why it is unknown."""
+    factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
+    if len(side.texts):
+        factors["length"] = doublings(side.texts)
+        factors["format"] = np.array([marked_share(text) for text in side.texts])
+    family = family_of(side.model)
+    factors["family"] = "the judge's name tells no family of models"
+    if family is not None:
+        factors["family"] = np.array([float(family in _words(str(name))) for name in side.systems])
+    return factors
+
+
+def _record(side: JudgeScores, factors: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
+    errors = side.on_scale - side.human
+    used = np.isfinite(errors)
+    errors, groups, human, systems = errors[used], side.groups[used], side.human[used], side.systems[used]
+    record: dict[str, Any] = {"texts": len(errors), "groups": len(np.unique(groups))}
+    if side.scale is None or side.scale[0] >= side.scale[1] or len(errors) < 2:
+        reason = "No errors: there are fewer than two texts with a score and a rating."
+        if side.scale is None or side.scale[0] >= side.scale[1]:
+            reason = "No errors: nobody knows the humans' scale."
+        return record | unknown(["bias"]) | {"factors": [], "slices": [], "left_out": {}, "reason": reason}
+    (mean,) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
+    record |= {f"bias{end}": mean[f"estimate{end}"] for end in ("", "_low", "_high")}
+    known = {name: values if isinstance(values, str) else values[used] for name, values in factors.items()}
+    coefficients, left_out = _coefficients(known, errors, groups)
+    lengths = None if not len(side.texts) else np.array([len(text.strip()) for text in side.texts])[used]
+    slices, without = _slices(systems, lengths)
+    rows = [
+        {"kind": kind, "slice": name, "texts": int(inside.sum()), "human": float(human[inside].mean())}
+        | _compared(inside, errors, groups)
+        for (kind, name), inside in slices.items()
+    ]
+    return record | {
+        "factors": _corrected(coefficients),
+        "slices": _corrected(rows),
+        "left_out": left_out | without,
+        "reason": "No intervals: there is one group, and they take at least two." if record["groups"] < 2 else None,
+    }
+
+
+def _coefficients(
+    factors: Mapping[str, np.ndarray | str], errors: np.ndarray, groups: np.ndarray
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The regression's coefficients, and reasons for what is left out."""
+    left_out = {name: values for name, values in factors.items() if isinstance(values, str)}
+    columns, names = [np.ones(len(errors))], []
+    for name, values in factors.items():
+        if isinstance(values, str):
+            continue
+        # with few groups that have a text off the most frequent value, clustered errors are too small
+        kinds, counts = np.unique(values, return_counts=True)
+        differing = len(np.unique(groups[values != kinds[counts.argmax()]]))
+        if _span(name, values) < LEAST.get(name, _NEAR):
+            left_out[name] = _SAME[name]
+        elif differing < FEWEST <= len(np.unique(groups)):
+            left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
+        elif len(errors) <= len(columns) + 1:
+            left_out[name] = "there are too few texts"
+        elif np.linalg.matrix_rank(np.column_stack([*columns, values - values.mean()])) <= len(columns):
+            left_out[name] = "it goes with the other factors, so their shares cannot be told apart"
+        else:
+            names.append(name)
+            columns.append(values - values.mean())
+    fitted = clustered_regression(np.column_stack(columns), errors, groups)[1:] if names else []
+    return [{"factor": name, **record} for name, record in zip(names, fitted, strict=True)], left_out
+
+
+def _span(name: str, values: np.ndarray) -> float:
+    low, high = np.quantile(values, [0.05, 0.95] if name == "length" else [0.0, 1.0])
+    return float(high - low)
+
+
+def _slices(
+    systems: np.ndarray, lengths: np.ndarray | None
+) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
+    """(kind, slice) -> [n] which texts lie in it: systems, and thirds of lengths such as "up to 30 characters"; and
+    reasons for kinds that are left out."""
+    slices: dict[tuple[str, str], np.ndarray] = {}
+    left_out: dict[str, str] = {}
+    names, counts = np.unique(systems, return_counts=True)
+    if 2 <= len(names) <= MOST_SYSTEMS and counts.max() > 1:
+        slices |= {("system", str(name)): systems == name for name in names}
+    elif len(names) < 2:
+        left_out["slices by system"] = "there is one system"
+    else:
+        many = f"there are more than {MOST_SYSTEMS} systems"
+        left_out["slices by system"] = "every system has one text" if counts.max() < 2 else many
+    thirds: dict[str, np.ndarray] = {}
+    if lengths is not None and _span("length", np.log2(np.maximum(lengths, 1))) >= LEAST["length"]:
+        first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").astype(int).tolist()
+        thirds[f"up to {first:,} characters"] = lengths <= first
+        thirds[f"{first + 1:,} to {second:,} characters"] = (lengths > first) & (lengths <= second)
+        thirds[f"more than {second:,} characters"] = lengths > second
+        thirds = {name: inside for name, inside in thirds.items() if inside.any()}
+    if len(thirds) > 1:
+        slices |= {("length", name): inside for name, inside in thirds.items()}
+    else:
+        left_out["slices by length"] = _UNKNOWN if lengths is None else _SAME["length"]
+    return slices, left_out
+
+
+def _compared(inside: np.ndarray, errors: np.ndarray, groups: np.ndarray) -> dict[str, Any]:
+    """The mean error of the texts inside [n] a slice, and how far that is from all other texts'."""
+    nothing: dict[str, float | None] = unknown(["estimate"]) | {"p": None}
+    mean = apart = nothing
+    if inside.sum() > 1:
+        (mean,) = clustered_regression(np.ones((int(inside.sum()), 1)), errors[inside], groups[inside])
+    if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
+        _, apart = clustered_regression(np.column_stack([np.ones(len(errors)), inside]), errors, groups)
+    record: dict[str, Any] = {"error": float(errors[inside].mean())}
+    record |= {f"error{end}": mean[f"estimate{end}"] for end in ("_low", "_high")}
+    record["apart"] = float(errors[inside].mean() - errors[~inside].mean())
+    record |= {f"apart{end}": apart[f"estimate{end}"] for end in ("_low", "_high")}
+    return record | {"p": apart["p"]}
+
+
+def _corrected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records with p corrected over all that have one, as p_holm."""
+    corrected = iter(holm(np.array([record["p"] for record in records if record["p"] is not None])).tolist())
+    return [record | {"p_holm": None if record["p"] is None else next(corrected)} for record in records]
