@@ -53,20 +53,6 @@ def test_missing_logprobs_and_minus_infinity_survive(run, tmp_path):
     assert back["main_logprobs"].tolist() == [[-np.inf, -1.0, -2.0, -3.0, -4.0], None]
 
 
-def test_generated_readings_come_back(builder, tmp_path):
-    run = builder(articles=3, generated=True)
-    RunFolder(tmp_path).write("readings", run.readings)
-    back = RunFolder(tmp_path).read("readings", ["text", "judge", "main_logprobs"])
-    assert back["text"].tolist() == run.readings["text"].tolist()
-    assert set(back["judge"]) == {"main"}
-    assert back["main_logprobs"].isna().all()
-
-
-def test_empty_readings_keep_their_columns(run, tmp_path):
-    RunFolder(tmp_path).write("readings", run.readings.head(0))
-    assert list(RunFolder(tmp_path).read("readings").columns) == READINGS_SCHEMA.names
-
-
 def test_scores_come_back_as_they_were_written(run, tmp_path):
     folder = RunFolder(tmp_path)
     folder.write("scores", run.scores)
@@ -227,16 +213,6 @@ def test_a_trial_leaves_nothing_behind(tmp_path, monkeypatch, path):
     assert everything(tmp_path) == [(tmp_path / "work").relative_to(tmp_path)]
 
 
-def test_a_trial_leaves_an_earlier_run_as_it_was(run, tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.write("config", {"seed": 1})
-    folder.write_figures({"scores_coherence.png": b""})
-    before = everything(tmp_path)
-    RunFolder.check(tmp_path)
-    assert everything(tmp_path) == before
-    assert folder.read("config") == {"seed": 1}
-
-
 @pytest.mark.parametrize("make", UNUSABLE[:4])
 def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
     folder = RunFolder(make(tmp_path))
@@ -249,11 +225,6 @@ def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
     ):
         with pytest.raises(UserError, match=f"run_dir: {folder.path}"):
             write()
-
-
-def test_figures_that_have_no_folder_are_a_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"run_dir: .*figures cannot be written"):
-        RunFolder(figures_is_a_file(tmp_path)).write_figures({"scores_coherence.png": b""})
 
 
 def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_path):
@@ -313,33 +284,13 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     assert everything(tmp_path) == sorted(path.relative_to(tmp_path) for path in [*kept, *folders])
 
 
-def test_comparisons_and_tuning_come_back_and_may_be_missing(tmp_path):
-    folder = RunFolder(tmp_path)
-    assert folder.read("comparisons") is folder.read("tuning") is None
-    folder.write("comparisons", [{"difference": float("nan"), "says": "better"}])
-    folder.write("tuning", [{"lambda": 0.1, "grid": []}])
-    assert folder.read("comparisons") == [{"difference": None, "says": "better"}]
-    assert folder.read("tuning") == [{"lambda": 0.1, "grid": []}]
-
-
-def test_what_attacks_change_comes_back_and_may_be_missing(tmp_path):
+def test_records_come_back_and_may_be_missing(tmp_path):
     folder = RunFolder(tmp_path)
     assert folder.read("suffix") is folder.read("attack_differences") is None
     folder.write("suffix", [{"length": 1, "mean_score": float("nan")}])
     folder.write("attack_differences", [{"difference": 0.5, "says": "more"}])
     assert folder.read("suffix") == [{"length": 1, "mean_score": None}]
     assert folder.read("attack_differences") == [{"difference": 0.5, "says": "more"}]
-
-
-def test_clearing_nothing_is_fine(tmp_path):
-    RunFolder(tmp_path / "new").clear()
-    assert everything(tmp_path) == []
-
-
-def test_a_kill_amid_clearing_leaves_an_unfinished_run(tmp_path):
-    RunFolder(tmp_path).write("metrics", [])
-    with pytest.raises(UserError, match="did not finish"):
-        RunFolder.open(tmp_path)
 
 
 def test_opening_a_name_that_is_too_long_is_a_sentence(tmp_path):

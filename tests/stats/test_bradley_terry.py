@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from judgebench.stats.bradley_terry import DAVIDSON, Comparisons, Model, fit_strengths, ranks
+from judgebench.stats.bradley_terry import DAVIDSON, Comparisons, Model, fit_strengths
 from judgebench.stats.clusters import weights_of
 
 ALONE = np.ones((1, 1))
@@ -58,15 +58,6 @@ def test_two_systems_are_as_far_apart_as_the_log_odds_of_winning(wins, ties, los
     assert found == pytest.approx(np.array([0.5, -0.5]) * np.log((wins + ties / 2) / (losses + ties / 2)))
 
 
-def test_three_systems_with_one_cycle_are_equal_and_a_chain_is_as_strong_as_its_links():
-    cycle = [(0, 1, 3, 0, 1), (1, 2, 3, 0, 1), (2, 0, 3, 0, 1)]
-    assert fit_strengths(met(cycle), ALONE, Model()).strengths[0] == pytest.approx(np.zeros(3), abs=1e-9)
-    # without the third pair the likeliest strengths fit both others exactly
-    chain = fit_strengths(met([(0, 1, 3, 0, 1), (1, 2, 2, 0, 1)]), ALONE, Model()).strengths[0]
-    assert (chain[0] - chain[1], chain[1] - chain[2]) == pytest.approx((np.log(3), np.log(2)))
-    assert chain.sum() == pytest.approx(0)
-
-
 strengths_of = st.lists(st.floats(-2, 2), min_size=2, max_size=6)
 
 
@@ -99,39 +90,6 @@ def test_davidsons_two_systems_have_his_closed_form():
     found = fit_strengths(met([(0, 1, 6, 3, 2)]), ALONE, Model(DAVIDSON))
     assert found.strengths[0] == pytest.approx(np.array([0.5, -0.5]) * np.log(6 / 2))
     assert found.tie[0] == pytest.approx(3 / np.sqrt(6 * 2))
-
-
-def test_davidsons_likelihood_is_flat_where_it_is_highest():
-    rows = drawn(np.random.default_rng(1))
-    found = fit_strengths(met(rows, groups=6), np.ones((1, 6)), Model(DAVIDSON, place=True))
-    best = np.array([*found.strengths[0], found.place[0], found.tie[0]])
-
-    def likelihood(given):
-        total = 0.0
-        for one, other, *ends, more in rows:
-            strong, weak = (
-                np.exp(given[one] + more["place"] * given[4] / 2),
-                np.exp(given[other] - more["place"] * given[4] / 2),
-            )
-            odds = np.array([strong, given[5] * np.sqrt(strong * weak), weak])
-            total += np.array(ends) @ np.log(odds / odds.sum())
-        return total
-
-    for i in range(6):
-        step = np.eye(6)[i] * 1e-5
-        assert (likelihood(best + step) - likelihood(best - step)) / 2e-5 == pytest.approx(0, abs=1e-4)
-        assert likelihood(best + 1000 * step) < likelihood(best)
-        assert likelihood(best - 1000 * step) < likelihood(best)
-
-
-@given(st.permutations(range(4)), st.sampled_from([Model(place=True), Model(DAVIDSON, 1.0, place=True)]))
-@settings(max_examples=25)
-def test_what_systems_are_called_does_not_matter(order, model):
-    rows = drawn(np.random.default_rng(2))
-    named = [(order[row[0]], order[row[1]], *row[2:]) for row in rows]
-    ours, theirs = (fit_strengths(met(one, groups=6), np.ones((1, 6)), model) for one in (rows, named))
-    assert theirs.strengths[0][list(order)] == pytest.approx(ours.strengths[0], abs=1e-8)
-    assert theirs.place[0] == pytest.approx(ours.place[0], abs=1e-8)
 
 
 @given(st.integers(0, 10_000))
@@ -246,7 +204,3 @@ def test_a_table_counts_every_comparison_from_both_sides():
     assert won.tolist() == [[0, 3, 5], [2, 0, 0], [1, 0, 0]]
     assert tied.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
     assert (lost == won.T).all()
-
-
-def test_equal_strengths_share_the_better_rank():
-    assert ranks(np.array([[1.0, 1.0 + 1e-12, 3.0, -1.0]])).tolist() == [[2, 2, 1, 4]]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import percentile_interval
 from judgebench.stats.paired import compare, corrected_together, default_pairs
 from judgebench.stats.significance import holm
@@ -117,18 +116,6 @@ def test_holm_is_over_one_table_of_one_statistic():
                 assert [r["p_holm"] for r in family] == holm(np.array([r["p"] for r in family])).tolist()
 
 
-def test_turned_round_it_is_the_opposite():
-    columns = two_ranges()
-    there, back = (compare(columns, [pair], "mini", resamples=60) for pair in ((PAIR, GREEDY), (GREEDY, PAIR)))
-    opposite = {"better": "worse", "worse": "better", "not significant": "not significant"}
-    for one, other in zip(there, back, strict=True):
-        assert one["difference"] == -other["difference"]
-        assert (one["low"], one["high"]) == pytest.approx((-other["high"], -other["low"]))
-        assert one["p"] == other["p"]
-        assert one["groups_needed"] == other["groups_needed"]
-        assert one["says"] == opposite[other["says"]]
-
-
 def test_what_it_says():
     columns = joined(
         part(*GREEDY, 3.0, seed=1, groups=60),
@@ -222,14 +209,6 @@ def test_several_settings_of_one_decoding_are_each_compared():
     ]
 
 
-def test_splits_and_attacks_are_tables_of_their_own():
-    columns = joined(two_ranges(), two_ranges(split="dev"), two_ranges(attack="dsi"))
-    records = compare(columns, [(PAIR, GREEDY)], "mini", ["dataset"], resamples=20)
-    assert {(r["split"], r["attack"], r["comparisons"]) for r in records} == {
-        *[("test", "none", 3), ("dev", "none", 3), ("test", "dsi", 3)]
-    }
-
-
 def test_what_is_compared_unless_said():
     names = [
         *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
@@ -246,23 +225,6 @@ def test_what_is_compared_unless_said():
     assert default_pairs({name: column[:4] for name, column in columns.items()}, rules) == []
 
 
-def test_argmax_and_expectation_are_not_compared_whatever_they_are_called():
-    names = [
-        *[("main", "greedy"), ("main", "mean"), ("pair", "contrastive"), ("pair", "sharp_expectation")],
-        ("pair", "contrastive_expectation_per_range"),
-    ]
-    columns = {"judge": np.array([j for j, _ in names]), "decoding": np.array([d for _, d in names])}
-    rules = {"greedy": "argmax", "mean": "expectation", "contrastive": "expectation", "sharp_expectation": "argmax"}
-    rules |= {"contrastive_expectation_per_range": "expectation"}
-    assert default_pairs(columns, rules) == [
-        (PAIR, ("main", "mean")),
-        (("pair", "sharp_expectation"), GREEDY),
-        (("pair", "contrastive_expectation_per_range"), ("main", "mean")),
-    ]
-    without = {name: np.delete(column, 1) for name, column in columns.items()}
-    assert default_pairs(without, rules) == [(("pair", "sharp_expectation"), GREEDY)]
-
-
 def test_nothing_is_tested_where_settings_were_chosen():
     columns = joined(two_ranges(), two_ranges(split="dev"))
     whole = compare(columns, [(PAIR, GREEDY)], "mini", resamples=40)
@@ -272,13 +234,3 @@ def test_nothing_is_tested_where_settings_were_chosen():
         told = dict.fromkeys(after) | {"comparisons": 0} if record["split"] == "dev" else {}
         assert record == twin | told
         assert twin["p"] is not None
-
-
-def test_what_evaluate_refuses_is_refused_here_too():
-    columns = two_ranges()
-    with pytest.raises(UserError, match="'article'"):
-        compare(columns, [(PAIR, GREEDY)], "mini", levels=["article"])
-    with pytest.raises(ValueError, match="missing columns human"):
-        compare({k: v for k, v in columns.items() if k != "human"}, [(PAIR, GREEDY)], "mini")
-    with pytest.raises(ValueError, match="twice"):
-        compare(joined(columns, columns), [(PAIR, GREEDY)], "mini")

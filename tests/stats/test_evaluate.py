@@ -95,12 +95,6 @@ def test_cells_come_in_order_of_first_appearance_however_rows_are_mixed():
     ]
 
 
-def test_none_and_nan_are_one_where_a_knob_is_missing():
-    columns = table(scores, scores)
-    columns["lambda"] = np.array([None, np.nan] * 16, dtype=object)
-    assert len(evaluate(columns, "mini", levels=["dataset"], resamples=5)) == 1
-
-
 def test_failure_signatures():
     same = evaluate(table(lambda rng, n: np.full(n, 2.7), scores), "mini", resamples=50)
     assert all(record["flags"] == ["constant"] and record["constant"] for record in same)
@@ -151,23 +145,6 @@ def test_nothing_rated_is_no_correlation_and_no_failure():
         assert record["mean_score"] == columns["score"].mean()
 
 
-def test_one_group_has_no_interval():
-    for record in evaluate(table(scores, scores, groups=1), "mini"):
-        assert record["spearman_low"] is None
-        assert record["spearman_high"] is None
-        assert record["spearman"] is not None
-
-
-def test_a_record_tells_the_rule_of_its_decoding():
-    columns = joined(table(scores, scores), table(scores, scores, decoding="mean"))
-    found = evaluate(columns, "mini", ["dataset"], resamples=0, rules={"mean": "expectation"})
-    assert [(record["decoding"], record["rule"]) for record in found] == [("greedy", None), ("mean", "expectation")]
-
-
-def test_no_scores_no_records():
-    assert evaluate({name: column[:0] for name, column in table(scores, scores).items()}, "mini") == []
-
-
 def test_what_cannot_be_evaluated_is_refused():
     columns = table(scores, scores)
     with pytest.raises(ValueError, match="missing columns human"):
@@ -189,16 +166,6 @@ def test_humans_who_always_say_the_same_are_flagged():
         assert record["spearman"] == 0.0
     both = table(lambda rng, n: np.full(n, 2.7), lambda rng, n: np.full(n, 3.3))
     assert all(r["flags"] == ["constant", "constant humans"] for r in evaluate(both, "mini", resamples=20))
-
-
-def test_humans_are_constant_at_the_level_at_which_they_do_not_vary():
-    by_group = table(scores, lambda rng, n: np.repeat(np.arange(8.0), 4))  # varies between articles alone
-    by_system = table(scores, lambda rng, n: np.tile(np.arange(4.0), 8))
-    flags = [
-        [record["level"] for record in evaluate(columns, "mini", resamples=20) if "constant humans" in record["flags"]]
-        for columns in (by_group, by_system)
-    ]
-    assert flags == [["document", "system"], []]
 
 
 def test_without_resamples_there_are_values_and_no_intervals():

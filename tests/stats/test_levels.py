@@ -77,21 +77,6 @@ def first(index, group):
     return starts
 
 
-def test_what_is_counted():
-    columns = data()
-    assert [correlate(level, *columns, resamples=5).n for level in ("dataset", "document", "system")] == [60, 12, 5]
-    assert correlate("dataset", *columns, resamples=5).constant_groups is None
-
-
-def test_groups_without_a_correlation_count_as_zero_and_are_counted():
-    judge = np.array([1, 2, 3, 3, 3, 3, 1, 2, 3.0])
-    human = np.array([1, 2, 3, 1, 2, 3, 5, 5, 5.0])
-    group = np.repeat(["a", "b", "c"], 3)
-    found = correlate("document", judge, human, group, group, resamples=10)
-    assert found.values[:, 0] == pytest.approx([1 / 3] * 3)
-    assert (found.constant_groups, found.constant) == (2, False)
-
-
 def test_a_judge_that_always_says_the_same_is_constant_at_every_level():
     judge, human, group, system = data(whole=False)
     for level in ("dataset", "document", "system"):
@@ -101,27 +86,12 @@ def test_a_judge_that_always_says_the_same_is_constant_at_every_level():
         assert not correlate(level, judge, human, group, system, resamples=20).constant
 
 
-def test_a_judge_constant_within_each_document_is_constant_there_alone():
-    _, human, group, system = data()
-    judge = np.unique(group, return_inverse=True)[1].astype(float)
-    found = correlate("document", judge, human, group, system, resamples=20)
-    assert (found.constant, found.constant_groups) == (True, 12)
-    assert not correlate("dataset", judge, human, group, system, resamples=20).constant
-    assert correlate("system", judge, human, group, system, resamples=20).constant
-
-
 def test_equal_system_means_tie_whatever_the_order_of_their_sum():
     judge = np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1])
     system = np.array(["a"] * 3 + ["b"] * 3)
     found = correlate("system", judge, np.arange(6.0), np.array([*"xyzxyz"]), system, resamples=50)
     assert found.constant
     assert (found.values[:, 0] == 0).all()
-
-
-def test_one_group_has_no_interval():
-    judge, human, _, system = data()
-    found = correlate("dataset", judge, human, np.full(len(judge), "one"), system)
-    assert found.values == pytest.approx(np.array([by_pair(judge, human, None, system)]).T, abs=1e-12)
 
 
 def test_an_unknown_level_is_refused():

@@ -114,17 +114,6 @@ def test_two_texts_that_met_twice_are_one_comparison():
         assert {k: other[k] for k in one if k != "system"} == pytest.approx({k: one[k] for k in one if k != "system"})
 
 
-def test_a_judge_that_is_the_humans_has_their_ranking():
-    rows = [(g, i, k, float(h > 0) + 0.5 * (h == 0), float(h > 0) + 0.5 * (h == 0), h, *[float(h == 0)] * 2)
-            for g, i, k, _, _, h in drawn(1)]  # fmt: skip
-    record = ranked(rows, resamples=50, position=False)
-    for row in record["ranking"]:
-        assert row["strength"] == pytest.approx(row["human_strength"], abs=1e-8)
-        assert (row["rank"], row["rank_low"]) == (row["human_rank"], row["human_rank_low"])
-    assert [record[f"strength_{name}"] for name in ("pearson", "spearman", "kendall")] == pytest.approx([1, 1, 1])
-    assert (record["auc"], record["accuracy"], record["tau"]) == pytest.approx((1, 1, 1))
-
-
 def test_a_judge_of_places_alone_ranks_nobody():
     rows = [(g, i, k, 0.9, 0.1, h) for g, i, k, _, _, h in drawn(2)]
     record = ranked(rows)
@@ -211,15 +200,6 @@ def test_the_threshold_for_ties_comes_from_the_dev_split():
     assert [one["tie_threshold"] for one in records.values()] == pytest.approx([0.05, 0.05])
     assert (records["test"]["accuracy"], records["test"]["accuracy_calibrated"]) == (0.5, 1.0)
     assert pairwise_records(test, "mini", resamples=0)[0]["accuracy_calibrated"] is None
-
-
-def test_an_attack_on_the_judged_text_has_an_effect_of_its_own():
-    #   whoever is attacked wins more, whatever it is
-    rows = [("g1", i, k, 0.8, 0.8, 0) for i, k in permutations("abc", 2)]
-    attacked = ranked(rows, prior=0, cell={"attack": "dsi"})
-    assert attacked["attack_effect"] == pytest.approx(np.log(4))
-    assert [row["strength"] for row in attacked["ranking"]] == pytest.approx([0, 0, 0], abs=1e-8)
-    assert ranked(drawn(4))["attack_effect"] is None
 
 
 def test_a_reference_has_strength_zero_and_must_be_there():

@@ -54,31 +54,12 @@ def test_numbers_by_hand():
     assert {found[f"{name}{end}"] for name in CHANGES for end in ("_low", "_high")} == {None}
 
 
-def test_a_lowering_attack_has_a_change_below_zero_and_a_delta_above():
-    found = robustness(paired([4, 2], [2, 2], ["a", "a"]), RANGE)
-    assert (found["change"], found["delta"], found["mean_of_rates"]) == (-1.0, 1.0, 0.25)
-
-
 def test_ties_share_ranks_and_first_places():
     found = robustness(paired([3, 3, 3, 1], [3, 3, 3, 3], ["a"] * 4), RANGE, resamples=0)
     # the last rises from rank 4 to rank 2.5 (it ties with three), which is a fourth of the first place
     assert found["places_gained"] == pytest.approx(1.5 / 4)
     assert found["win_share"] == pytest.approx((3 * 1 / 3 + 1 / 4) / 4)
     assert found["clean_win_share"] == 0.25
-
-
-def test_no_attack_changes_nothing():
-    clean = np.random.default_rng(0).uniform(1, 5, 40)
-    found = robustness(paired(clean, clean, np.repeat(np.arange(10), 4)), RANGE, resamples=50)
-    for name in ("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "places_gained"):
-        assert [found[f"{name}{end}"] for end in ("", "_low", "_high")] == [0, 0, 0]
-    assert found["maximum_share"] == found["clean_maximum_share"]
-    assert found["win_share"] == found["clean_win_share"] == pytest.approx(10 / 40)  # each group has one first place
-
-
-def test_the_maximum_is_the_nearest_score_and_not_the_exact_one():
-    found = robustness(paired([4.4, 4.6], [4.5, 5.0], ["a", "b"]), RANGE)
-    assert (found["clean_maximum_share"], found["maximum_share"]) == (0.5, 1.0)
 
 
 def test_intervals_are_those_of_an_explicit_resampling():
@@ -144,15 +125,6 @@ def test_attacked_records_alone_are_told_against_their_clean_cell():
     assert attacked[0]["spearman"] == pytest.approx(rho)
 
 
-def test_each_judge_range_defense_and_setting_has_its_own_base():
-    others = [{"judge": "pair", "lambda": 0.5}, {"judge": "pair", "lambda": 1.0}, {"range_min": 0}, {"defense": "cap"}]
-    parts = []
-    for i, cell in enumerate(({}, *others)):
-        parts.append(cells(lambda rng, n, up=i: scores(rng, n) + up / 10, **cell))
-    found = [r["change"] for r in evaluate(joined(*parts), "m", ["dataset"], resamples=5) if r["attack"] == "dsi"]
-    assert found == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
-
-
 def test_only_texts_of_both_sides_count():
     columns = cells(raised)
     kept = {name: column[5:] for name, column in columns.items()}  # five clean texts are missing
@@ -168,14 +140,6 @@ def test_without_a_clean_base_nothing_is_told():
     (record,) = evaluate(table(scores, scores, attack="dsi"), "m", ["dataset"], resamples=20)
     assert record["paired"] == 0
     assert {record[name] for name in (*CHANGES, "clean_mean_score", "clean_spearman", "spearman_change")} == {None}
-
-
-def test_texts_that_nobody_rated_count_in_the_change_alone():
-    columns = cells(raised)
-    columns["human"] = np.full(64, np.nan)
-    record = evaluate(columns, "m", ["dataset"], resamples=20)[1]
-    assert record["change"] is not None
-    assert record["spearman_change"] is None
 
 
 PHRASES = ("truly", "truly great", "truly great wow")
@@ -227,20 +191,6 @@ def test_a_point_is_the_robustness_of_its_part():
                 assert (found["phrase"], found["attack"]) == (PHRASES[length - 1], f"adv_suffix_{length}")
 
 
-def test_over_all_systems_of_unseen_contexts_it_is_what_metrics_json_says():
-    columns = phrase_cells()
-    test = {name: column.copy() for name, column in columns.items()}
-    dev = np.isin(columns["group_id"], ["g0", "g1"])
-    test["split"] = np.where(dev, "dev", "test")
-    records = suffix_records(test, [suffix()], "mini", resamples=40)
-    assert {(record["split"], record["contexts"]) for record in records} == {("dev", SEEN), ("test", UNSEEN)}
-    for record in evaluate(test, "mini", ["dataset"], resamples=40):
-        if record["attack"] != "none":
-            found = one(records, split=record["split"], attack=record["attack"], systems=ALL)
-            assert [found[name] for name in CHANGES] == [record[name] for name in CHANGES]
-            assert [found["change_low"], found["n"]] == [record["change_low"], record["paired"]]
-
-
 @given(st.integers(0, 10_000), st.sets(st.sampled_from("012345")), st.sets(st.sampled_from("012")))
 def test_parts_add_up_and_length_zero_changes_nothing(seed, contexts, systems):
     learned = suffix([f"g{i}" for i in contexts], [f"s{i}" for i in systems])
@@ -275,23 +225,6 @@ def test_lengths_that_were_not_scored_and_attacks_of_others_are_left_alone():
     assert suffix_records(phrase_cells(lengths=(1, 2)), [suffix()], "mini") == []  # without a clean base
     assert suffix_records(phrase_cells(name="dsi"), [suffix()], "mini") == []
     assert suffix_records(columns, [], "mini") == []
-
-
-def test_each_objective_decoding_and_defense_has_its_own_curve():
-    parts = [phrase_cells(1), phrase_cells(2, judge="pair", decoding="contrastive"), phrase_cells(3, defense="cap")]
-    parts += [phrase_cells(4, lengths=(1, 2, 3), name="adv_suffix_pair")]
-    pair = Suffix("adv_suffix_pair", PHRASES, frozenset(["g5"]), frozenset(), "contrastive expected")
-    records = suffix_records(joined(*parts), [suffix(), pair], "mini", resamples=5)
-    curves = {(r["suffix"], r["objective"], r["judge"], r["defense"]) for r in records}
-    assert curves == {
-        ("adv_suffix", "expected", "main", "none"),
-        ("adv_suffix", "expected", "pair", "none"),
-        ("adv_suffix", "expected", "main", "cap"),
-        ("adv_suffix_pair", "contrastive expected", "main", "none"),
-    }
-    seen = [r for r in records if r["suffix"] == "adv_suffix_pair" and r["contexts"] == SEEN]
-    assert {(r["groups"], r["systems"]) for r in seen} == {(1, ALL), (1, UNSEEN)}  # it was learned on no system here
-    assert {r["mean_score_low"] for r in seen} == {None}
 
 
 @pytest.mark.parametrize("phrases", [(), ("",), "truly"])

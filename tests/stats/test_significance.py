@@ -73,30 +73,12 @@ def test_within_documents_a_flip_is_a_swap_of_the_scores_themselves():
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_no_flip_is_the_difference_itself_and_all_flips_its_opposite(level):
-    difference = apart(level, *small_data())
-    permuted = flipped_apart(difference, np.stack([np.zeros(8, dtype=int), np.ones(8, dtype=int)]))
-    assert permuted[:, 0] == pytest.approx(difference[0][:, 0], abs=1e-12)
-    assert permuted[:, 1] == pytest.approx(-difference[0][:, 0], abs=1e-12)
-
-
-@pytest.mark.parametrize("level", LEVELS)
 def test_judges_that_differ_in_location_and_spread_alone_are_the_same(level):
     first, _, human, group, system = small_data()
     flipped, exact = flips(8, 1000, 0)
     permuted = flipped_apart(apart(level, first, 0.3 * first + 0.1, human, group, system), flipped)
     assert permuted == pytest.approx(np.zeros((3, 256)), abs=1e-9)
     assert permutation_p_value(0.0, permuted[0], exact) == 1.0
-
-
-def test_drawn_flips_are_about_the_exact_ones():
-    difference = apart("dataset", *small_data(12, 3, seed=5))
-    found = []
-    for permutations in (4096, 4095):
-        flipped, exact = flips(12, permutations, 3)
-        found.append((permutation_p_value(difference[0][1, 0], flipped_apart(difference, flipped)[1], exact), exact))
-    assert [exact for _, exact in found] == [True, False]
-    assert found[0][0] == pytest.approx(found[1][0], abs=0.02)
 
 
 @pytest.mark.skipif(not RECORDED.is_file(), reason="the recorded judges are not there")
@@ -132,13 +114,6 @@ def test_flips():
     assert (some != flips(100, 500, 1)[0]).any()
 
 
-def test_p_is_fine_enough_for_holm_over_a_page_of_comparisons():
-    flipped, exact = flips(60)
-    permuted = flipped_apart(apart("dataset", *small_data(60, 3)), flipped)[1]
-    found = np.full(500, permutation_p_value(permuted.max() + 1, permuted, exact))
-    assert holm(found).max() <= 0.05
-
-
 def test_p_by_hand():
     permuted = np.array([0.1, -0.3, 0.3, 0.0, 0.2])
     assert permutation_p_value(0.3, permuted, exact=True) == 2 / 5
@@ -146,6 +121,7 @@ def test_p_by_hand():
     assert permutation_p_value(0.5, permuted, exact=False) == 1 / 6  # never 0
 
 
+@pytest.mark.exhaustive
 def test_under_the_null_p_is_uniform_enough():
     """Two judges with noise of one law: p is below 0.1 in about a tenth of the data sets."""
     low = 0
@@ -211,6 +187,7 @@ def judged(groups, rng):
     return (*scores, human, np.repeat(np.arange(groups), 8), np.tile(np.arange(8), groups))
 
 
+@pytest.mark.exhaustive
 def test_with_so_many_groups_a_difference_is_found_in_four_of_five_data_sets():
     rng = np.random.default_rng(0)
 

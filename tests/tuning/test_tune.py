@@ -102,17 +102,6 @@ def test_exact_is_at_least_as_good_as_every_grid_and_is_what_decoding_gives():
         assert record["edge"] == (exact["low"] == 0 or exact["high"] is None)
 
 
-def test_expectations_have_no_exact_path_and_are_tuned_by_the_grid():
-    exact, grid = (tune(readings_of(), DECODINGS, tuner) for tuner in (Exact(), Dev()))
-    for cell in exact.decodings:
-        assert exact.decodings[cell]["contrastive_expectation"] == grid.decodings[cell]["contrastive_expectation"]
-        assert exact.decodings[cell]["contrastive"].temperature == 1.0
-    assert {(r["decoding"], r["tune"]) for r in exact.records} == {
-        ("contrastive", "exact"),
-        ("contrastive_expectation", "dev"),
-    }
-
-
 def test_the_exact_optimum_is_told_whatever_is_chosen_but_for_expectations():
     for record in tune(readings_of(), DECODINGS, Dev()).records:
         assert (record["exact"] is None) == (record["rule"] == "expectation")
@@ -153,19 +142,6 @@ def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs(tune
     assert [point["constant"] for point in record["grid"]] == [True, False, True]
     assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
     assert (record["exact"]["constant"], record["grid_below_exact"]) == (False, 0)
-
-
-def test_where_every_point_tells_nothing_apart_the_choice_says_so():
-    (record,) = tune(readings_by_hand(), ARGMAX, Dev(lambdas=[0.5, 3], temperatures=[1])).records
-    assert (record["kappa"], record["dev"], record["constant"]) == (0.5, 0, True)
-    assert record["grid_below_exact"] is None  # 0 stands for no correlation, and is not above -1
-
-
-def test_shared_counts_the_ranges_in_which_nothing_is_told_apart():
-    ranges = (ScoreRange(1, 2), ScoreRange(0, 1))
-    records = tune(readings_by_hand(*ranges), ARGMAX, Shared(lambdas=[0.5, 1.5], temperatures=[1])).records
-    shared = [r["kappa"] for r in records if r["decoding"] == "contrastive"]
-    assert shared == [1.5, 1.5]  # a mean of 0 with both told apart, not of 0.5 with one
 
 
 def test_published_takes_the_papers():
